@@ -1,0 +1,102 @@
+"""Local differential privacy for data streams, run as Kafka stream processors.
+
+The core (mechanisms, methods, accounting, randomness) needs numpy and cryptography; topologies, the wire and the workers need the extra ``kafka``::
+
+    pip install 'ldp-kafka[kafka]'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from ldp_kafka import errors, randomness
+from ldp_kafka.accounting import Guarantee
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
+from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.records import Event, Release, Report, Request
+from ldp_kafka.version import __version__
+
+if TYPE_CHECKING:
+    from ldp_kafka.topology import Topology
+
+__all__ = [
+    "MECHANISMS",
+    "METHODS",
+    "Certificate",
+    "Estimate",
+    "Event",
+    "Guarantee",
+    "Law",
+    "Mechanism",
+    "Method",
+    "Release",
+    "Report",
+    "Request",
+    "__version__",
+    "decode",
+    "encode",
+    "errors",
+    "load_topology",
+    "mechanism",
+    "method",
+    "randomness",
+]
+
+
+def mechanism(name: str, **parameters: Any) -> Any:
+    """The one-value mechanism of that name; `ldp_kafka.MECHANISMS` lists them.
+
+    Examples
+    --------
+    >>> mechanism("grr", epsilon=1.0, categories=2).certificate().epsilon_effective <= 1.0
+    True
+    """
+    return _known(MECHANISMS, name, "mechanism")(**parameters)
+
+
+def method(name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any) -> Method:
+    """The streaming method of that name over a mechanism; `ldp_kafka.METHODS` lists them.
+
+    ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``; default: the method's own.
+    """
+    kind = _known(METHODS, name, "method")
+    chosen = kind.default_mechanism if mechanism is None else mechanism
+    return kind(mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen, **parameters)
+
+
+def load_topology(path: str | PathLike[str]) -> Topology:
+    """The topology in a YAML file, checked; `errors.TopologyError` names file, line and key. Needs the extra ``kafka``."""
+    from ldp_kafka.topology import load
+
+    return load(path)
+
+
+def encode(records: Any) -> bytes:
+    """One message for one record (JSON) or several of one kind (Arrow IPC). Needs the extra ``kafka``."""
+    from ldp_kafka.runtime.codec import encode as write
+
+    return write(records)
+
+
+def decode(message: bytes) -> list[Any]:
+    """The single records of a message, batches expanded; a header record gives an empty list. Needs the extra ``kafka``."""
+    from ldp_kafka.runtime.codec import decode as read
+
+    return read(message)
+
+
+def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
+    if not isinstance(name, str) or name not in registry:
+        raise ConfigurationError(f"unknown {what} {name!r}; known: {', '.join(sorted(registry))}{_nearest(name, registry)}")
+    return registry[name]
+
+
+def _nearest(name: Any, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(name), list(known), 1)
+    return f" (did you mean {close[0]}?)" if close else ""

@@ -1,0 +1,59 @@
+"""What a topology promises, as data."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from math import inf
+from typing import Any, NamedTuple
+
+__all__ = ["MICRO", "Guarantee", "micro"]
+
+MICRO = 1_000_000  # budgets are counted in whole micro-epsilon
+
+
+def micro(epsilon: float) -> int:
+    """Whole micro-epsilon in epsilon as it was written, rounded down.
+
+    Examples
+    --------
+    >>> micro(0.1), micro(0.3)  # 0.1 * 3 is not 0.3 in floating point; as written it is
+    (100000, 300000)
+    """
+    return int(Decimal(repr(float(epsilon))) * MICRO)
+
+
+class Guarantee(NamedTuple):
+    """Whatever is changed about one user inside one run of ``window`` slots, no set of outputs becomes more than e^epsilon times likelier (plus delta)."""
+
+    level: str
+    """``w-event``, ``event`` or ``user``: which streams are neighbours."""
+    epsilon: float
+    """What truly holds, in nats; ``inf`` where nothing does over an endless stream."""
+    delta: float
+    window: int
+    """Slots in the privacy window."""
+    influence: float
+    """Reports that one run of changed values can reach; ``inf`` without bound."""
+    protects: str
+    """``values``, ``values+presence`` or ``time``."""
+    calibration: str
+    """``sound`` or ``published``."""
+
+    def describe(self) -> str:
+        """The line that is printed with every plan and release.
+
+        Examples
+        --------
+        >>> Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe()
+        'w-event, epsilon 1 over any 10 consecutive slots of a user; protects values; calibration sound (influence 10); computational, while the key is secret'
+        """
+        if self.epsilon == inf:
+            return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {self.protects} for a finite horizon only"
+        return (
+            f"{self.level}, epsilon {self.epsilon:g} over any {self.window} consecutive slots of a user; protects {self.protects}; "
+            f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for machines: infinities are null, since JSON has none."""
+        return {name: None if value == inf else value for name, value in self._asdict().items()}

@@ -1,0 +1,56 @@
+"""How a check says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+__all__ = ["CheckFailure", "refused", "require", "run_all"]
+
+Trial = TypeVar("Trial")
+
+
+class CheckFailure(AssertionError):
+    """The contract does not hold.
+
+    Parameters
+    ----------
+    message : what must hold, and how it did not
+    checks : names of the checks that failed, in the contract's order; empty while a single check runs
+    """
+
+    def __init__(self, message: str, checks: tuple[str, ...] = ()) -> None:
+        self.checks = checks
+        super().__init__(message)
+
+
+def require(holds: Any, message: str) -> None:
+    """CheckFailure with the message unless it holds."""
+    if not holds:
+        raise CheckFailure(message)
+
+
+def refused(call: Callable[[], Any], what: str, *, hidden: Iterable[str] = ()) -> None:
+    """CheckFailure unless the call raises ValueError or TypeError whose text shows nothing ``hidden``."""
+    try:
+        call()
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        require(not any(part in text for part in hidden), f"{what}: the error must not show the value")
+    else:
+        raise CheckFailure(f"{what}: must be refused with a ValueError or TypeError")
+
+
+def run_all(checks: Mapping[str, Callable[[Trial], None]], trial: Trial) -> None:
+    """Every check of a contract; one CheckFailure that names all that failed. An unforeseen error inside a check is a failure too."""
+    failed: dict[str, Exception] = {}
+    for name, check in checks.items():
+        try:
+            check(trial)
+        except CheckFailure as failure:
+            failed[name] = failure
+        except Exception as error:  # noqa: BLE001 - whatever a broken specimen raises, the other checks still run
+            failed[name] = error
+    if failed:
+        lines = [f"{name}: {error if isinstance(error, CheckFailure) else f'{type(error).__name__}: {error}'}" for name, error in failed.items()]
+        raise CheckFailure("\n".join(lines), tuple(failed)) from next(iter(failed.values()))

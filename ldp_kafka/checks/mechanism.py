@@ -1,0 +1,351 @@
+"""What every one-value mechanism must do.
+
+The lever is ``law(value)``, the exact distribution of a report. Privacy, bias and error are algebra on it; a statistical test with a fixed false-alarm rate ties ``perturb`` to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from math import frexp, inf, log, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.checks.chisquare import FALSE_ALARM, by_place, by_weight, limit, statistic
+from ldp_kafka.checks.failure import CheckFailure, refused, require, run_all
+from ldp_kafka.checks.sources import KEY, Constant
+from ldp_kafka.mechanisms.base import CHUNK, Estimate, Law, exp_below
+from ldp_kafka.randomness import keyed, seeded, system
+
+__all__ = ["MECHANISM_CHECKS", "MechanismTrial", "check_mechanism"]
+
+SAMPLES = 2**19  # a weight of a quarter or more that is 3 % off is found with probability above 1 - 1e-9
+PRECISE = 2**40  # reports that an exact law stands for when it is put into an estimator: sums stay below 2**63, rounding below 1e-9
+LOUD = 987654321  # no error text may hold it
+
+
+@dataclass(frozen=True)
+class MechanismTrial:
+    """One mechanism under test: how it is built and the inputs it is probed with."""
+
+    factory: Callable[[Any], Any]
+    epsilon: float
+    samples: int = SAMPLES
+    given: Sequence[Any] | None = field(default=None, repr=False)
+
+    @cached_property
+    def mechanism(self) -> Any:
+        return self.factory(self.epsilon)
+
+    @cached_property
+    def numeric(self) -> bool:
+        """Has a domain; else it has categories."""
+        return hasattr(self.mechanism, "domain")
+
+    @cached_property
+    def inputs(self) -> list[Any]:
+        """The ends, the middle, and what lies awkwardly on any grid; or the first, a middle and the last category."""
+        if self.given is not None:
+            return list(self.given)
+        if not self.numeric:
+            d = int(self.mechanism.categories)
+            return sorted({0, 1, d // 2, d - 1})
+        lo, hi = self.mechanism.domain
+        return [lo, hi, (lo + hi) / 2, lo + 0.3 * (hi - lo), lo + 1e-9 * (hi - lo), float(np.nextafter(hi, lo)), lo + 0.7310585 * (hi - lo)]
+
+    @cached_property
+    def laws(self) -> list[Law]:
+        return [self.mechanism.law(value) for value in self.inputs]
+
+    @cached_property
+    def _singles(self) -> NDArray[np.int64]:
+        """(outputs, sums): the support of each possible report alone."""
+        outputs = np.asarray(self.laws[0].support)
+        return np.array([self.mechanism.support(outputs[i : i + 1]) for i in range(len(outputs))], np.int64)
+
+    @cached_property
+    def singles(self) -> NDArray[np.float64]:
+        """(outputs, numbers): what each possible report alone is an estimate of."""
+        return np.array([np.atleast_1d(self.mechanism.estimate_support(one).value) for one in self._singles], np.float64)
+
+    @cached_property
+    def mean_supports(self) -> list[NDArray[Any]]:
+        return [_mean_support(law, self._singles) for law in self.laws]
+
+    def column(self, values: Sequence[Any]) -> NDArray[Any]:
+        return np.array(values, np.float64 if self.numeric else np.int64)
+
+    def spread(self, n: int) -> NDArray[Any]:
+        """n inputs all over the domain, the same in every run."""
+        if not self.numeric:
+            return np.arange(n, dtype=np.int64) % int(self.mechanism.categories)
+        lo, hi = self.mechanism.domain
+        return np.asarray(lo + (hi - lo) * (np.arange(n) * 0.6180339887498949 % 1))
+
+
+def check_mechanism(factory: Callable[[Any], Any], *, epsilon: float = 1.0, inputs: Sequence[Any] | None = None, samples: int = SAMPLES) -> None:
+    """Run every check of `MECHANISM_CHECKS`.
+
+    Parameters
+    ----------
+    factory : epsilon -> Mechanism, anything else fixed
+    epsilon : the one it is tested at
+    inputs : values to probe with; they should include a pair at which the certificate's ratio is nearly reached. Default: a spread that does for monotone laws
+    samples : reports a probe for the test of the sampler
+
+    Raises
+    ------
+    CheckFailure : with the names of all the checks that failed in ``checks``
+    """
+    run_all(MECHANISM_CHECKS, MechanismTrial(factory, epsilon, samples, inputs))
+
+
+def law_is_exact(trial: MechanismTrial) -> None:
+    """Weights are positive Python ints that sum to the denominator; the same distinct outputs are possible for every input."""
+    support = _rows(trial.laws[0].support)
+    require(len(set(support)) == len(support), "the outputs of a law must be distinct")
+    for law in trial.laws:
+        require(_rows(law.support) == support, "the possible outputs must be the same, in the same order, for every input")
+        require(len(law.weights) == len(support), "a law must have one weight for each output")
+        require(all(type(weight) is int for weight in [*law.weights, law.denominator]), "weights and denominator must be Python ints")
+        require(min(law.weights) > 0, "every output must be possible for every input")
+        require(sum(law.weights) == law.denominator, "weights must sum to the denominator")
+
+
+def certificate_is_true(trial: MechanismTrial) -> None:
+    """The certified ratio is at most e^epsilon and at least the worst that the probed laws show; some pair comes within 2 % of its logarithm."""
+    certificate = trial.mechanism.certificate()
+    require(type(certificate.ratio) is Fraction, "the certified ratio must be a Fraction")
+    require(1 < certificate.ratio <= exp_below(trial.epsilon), "the certified ratio must lie between 1 and e^epsilon")
+    require(0 < certificate.epsilon_effective <= trial.epsilon, "the effective epsilon must lie in (0, epsilon]")
+    require(abs(certificate.epsilon_effective - log(certificate.ratio)) <= 1e-9 * trial.epsilon, "the effective epsilon must be the logarithm of the certified ratio")
+    worst = max(_worst_ratio(a, b) for a in trial.laws for b in trial.laws)
+    require(worst <= certificate.ratio, "two probed laws must not differ by more than the certified ratio")
+    require(log(worst) >= 0.98 * log(certificate.ratio), "a pair of probes must come within 2 % of the certified loss: a certificate is computed, not declared")
+
+
+def sampler_follows_law(trial: MechanismTrial) -> None:
+    """Chi-square of reports against the law, by place and by weight, for every probe; one false alarm in a million runs."""
+    tests = 2 * len(trial.inputs)
+    for value, law in zip(trial.inputs, trial.laws, strict=True):
+        reports = trial.mechanism.perturb(trial.column([value]).repeat(trial.samples), system())
+        observed = _counts(reports, law)
+        expected = np.array([weight / law.denominator for weight in law.weights]) * trial.samples
+        for bins in (by_place(expected), by_weight(expected, law.weights)):
+            found, freedom = statistic(observed, expected, bins)
+            require(found <= limit(freedom, FALSE_ALARM / tests), "reports must follow the law (chi-square, false-alarm rate 1e-6)")
+
+
+def reports_are_float_safe(trial: MechanismTrial) -> None:
+    """Reports are whole multiples of a power of two, of the support's kind, and outputs of the law."""
+    m = trial.mechanism
+    require(frexp(float(m.scale))[0] == 0.5, "scale must be a power of two")
+    for n in (0, 1, CHUNK + 1):
+        reports = np.asarray(m.perturb(trial.spread(n), system()))
+        require(len(reports) == n, "there must be one report for each value")
+        require(reports.dtype.kind == np.asarray(trial.laws[0].support).dtype.kind, "reports must have the kind of number that the support has")
+        whole = reports / m.scale
+        require(np.array_equal(whole, np.rint(whole)), "reports must be whole multiples of scale: low bits can tell inputs apart")
+        _counts(reports, trial.laws[0])
+
+
+def randomness_has_one_door(trial: MechanismTrial) -> None:
+    """All that varies comes from the source: seeds repeat, equal words give equal reports, unbound keyed noise is refused, and what is asked of the source does not depend on the value."""
+    m, values = trial.mechanism, trial.spread(2**15)
+    first = m.perturb(values, seeded(7))
+    require(np.array_equal(first, m.perturb(values, seeded(7))), "the same seed must give the same reports: some randomness does not come from the source")
+    if len(values) * min(1 - float((_probabilities(law) ** 2).sum()) for law in trial.laws) > 100:  # else two honest batches could be the same by chance
+        require(not np.array_equal(first, m.perturb(values, seeded(8))), "different seeds must give different reports")
+        require(not np.array_equal(m.perturb(values, system()), m.perturb(values, system())), "system randomness must not repeat")
+    patterns = [(0,), (2**32 - 1,), (2**31,), (0x9E3779B9, 0x12345678, 0xDEADBEEF)]
+    for value in trial.inputs:
+        asked = []
+        for pattern in patterns:
+            source = Constant(pattern)
+            reports = np.asarray(m.perturb(trial.column([value]).repeat(64), source)).reshape(64, -1)
+            require((reports == reports[0]).all(), "equal values with equal words must get equal reports: some randomness does not come from the source")
+            asked.append(source.asked)
+        like = Constant((0,))
+        m.perturb(trial.column([trial.inputs[0]]).repeat(64), like)
+        require(all(what == like.asked for what in asked), "how many words are asked for must not depend on value or words")
+    try:
+        m.perturb(values, keyed(KEY))
+    except (ValueError, TypeError, RuntimeError):
+        return
+    raise CheckFailure("keyed noise without a context must be refused")
+
+
+def pieces_do_not_matter(trial: MechanismTrial) -> None:
+    """From one keyed source, a batch, its halves and its single rows get the same reports; the values are left as they were."""
+    n, m = 2 * CHUNK + 3, trial.mechanism
+    rows, values = np.arange(n), trial.spread(n)
+    users, bound = np.column_stack([rows, rows]).astype(np.uint64), rows.reshape(-1, 1).astype(np.int64)
+    values.flags.writeable = False
+    kept = values.copy()
+
+    def reports(part: slice) -> NDArray[Any]:
+        return np.asarray(m.perturb(values[part], keyed(KEY).at(users[part], 3, 0, bound[part])))
+
+    whole = reports(slice(0, n))
+    require(np.array_equal(values, kept), "the values given must not be changed")
+    for part in [slice(0, n // 2), slice(n // 2, n), *(slice(i, i + 1) for edge in (0, CHUNK, 2 * CHUNK) for i in (edge, max(edge - 1, 0), edge + 1, edge + 2))]:
+        require(np.array_equal(reports(part), whole[part]), "a value's report must not depend on the batch it comes in")
+
+
+def estimator_is_unbiased(trial: MechanismTrial) -> None:
+    """By algebra: the law's expected estimate of one report is the value, for each probe and for two mixed; many reports average single ones."""
+    m = trial.mechanism
+    unit = m.domain[1] - m.domain[0] if trial.numeric else 1.0
+    single = trial.singles
+    pairs = [(i, j) for i in range(len(trial.inputs)) for j in dict.fromkeys((i, 0))]
+    for i, j in pairs:
+        mixed = (_probabilities(trial.laws[i]) + _probabilities(trial.laws[j])) / 2
+        truth = (_truth(trial, i) + _truth(trial, j)) / 2
+        mean = mixed @ single
+        require(np.abs(mean - truth).max() <= 1e-6 * unit, "the expected estimate of one report must be the value")
+        whole = np.atleast_1d(m.estimate_support(_expected_support(trial, i, j)).value)
+        require(np.abs(whole - mean).max() <= 1e-6 * unit, "the estimate from many reports must be the mean of those from single ones")
+
+
+def error_is_stated(trial: MechanismTrial) -> None:
+    """The standard error is the noise's, computed from the law; with ``population=True`` it is that of reports of users drawn at random."""
+    m, single = trial.mechanism, trial.singles
+    for i in range(len(trial.inputs)):
+        for j in dict.fromkeys((i, 0)):
+            support, laws = _expected_support(trial, i, j), (trial.laws[i], trial.laws[j])
+            noise = sum(_variance(_probabilities(law), single) for law in laws) / 2
+            _close(m.estimate_support(support), noise, "given the values")
+            total = _variance((_probabilities(laws[0]) + _probabilities(laws[1])) / 2, single)
+            _close(m.estimate_support(support, population=True), total, "of a population")
+
+
+def support_is_additive(trial: MechanismTrial) -> None:
+    """Supports are int64 sums, the number of reports first: the same in any order and any split; the estimate needs nothing else."""
+    m = trial.mechanism
+    reports = np.asarray(m.perturb(trial.spread(1000), seeded(1)))
+    whole = m.support(reports)
+    require(np.asarray(whole).dtype == np.int64, "a support must be int64")
+    require(int(whole[0]) == len(reports), "a support must begin with the number of reports")
+    require(np.array_equal(whole, m.support(reports[:300]) + m.support(reports[300:])), "supports must add up")
+    require(np.array_equal(whole, m.support(reports[::-1])), "a support must not depend on the order of reports")
+    one, other = m.estimate(reports), m.estimate_support(whole)
+    require(np.array_equal(one.value, other.value) and np.array_equal(one.standard_error, other.standard_error), "estimate must be estimate_support of the support")
+    require(one.reports == len(reports), "an estimate must say how many reports it has")
+    empty = m.estimate(reports[:0])
+    require(empty.reports == 0 and np.isnan(empty.value).all() and np.isinf(empty.standard_error).all(), "without reports an estimate must be NaN with infinite error")
+
+
+def bad_values_are_refused(trial: MechanismTrial) -> None:
+    """NaN and infinities, or what is no category, is refused by perturb and law without being shown; numbers outside the domain are clamped."""
+    m = trial.mechanism
+    if not trial.numeric:
+        for bad in (-LOUD, -1, int(m.categories), LOUD):
+            refused(lambda bad=bad: m.perturb(np.array([0, bad]), system()), "a number that is no category", hidden=[str(LOUD)])
+            refused(lambda bad=bad: m.law(bad), "the law of a number that is no category", hidden=[str(LOUD)])
+        refused(lambda: m.perturb(np.array([0.0, 1.0]), system()), "categories that are not whole numbers")
+        return
+    lo, hi = m.domain
+    inside = lo + 0.3141592653 * (hi - lo)
+    for bad in (nan, inf, -inf):
+        refused(lambda bad=bad: m.perturb(np.array([inside, bad]), system()), "a value that is not finite", hidden=[str(inside)[:8]])
+        refused(lambda bad=bad: m.law(bad), "the law of a value that is not finite")
+    outside, ends = np.array([lo - 3.0 * (hi - lo), hi + 5.0 * (hi - lo)] * 100), np.array([lo, hi] * 100)
+    require(np.array_equal(m.perturb(outside, seeded(3)), m.perturb(ends, seeded(3))), "values outside the domain must be clamped to it")
+
+
+def bad_epsilon_is_refused(trial: MechanismTrial) -> None:
+    """Epsilon must be a positive finite number when the mechanism is built."""
+    for bad in (0, -1.0, nan, inf, "1", None, True):
+        refused(lambda bad=bad: trial.factory(bad), f"epsilon = {bad!r}")
+
+
+def tables_tell_mechanisms_apart(trial: MechanismTrial) -> None:
+    """The integers that it samples with are Python ints, the same whenever it is built, and others for another epsilon: they are part of a topology's fingerprint."""
+    tables = list(trial.mechanism.tables())
+    require(tables and all(type(entry) is int for entry in tables), "tables must be Python ints")
+    require(tables == list(trial.factory(trial.epsilon).tables()), "tables must be a function of the parameters")
+    require(tables != list(trial.factory(trial.epsilon / 2).tables()), "tables must change with epsilon")
+
+
+MECHANISM_CHECKS: dict[str, Callable[[MechanismTrial], None]] = {
+    "law_is_exact": law_is_exact,
+    "certificate_is_true": certificate_is_true,
+    "sampler_follows_law": sampler_follows_law,
+    "reports_are_float_safe": reports_are_float_safe,
+    "randomness_has_one_door": randomness_has_one_door,
+    "pieces_do_not_matter": pieces_do_not_matter,
+    "estimator_is_unbiased": estimator_is_unbiased,
+    "error_is_stated": error_is_stated,
+    "support_is_additive": support_is_additive,
+    "bad_values_are_refused": bad_values_are_refused,
+    "bad_epsilon_is_refused": bad_epsilon_is_refused,
+    "tables_tell_mechanisms_apart": tables_tell_mechanisms_apart,
+}
+
+
+def _rows(support: NDArray[Any]) -> list[bytes]:
+    support = np.asarray(support)
+    return [row.tobytes() for row in support]
+
+
+def _worst_ratio(a: Law, b: Law) -> Fraction:
+    return max(Fraction(x * b.denominator, y * a.denominator) for x, y in set(zip(a.weights, b.weights, strict=True)))
+
+
+def _counts(reports: NDArray[Any], law: Law) -> NDArray[np.float64]:
+    """How often each output of the law occurs; CheckFailure for any other."""
+    support, reports = np.asarray(law.support), np.asarray(reports)
+    kinds, counts = np.unique(reports, axis=0, return_counts=True) if reports.ndim > 1 else _unique(reports)
+    place = {row: i for i, row in enumerate(_rows(support))}
+    out = np.zeros(len(support))
+    for row, count in zip(_rows(kinds.astype(support.dtype)), counts.tolist(), strict=True):
+        require(row in place, "every report must be an output of the law")
+        out[place[row]] += count
+    return out
+
+
+def _unique(reports: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """`numpy.unique` with counts; sorting bits is several times faster than sorting floats that repeat."""
+    ordered = np.sort(reports)
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else np.empty(0, np.intp)
+    return ordered[starts], np.diff(np.append(starts, len(ordered)))
+
+
+def _probabilities(law: Law) -> NDArray[np.float64]:
+    return np.array([weight / law.denominator for weight in law.weights])
+
+
+def _truth(trial: MechanismTrial, i: int) -> NDArray[np.float64]:
+    if trial.numeric:
+        return np.array([trial.inputs[i]])
+    return np.asarray(np.arange(int(trial.mechanism.categories)) == trial.inputs[i], np.float64)
+
+
+def _mean_support(law: Law, singles: NDArray[np.int64]) -> NDArray[Any]:
+    """The exact expectation of one report's support, as Fractions: outputs of one weight are summed first."""
+    kinds = sorted(set(law.weights))
+    order = {weight: i for i, weight in enumerate(kinds)}
+    level = np.array([order[weight] for weight in law.weights])
+    sums = np.zeros((len(kinds), singles.shape[1]), np.int64)
+    np.add.at(sums, level, singles)
+    totals = [sum(weight * part for weight, part in zip(kinds, column, strict=True)) for column in sums.T.tolist()]
+    return np.array([Fraction(total, law.denominator) for total in totals], object)
+
+
+def _expected_support(trial: MechanismTrial, i: int, j: int) -> NDArray[np.int64]:
+    """The support of PRECISE reports whose outputs occur exactly as the laws of probes i and j, mixed, say."""
+    mean = (trial.mean_supports[i] + trial.mean_supports[j]) / 2
+    return np.array([round(total * PRECISE) for total in mean], np.int64)
+
+
+def _variance(probabilities: NDArray[np.float64], single: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(probabilities @ (single - probabilities @ single) ** 2)
+
+
+def _close(estimate: Estimate, variance: NDArray[np.float64], of_what: str) -> None:
+    stated = np.atleast_1d(np.asarray(estimate.standard_error, np.float64)) ** 2 * estimate.reports
+    require(np.abs(stated - variance).max() <= 2e-3 * variance.max(), f"the standard error {of_what} must be the one that follows from the law")

@@ -1,0 +1,135 @@
+"""What every one-value mechanism promises, and the small checks they share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import inf
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["CHUNK", "Certificate", "Estimate", "Law", "Mechanism", "check_categories", "check_domain", "check_epsilon", "exp_below"]
+
+CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
+
+
+class Law(NamedTuple):
+    """The exact distribution of a report: P[support[i]] = weights[i] / denominator, in Python integers."""
+
+    support: NDArray[Any]
+    weights: list[int]
+    denominator: int
+
+
+class Certificate(NamedTuple):
+    """The loss of a mechanism, computed with integers from the weights that it samples with."""
+
+    ratio: Fraction
+    """Largest likelihood ratio of one report between any two inputs: at most e^epsilon."""
+    epsilon_effective: float
+    """Its logarithm: at most epsilon."""
+
+
+class Estimate(NamedTuple):
+    """What reports say of the values behind them."""
+
+    value: Any
+    """A mean (float) or frequencies (categories,); NaN without reports."""
+    standard_error: Any
+    """Of the noise, given the values; with the population's sampling error where asked. Infinite without reports."""
+    reports: int
+
+    def interval(self, z: float = 1.959963984540054) -> tuple[Any, Any]:
+        """The normal confidence interval of ``z`` standard errors (default: 95 %)."""
+        return self.value - z * self.standard_error, self.value + z * self.standard_error
+
+
+class Mechanism(Protocol):
+    """A randomizer of one value, vectorised.
+
+    ``perturb`` is tied to ``law`` by `ldp_kafka.checks`; the certificate, the bias and the variance follow from ``law`` alone. What a third party needs to write for
+    `ldp_kafka.method` is ``epsilon``, ``domain``, ``perturb``, ``law`` and ``estimate``; on the wire a mechanism also needs ``scale``, ``index_range``, ``support``, ``estimate_support`` and ``tables``.
+    """
+
+    epsilon: float
+    scale: float
+    """Every report is a whole multiple of it; 1 for categories."""
+
+    def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[Any]:
+        """Reports for values (n,), each drawn by itself."""
+
+    def law(self, value: Any) -> Law:
+        """The exact law of the report of one value."""
+
+    def certificate(self) -> Certificate:
+        """The exact loss."""
+
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Additive integer sums of reports, the number of them first: all that an estimate needs. Sums of supports are supports of unions."""
+
+    def estimate(self, reports: NDArray[Any], *, population: bool = False) -> Estimate:
+        """`estimate_support` of the reports' support."""
+
+    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
+        """Unbiased for the discrete law. ``population=True`` adds the sampling error of users drawn from a larger population."""
+
+    @property
+    def index_range(self) -> tuple[int, int]:
+        """Least and greatest report in units of ``scale``."""
+
+    def tables(self) -> Sequence[int]:
+        """The integers that it samples with: part of a topology's fingerprint."""
+
+
+def check_epsilon(epsilon: float) -> float:
+    """``epsilon`` as a float in (0, inf); TypeError or ConfigurationError otherwise."""
+    if isinstance(epsilon, bool | np.bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
+        raise TypeError("epsilon must be a number")
+    if not 0 < epsilon < inf:  # the positive form keeps NaN out
+        raise ConfigurationError("epsilon must be positive and finite")
+    return float(epsilon)
+
+
+def check_categories(categories: int) -> int:
+    """``categories`` as an int in 2..2**20; TypeError or ConfigurationError otherwise."""
+    if isinstance(categories, bool | np.bool) or not isinstance(categories, int | np.integer):
+        raise TypeError("categories must be a whole number")
+    if not 2 <= categories <= 2**20:
+        raise ConfigurationError("categories must lie between 2 and 2**20")
+    return int(categories)
+
+
+def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
+    """``domain`` as (lo, hi), finite, lo < hi; TypeError or ConfigurationError otherwise."""
+    ends = tuple(domain)
+    if len(ends) != 2:
+        raise ConfigurationError("domain must be (lo, hi)")
+    if any(isinstance(end, bool | np.bool) or not isinstance(end, int | float | np.integer | np.floating) for end in ends):
+        raise TypeError("domain must be two numbers")
+    lo, hi = float(ends[0]), float(ends[1])
+    if not -inf < lo < hi < inf:
+        raise ConfigurationError("domain must be (lo, hi) with lo < hi, both finite")
+    if not 0 < hi - lo < inf:
+        raise ConfigurationError("domain must not be so wide that its length overflows")
+    return lo, hi
+
+
+def exp_below(epsilon: float) -> Fraction:
+    """A rational just below e^epsilon: a partial sum of its series, rounded down to 2**-64.
+
+    Examples
+    --------
+    >>> 0 < 2.718281828459045235361 - float(exp_below(1.0)) + 1e-15 < 1e-14
+    True
+    """
+    x = Fraction(epsilon)
+    term = total = Fraction(1)
+    for k in range(1, 40 + 4 * int(epsilon)):
+        term = term * x / k
+        total += term
+    return Fraction(int(total * 2**64), 2**64)

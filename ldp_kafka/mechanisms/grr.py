@@ -1,0 +1,120 @@
+"""Generalised randomised response: say the true category, or one of the others."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf, log, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_epsilon, exp_below
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["GeneralizedRandomizedResponse"]
+
+
+class GeneralizedRandomizedResponse:
+    """Report a category: the true one with probability p, each other one with probability q = p / e^epsilon.
+
+    Parameters
+    ----------
+    epsilon : float in (0, inf), nats
+    categories : int in 2..2**20
+
+    Notes
+    -----
+    p = e^epsilon / (e^epsilon + categories - 1) (Warner 1965; LDP-IDS, eq. 1). One secure word decides: words below ``keep`` tell the truth, the rest fall into ``categories`` intervals
+    of ``lie`` words each, so that truth = keep + lie. Words have 32 bits, or 64 where 32 would cost more than a thousandth of epsilon.
+
+    Guarantee: for any output and any two inputs the ratio is at most truth / lie; ``lie`` is rounded up, so truth / lie <= e^epsilon. Every category is possible for every input.
+
+    Examples
+    --------
+    >>> import numpy as np, ldp_kafka as lk
+    >>> m = lk.mechanism("grr", epsilon=1.0, categories=4)
+    >>> m.perturb(np.array([0, 0, 3, 2]), lk.randomness.seeded(7)).tolist()
+    [0, 3, 1, 1]
+    """
+
+    scale = 1  # one step of the reports
+
+    def __init__(self, epsilon: float, categories: int) -> None:
+        self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
+        for bits in (32, 64):
+            self._word, self._dtype = 2**bits, np.dtype(f"u{bits // 8}").type
+            q = 1 / (exp_below(min(self.epsilon, 50.0)) + self.categories - 1)
+            self._lie = -(-self._word * q.numerator // q.denominator)  # up: directed rounding
+            self._keep = self._word - self.categories * self._lie
+            self._truth = self._keep + self._lie
+            if self._keep > 0 and log(Fraction(self._truth, self._lie)) >= 0.999 * self.epsilon:
+                break
+        if not self._keep > 0:
+            raise ConfigurationError("epsilon is too small for this many categories: the truth would be no likelier than a lie")
+
+    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.int64]:
+        """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+        values = self._checked(values)
+        if len(values) <= CHUNK:
+            return self._perturb(values, randomness, 0)
+        out = np.empty(len(values), np.int64)
+        for first in range(0, len(values), CHUNK):
+            out[first : first + CHUNK] = self._perturb(values[first : first + CHUNK], randomness, first)
+        return out
+
+    def _perturb(self, values: NDArray[np.int64], randomness: Randomness, first: int) -> NDArray[np.int64]:
+        word = randomness.words(len(values), self._word.bit_length() // 32, first=first)
+        word = np.ascontiguousarray(word).view(self._dtype)[:, 0]
+        truth = word < self._dtype(self._keep)
+        other = ((word - self._dtype(self._keep)) // self._dtype(self._lie)).astype(np.int64)  # without the cast, numpy makes floats of uint64 and int64
+        return np.where(truth, values, other)
+
+    def law(self, value: int) -> Law:
+        """The exact law."""
+        weights = [self._lie] * self.categories
+        weights[int(self._checked(np.array([value]))[0])] = self._truth
+        return Law(np.arange(self.categories), weights, self._word)
+
+    def certificate(self) -> Certificate:
+        """The exact loss."""
+        ratio = Fraction(self._truth, self._lie)
+        return Certificate(ratio, min(log(ratio), self.epsilon))
+
+    def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
+        """(n, count of each category)."""
+        counts = np.bincount(np.asarray(reports, np.int64), minlength=self.categories)
+        return np.concatenate([[counts.sum()], counts]).astype(np.int64)
+
+    def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:
+        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can be below zero."""
+        return self.estimate_support(self.support(reports), population=population)
+
+    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
+        """Frequencies by inverting the affine law (LDP-IDS, eq. 2 and 3)."""
+        n, p, q = int(support[0]), self._truth / self._word, self._lie / self._word
+        if n == 0:
+            return Estimate(np.full(self.categories, nan), np.full(self.categories, inf), 0)
+        seen = support[1:] / n
+        truth = (seen - q) / (p - q)
+        share = np.clip(truth, 0, 1)
+        variance = seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
+
+    @property
+    def index_range(self) -> tuple[int, int]:
+        """Least and greatest report."""
+        return 0, self.categories - 1
+
+    def tables(self) -> tuple[int, ...]:
+        """(categories, truth, lie, size of a word)."""
+        return self.categories, self._truth, self._lie, self._word
+
+    def _checked(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+        values = np.asarray(values)
+        if values.dtype.kind not in "iu":
+            raise TypeError("categories must be integers")
+        if len(values) and not (values.min() >= 0 and values.max() < self.categories):
+            raise ValueError(f"categories must run from 0 to {self.categories - 1}")
+        return values.astype(np.int64, copy=False)

@@ -1,0 +1,230 @@
+"""The contract of a streaming method: pure, and batch first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import inf
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import MICRO, Field, Guarantee, Ledger, State, micro
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Estimate, check_categories, check_domain, check_epsilon
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_slots"]
+
+FIXED = 2**32  # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on every CPU
+SILENT, SENT, REFUSED = 0, 1, 2  # what became of a row: did not have to report, reported, was refused by the ledger
+
+
+class Step(NamedTuple):
+    """What one slot gave: a row for each that was put in."""
+
+    answers: NDArray[Any]
+    """(n,) what the mechanism emitted, on its own scale; 0 where nothing was sent."""
+    status: NDArray[np.uint8]
+    """(n,) SENT, SILENT or REFUSED."""
+
+
+class Method:
+    """A streaming method: what a user's edge reports of its stream, slot by slot.
+
+    Parameters
+    ----------
+    epsilon : float in (0, inf), nats: the budget of one window
+    window : slots in the privacy window, at least 1
+    domain : (lo, hi), public range of a value; values outside are clamped to it (numeric methods)
+    categories : number of categories (category methods)
+    calibration : ``sound`` spends so that the guarantee is true over the endless stream, ``published`` as the paper does
+    mechanism : factory ``(epsilon, domain or categories) -> Mechanism``
+
+    Notes
+    -----
+    A change inside one run of ``window`` slots reaches the reports of those slots and of ``memory`` slots after them: ``influence`` reports in all. Given the reports before it, each
+    of them loses at most the epsilon of its mechanism, so all of them together lose at most influence * epsilon' (adaptive composition): ``sound`` sets epsilon' = epsilon / influence,
+    in whole micro-epsilon rounded down. Reports outside those do not depend on the change once the earlier reports are given.
+
+    The same bound is kept by the edge's ledger for every run of ``window + memory`` slots, whoever asks for reports.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[str] = "numeric"
+    """``numeric`` (needs a domain) or ``categorical`` (needs categories)."""
+    default_mechanism: ClassVar[str] = "square_wave"
+    parameters: ClassVar[dict[str, str]] = {}
+    """Parameters of its own, each with one line: what a topology may write beside the common ones."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        window: int,
+        mechanism: Callable[..., Any],
+        domain: tuple[float, float] | None = None,
+        categories: int | None = None,
+        calibration: str = "sound",
+    ) -> None:
+        if calibration not in ("sound", "published"):
+            raise ConfigurationError("calibration must be 'sound' or 'published'")
+        self.epsilon, self.window, self.calibration = check_epsilon(epsilon), check_slots(window, "window"), calibration
+        if self.kind == "numeric":
+            if domain is None or categories is not None:
+                raise ConfigurationError(f"{self.name} needs a domain (lo, hi) and no categories")
+            self.domain = check_domain(domain)
+        else:
+            if categories is None or domain is not None:
+                raise ConfigurationError(f"{self.name} needs categories and no domain")
+            self.categories = check_categories(categories)
+        budget = micro(self.epsilon)
+        self.spend = budget // self._shares()
+        if not self.spend > 0:
+            raise ConfigurationError("epsilon must be large enough for one micro-epsilon a report in this window")
+        self.mechanism = mechanism(self.spend / MICRO, (0.0, 1.0) if self.kind == "numeric" else self.categories)
+        self.ledger = Ledger(self.window + (int(self.memory) if self.memory != inf else 0), budget)
+
+    @property
+    def memory(self) -> float:
+        """Slots after a value's own in which reports still depend on it; ``inf`` if there is no bound."""
+        return 0
+
+    @property
+    def influence(self) -> float:
+        """Reports that one run of ``window`` changed values can reach."""
+        return self.window + self.memory
+
+    def _shares(self) -> int:
+        """Into how many reports the budget is divided."""
+        return self.window if self.calibration == "published" else int(self.influence)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What truly holds; for ``published`` that is what its spending loses, not what its paper says."""
+        true = self.epsilon if self.calibration == "sound" else self.spend * self.influence / MICRO
+        return Guarantee("w-event", true, 0.0, self.window, self.influence, "values", self.calibration)
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The arrays of its state: the ledger's and, in a method with memory, its own."""
+        return dict(self.ledger.fields)
+
+    def state(self, users: NDArray[np.uint64] | None = None) -> State:
+        """A fresh state, empty or with one row a user digest."""
+        return State(self.fields, users)
+
+    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the domain; or category numbers. ValueError where not finite, or no category."""
+        if self.kind == "categorical":
+            codes = np.asarray(values)
+            if codes.dtype.kind not in "iu":
+                raise TypeError("categories must be integers")
+            if len(codes) and not (codes.min() >= 0 and codes.max() < self.categories):
+                raise ValueError(f"categories must run from 0 to {self.categories - 1}")
+            return codes.astype(np.int64, copy=False)
+        values = np.asarray(values, np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("values must be finite")
+        lo, hi = self.domain
+        scaled = np.clip(values, lo, hi)
+        scaled -= lo
+        scaled *= FIXED / (hi - lo)
+        return np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
+
+    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+        """Reports of distinct users ``rows`` (n,) at ``slot``, later than any slot they had, for their `bound` values (n,). Updates their rows in place."""
+        raise NotImplementedError
+
+    def released(self, answers: NDArray[Any]) -> NDArray[Any]:
+        """What is published of the mechanism's answers, on the scale of the values: a public map, the same for every user and slot."""
+        lo, hi = self.domain
+        return np.asarray(lo + answers * (hi - lo))
+
+    def crowd(self, support: NDArray[np.int64]) -> Estimate:
+        """The mean of the values behind reports (or their frequencies), from the mechanism's additive support."""
+        estimate: Estimate = self.mechanism.estimate_support(support)
+        if self.kind == "categorical":
+            return estimate
+        lo, hi = self.domain
+        return Estimate(lo + estimate.value * (hi - lo), estimate.standard_error * (hi - lo), estimate.reports)
+
+    @cached_property
+    def single_error(self) -> float:
+        """Root mean square error of one released value, on the domain's scale, at the worst input."""
+        unit = self._unit_laws()
+        lo, hi = self.domain
+        return (hi - lo) * max((variance + (mean - x) ** 2) ** 0.5 for x, (mean, variance) in zip((0.0, 0.5, 1.0), unit, strict=True))
+
+    @cached_property
+    def reliability(self) -> float:
+        """Share of one released value that is signal: the variance that values spread evenly over the domain would give it, over its whole variance (0..1); from the law alone."""
+        (low, v0), (_, v1), (high, v2) = self._unit_laws()
+        signal = (high - low) ** 2 / 12
+        return signal / (signal + (v0 + 4 * v1 + v2) / 6)
+
+    def _unit_laws(self) -> list[tuple[float, float]]:
+        """Mean and variance of a release at the ends and the middle of the domain, in lengths of it, with no feedback."""
+        found = []
+        lo, hi = self.domain
+        for x in (0.0, 0.5, 1.0):
+            law = self.mechanism.law(x)
+            weights = np.array([weight / law.denominator for weight in law.weights])
+            points = (self.released(np.asarray(law.support, float)) - lo) / (hi - lo)
+            mean = float(weights @ points)
+            found.append((mean, float(weights @ (points - mean) ** 2)))
+        return found
+
+    def tables(self) -> list[int]:
+        """The integers that fix its noise: part of a topology's fingerprint."""
+        return [self.spend, self.window, self.ledger.run, self.ledger.budget, *self.mechanism.tables()]
+
+    def release(self, streams: NDArray[Any], randomness: Randomness, *, users: Sequence[str] | None = None, first_slot: int = 0) -> NDArray[Any]:
+        """What would be published of whole streams: `step` in a loop over slots.
+
+        Parameters
+        ----------
+        streams : (T,) or (users, T), one value a slot
+        users : ids, the contexts of keyed noise; default: row numbers
+        first_slot : slot number of the first column, at least 0
+
+        Returns
+        -------
+        The same shape; NaN (or -1 for categories) where nothing was reported.
+
+        Raises
+        ------
+        ValueError : a value is not finite, or no category (the value is not shown)
+        """
+        streams = np.asarray(streams)
+        table = np.atleast_2d(streams)
+        bound = self.bound(table.reshape(-1)).reshape(table.shape)
+        ids = [str(i) for i in range(len(table))] if users is None else list(users)
+        if len(ids) != len(table) or len(set(ids)) != len(ids):
+            raise ValueError("users must be distinct ids, one a row of streams")
+        rows = np.arange(len(table))
+        state = self.state(randomness.digests(ids))
+        numeric = self.kind == "numeric"
+        out = np.empty(table.shape, np.float64 if numeric else np.int64)
+        for t in range(table.shape[1]):
+            answers, status = self.step(state, rows, first_slot + t, bound[:, t], randomness)
+            out[:, t] = np.where(status == SENT, self.released(answers) if numeric else answers, np.nan if numeric else -1)
+        return out.reshape(streams.shape)
+
+    def _draw(self, state: State, rows: NDArray[np.intp], slot: int, inputs: NDArray[Any], bound: Sequence[NDArray[np.int64]], randomness: Randomness, phase: int = 0) -> NDArray[Any]:
+        """One draw of the mechanism a row, its noise tied to the user, the slot, the phase and the integers in ``bound``."""
+        pairs = np.empty((len(rows), len(bound)), np.int64)
+        for i, column in enumerate(bound):
+            pairs[:, i] = column
+        answers: NDArray[Any] = self.mechanism.perturb(inputs, randomness.at(state.users[rows], slot, phase, pairs))
+        return answers
+
+
+def check_slots(value: Any, name: str) -> int:
+    """``value`` as a whole number of slots, 1..65536; TypeError or ConfigurationError otherwise."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number of slots")
+    if not 1 <= value <= 2**16:
+        raise ConfigurationError(f"{name} must lie between 1 and 65536 slots")
+    return int(value)

@@ -1,0 +1,54 @@
+"""LPU: split the users, not the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import State
+from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["PopulationUniform"]
+
+
+class PopulationUniform(Method):
+    """Each user reports in one slot of every window, with the whole budget.
+
+    Parameters
+    ----------
+    epsilon, window, categories, calibration, mechanism : see `Method`
+
+    Notes
+    -----
+    LPU of LDP-IDS, section 5.3.1, with fixed groups: a user whose keyed hash is h reports in the slots t with t mod window == h mod window, and is silent in the others. Any run of
+    ``window`` slots holds exactly one of these, so a change inside it reaches at most one report: influence 1, memory 0, loss epsilon. When a user reports depends on its id alone, not
+    on its values. Both calibrations are the same.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.method("lpu", epsilon=1.0, window=4, categories=3)
+    >>> reports = m.release(np.ones((2, 8), int), lk.randomness.seeded(7))
+    >>> (reports >= 0).sum(axis=1).tolist()
+    [2, 2]
+    """
+
+    name = "lpu"
+    kind = "categorical"
+    default_mechanism = "grr"
+
+    @property
+    def influence(self) -> float:
+        return 1
+
+    def _shares(self) -> int:
+        return 1
+
+    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+        member = state.users[rows, 0] % np.uint64(self.window) == np.uint64(slot % self.window)
+        allowed = self.ledger.spend(state, rows, slot, member * np.int32(self.spend))
+        sent = np.flatnonzero(member & allowed)
+        answers = np.zeros(len(rows), np.int64)
+        answers[sent] = self._draw(state, rows[sent], slot, values[sent], (values[sent],), randomness)
+        return Step(answers, np.where(allowed, np.where(member, SENT, SILENT), REFUSED).astype(np.uint8))

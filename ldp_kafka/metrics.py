@@ -1,0 +1,233 @@
+"""What a worker lets be seen of itself, for Prometheus: one value made from a registry.
+
+Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the topology, the role and the method, which are constant in a process, the reason of dead
+letters, and what a guarantee says. Never a user and never a value: a reason that is none of `ldp_kafka.runtime.events.REASONS` is refused.
+
+What depends on values stays at the edge. How many values were clamped or refused, how many were late, the greatest event time: these are exact functions of raw data, without any noise.
+So they exist in the process of the ``perturb`` role alone (`EDGE_ONLY`), which serves them on loopback unless it is told otherwise; whoever scrapes them is trusted by the users as the edge
+is. The ``collect`` role refuses to count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from ldp_kafka.accounting import Guarantee
+from ldp_kafka.errors import ConfigurationError, InvariantError
+from ldp_kafka.runtime.events import REASONS
+
+__all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
+
+LABELS = ("topology", "role", "method")
+"""On every metric."""
+
+PERTURB, COLLECT = frozenset({"perturb"}), frozenset({"collect"})
+BOTH = PERTURB | COLLECT
+# A fold of one message takes some hundred microseconds, a snapshot of a million users some seconds.
+BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Family(NamedTuple):
+    """One metric: who has it, and which labels beside `LABELS`."""
+
+    kind: type[Counter | Gauge | Histogram]
+    name: str
+    help: str
+    roles: frozenset[str] = BOTH
+    labels: tuple[str, ...] = ()
+
+
+FAMILIES = (
+    Family(Counter, "ldp_events_total", "Valid events that were folded.", PERTURB),
+    Family(Counter, "ldp_reports_total", "Reports: written (perturb), counted (collect)."),
+    Family(Counter, "ldp_silent_total", "Events of users whose turn it was not to report.", PERTURB),
+    Family(Counter, "ldp_late_total", "Events of slots that were closed.", PERTURB),
+    Family(Counter, "ldp_duplicates_total", "Events at or before their user's last slot.", PERTURB),
+    Family(Counter, "ldp_refused_total", "Reports that the ledger refused for want of budget.", PERTURB),
+    Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", PERTURB),
+    Family(Counter, "ldp_repeated_total", "Batches and partials that came again and were not counted again.", COLLECT),
+    Family(Counter, "ldp_partials_total", "Partials written: what one source has of a slot.", COLLECT),
+    Family(Counter, "ldp_releases_total", "Releases written.", COLLECT),
+    Family(Counter, "ldp_dead_letters_total", "Records that were no good, by reason.", labels=("reason",)),
+    Family(Gauge, "ldp_watermark_timestamp_seconds", "Greatest event time accepted; the least of the partitions held.", PERTURB),
+    Family(Gauge, "ldp_closed_slot", "Last slot that the edge has closed; the least of the partitions held.", COLLECT),
+    Family(Gauge, "ldp_released_slot", "Last slot that was released or passed over.", COLLECT),
+    Family(Histogram, "ldp_step_seconds", "Time to fold one run of messages."),
+    Family(Histogram, "ldp_snapshot_seconds", "Time to write a snapshot of one partition's state."),
+    Family(Counter, "ldp_snapshot_bytes_total", "Bytes of state written in snapshots."),
+    Family(Gauge, "ldp_release_reports", "Reports in the slot that was released last.", COLLECT),
+    Family(Gauge, "ldp_release_standard_error", "Standard error of the last release (the largest, of a list); absent without reports.", COLLECT),
+    Family(Gauge, "ldp_release_lag_seconds", "From the end of the slot that was released last to its release.", COLLECT),
+    Family(Gauge, "ldp_spent_ratio", "Largest epsilon spent in any user's current window, as a share of the budget.", PERTURB),
+    Family(Gauge, "ldp_guarantee_info", "What the topology promises.", labels=("level", "epsilon", "window", "calibration", "protects")),
+    Family(Gauge, "ldp_partitions", "Partitions held."),
+    Family(Gauge, "ldp_lag_messages", "Messages that wait in the partitions held."),
+    Family(Gauge, "ldp_idle_partitions", "Partitions held that are without events; each holds every release back."),
+)
+
+NAMES: dict[str, str] = {family.name: family.help for family in FAMILIES}
+"""Every metric there is, and what it says."""
+
+EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.roles == PERTURB)
+"""Exact functions of raw data: never beyond the perturb role's process."""
+
+PROGRESS = {"watermark": "ldp_watermark_timestamp_seconds", "closed": "ldp_closed_slot", "released": "ldp_released_slot"}
+DEAD_LETTERS = "ldp_dead_letters_total"
+GUARANTEE = "ldp_guarantee_info"
+
+
+class Metrics:
+    """The metrics of one process, which runs one role of one topology.
+
+    Counters are there from the start, so that a first count is seen as an increase. A gauge is there once it is known.
+
+    Parameters
+    ----------
+    topology, role, method : the constant labels; role is perturb or collect
+    registry : where the metrics are registered; default: one of their own
+
+    Raises
+    ------
+    ConfigurationError : an unknown role
+    InvariantError : by each method, for a metric that does not exist or that the role must not have
+
+    """
+
+    def __init__(self, topology: str, role: str, method: str, registry: CollectorRegistry | None = None) -> None:
+        if role not in BOTH:
+            raise ConfigurationError(f"role must be one of {', '.join(sorted(BOTH))}")
+        self.role = role
+        self.registry = CollectorRegistry() if registry is None else registry
+        self._constant = (topology, role, method)
+        self._counters: dict[str, Counter] = {}
+        self._gauges: dict[str, Gauge] = {}
+        self._histograms: dict[str, Histogram] = {}
+        self._held: dict[str, dict[int, float]] = {}
+        for family in FAMILIES:
+            if role in family.roles:
+                self._register(family)
+
+    def _register(self, family: Family) -> None:
+        labels = (*LABELS, *family.labels)
+        if family.kind is Gauge:
+            self._gauges[family.name] = Gauge(family.name, family.help, labels, registry=self.registry)
+        elif family.kind is Histogram:
+            self._histograms[family.name] = Histogram(family.name, family.help, labels, registry=self.registry, buckets=BUCKETS).labels(*self._constant)
+        else:
+            counter = Counter(family.name, family.help, labels, registry=self.registry)
+            if family.name == DEAD_LETTERS:
+                self._counters |= {f"{DEAD_LETTERS}:{reason}": counter.labels(*self._constant, reason) for reason in REASONS}
+            else:
+                self._counters[family.name] = counter.labels(*self._constant)
+
+    def count(self, counts: Mapping[str, float], partition: int = 0) -> None:
+        """Take what the fold of a partition counted (`ldp_kafka.runtime.fold.Folded.counts`); of watermark and closed, the least of all partitions held is shown."""
+        for key, value in counts.items():
+            if key == "watermark":
+                if value >= 0:  # -1: no event yet
+                    self._hold(PROGRESS[key], partition, value / 1000, min)
+            elif key in PROGRESS:
+                self._hold(PROGRESS[key], partition, value, min)
+            else:
+                name, colon, reason = key.partition(":")
+                self._counter(f"ldp_{name}_total{colon}{reason}").inc(value)
+
+    def step(self, seconds: float) -> None:
+        """One run of messages was folded."""
+        self._histograms["ldp_step_seconds"].observe(seconds)
+
+    def snapshot(self, seconds: float, size: int) -> None:
+        """One partition's snapshot was written, in so many bytes."""
+        self._histograms["ldp_snapshot_seconds"].observe(seconds)
+        self._counter("ldp_snapshot_bytes_total").inc(size)
+
+    def release(self, reports: int, standard_error: float | Sequence[float] | None, lag_seconds: float) -> None:
+        """A slot's crowd statistic was released, so long after the slot's end; of a list of standard errors the largest is shown, None says that there were no reports."""
+        self._set("ldp_release_reports", reports)
+        self._set("ldp_release_lag_seconds", lag_seconds)
+        if standard_error is None:
+            self._gauge("ldp_release_standard_error").clear()
+        else:
+            self._set("ldp_release_standard_error", max(standard_error) if isinstance(standard_error, Sequence) else standard_error)
+
+    def spent(self, largest_micro: int, budget_micro: int, partition: int = 0) -> None:
+        """The largest spending of any user of a partition in a current window, and the budget; the largest of all partitions is shown."""
+        self._hold("ldp_spent_ratio", partition, largest_micro / budget_micro, max)
+
+    def guarantee(self, guarantee: Guarantee) -> None:
+        """What the topology promises."""
+        info = self._gauge(GUARANTEE)
+        info.clear()
+        said = (guarantee.level, f"{guarantee.epsilon:g}", str(guarantee.window), guarantee.calibration, guarantee.protects)
+        info.labels(*self._constant, *said).set(1)
+
+    def partitions(self, number: int) -> None:
+        """A new assignment. What was known of the partitions held before is forgotten: another worker may have them now."""
+        self._held.clear()
+        for name, gauge in self._gauges.items():
+            if name != GUARANTEE:
+                gauge.clear()
+        self._set("ldp_partitions", number)
+
+    def lag(self, messages: int) -> None:
+        """Messages that wait in the partitions held."""
+        self._set("ldp_lag_messages", messages)
+
+    def idle_partitions(self, number: int) -> None:
+        """Partitions held that are without events."""
+        self._set("ldp_idle_partitions", number)
+
+    def _hold(self, name: str, partition: int, value: float, combine: Callable[[Any], float]) -> None:
+        held = self._held.setdefault(name, {})
+        held[partition] = value
+        self._set(name, combine(held.values()))
+
+    def _set(self, name: str, value: float) -> None:
+        self._gauge(name).labels(*self._constant).set(value)
+
+    def _gauge(self, name: str) -> Gauge:
+        if name not in self._gauges:
+            raise InvariantError(f"the {self.role} role has no metric {name}")
+        return self._gauges[name]
+
+    def _counter(self, name: str) -> Counter:
+        if name not in self._counters:
+            # What follows the colon is not shown: it may be anything, since it is no known reason.
+            raise InvariantError(f"the {self.role} role has no metric {name.partition(':')[0]}, or none with this reason")
+        return self._counters[name]
+
+
+def serve(metrics: Metrics, port: int, host: str = "127.0.0.1") -> tuple[int, Callable[[], None]]:
+    """Answer Prometheus over HTTP, in a thread.
+
+    Parameters
+    ----------
+    metrics : whose registry is served
+    port : 0 takes a free one
+    host : address to bind. Anything but loopback lets the network read the metrics: for the perturb role, let that be the edge's own network
+
+    Returns
+    -------
+    port, close : the real port, and what ends the server
+
+    Raises
+    ------
+    ConfigurationError : the address cannot be bound
+
+    """
+    if not 0 <= port < 2**16:
+        raise ConfigurationError("metrics port must be from 0 to 65535")
+    try:
+        server, thread = start_http_server(port, addr=host, registry=metrics.registry)
+    except OSError as error:
+        raise ConfigurationError(f"metrics port {port} at {host}: {error.strerror}") from None
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return server.server_port, close

@@ -1,0 +1,146 @@
+"""The collector's fold: report batches in, partials and releases per user out. Nobody needs to trust it.
+
+A batch counts iff its (offset, chunk) comes after the last one of its source; ``closed`` is the edge's and is followed, never decided here. When it passes a slot, what the source has of
+the slot goes to the merger; runs of slots without reports go as one partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import BadRecord
+from ldp_kafka.methods import Method
+from ldp_kafka.records import Partial, Reports, hexadecimal
+from ldp_kafka.runtime.deadletters import dead_letter
+from ldp_kafka.runtime.fold import Folded, Message, Record
+from ldp_kafka.runtime.wire import encode_json, read_reports
+
+__all__ = ["Collect", "CollectState"]
+
+
+@dataclass
+class CollectState:
+    """What the collector knows of one source."""
+
+    last: tuple[int, int] = (-1, -1)
+    """(offset, chunk) of the last batch that counted."""
+    first: int | None = None
+    """The first slot with a report."""
+    closed: int | None = None
+    """Last slot that the edge has closed."""
+    open: dict[int, list[int]] = field(default_factory=dict)
+    """Additive sums of each open slot."""
+    changed: bool = False
+
+
+@dataclass(frozen=True)
+class Collect:
+    """The collect stage of one source.
+
+    Parameters
+    ----------
+    method : for its mechanism's support
+    per_user : makes the releases of single reports, or None where the topology does not ask for them
+    """
+
+    method: Method
+    topic: str
+    partials_topic: str
+    dead_letters_topic: str
+    partition: int
+    fingerprint: str
+    layout: str
+    per_user: Callable[[Reports, list[str]], list[Record]] | None = None
+
+    def fresh(self) -> CollectState:
+        return CollectState()
+
+    def fold(self, state: CollectState, messages: Sequence[Message]) -> Folded:
+        """Partials of consecutive messages."""
+        records: list[Record] = []
+        counts: dict[str, float] = {"reports": 0, "repeated": 0, "partials": 0}
+        for message in messages:
+            try:
+                batch = read_reports(message.value or b"")
+                if batch is not None:
+                    self._count(state, batch, records, counts)
+            except BadRecord as bad:
+                records.append(dead_letter(self.dead_letters_topic, self.topic, self.partition, message.offset, 0, bad.reason))
+                counts[f"dead_letters:{bad.reason}"] = counts.get(f"dead_letters:{bad.reason}", 0) + 1
+        if state.closed is not None:
+            counts["closed"] = state.closed
+        return Folded(records, counts)
+
+    def _count(self, state: CollectState, batch: Reports, records: list[Record], counts: dict[str, float]) -> None:
+        if batch.fingerprint != self.fingerprint:
+            raise BadRecord("fingerprint")
+        if (batch.offset, batch.chunk) <= state.last:
+            counts["repeated"] += 1
+            return
+        sums = self._sums(state, batch)  # may refuse the batch: before anything is changed
+        state.last = (batch.offset, batch.chunk)
+        for slot, support in sums:
+            held = state.open.get(slot)
+            state.open[slot] = support if held is None else [a + b for a, b in zip(held, support, strict=True)]
+            state.first = slot if state.first is None else min(state.first, slot)
+        counts["reports"] += len(batch)
+        if self.per_user is not None and len(batch):
+            series = hexadecimal(batch.series if batch.series is not None else np.empty((0, 2), np.uint64))
+            made = self.per_user(batch, series)
+            counts["releases"] = counts.get("releases", 0) + len(made)
+            records += made
+        if batch.closed is not None and (state.closed is None or batch.closed > state.closed):
+            self._close(state, batch.closed, records, counts)
+
+    def _sums(self, state: CollectState, batch: Reports) -> list[tuple[int, list[int]]]:
+        if not len(batch):
+            return []
+        if batch.scale != self.method.mechanism.scale:
+            raise BadRecord("wrong_fields")
+        if self.per_user is not None and batch.series is None:
+            raise BadRecord("wrong_fields")
+        low, high = self.method.mechanism.index_range
+        if not (batch.values.min() >= low and batch.values.max() <= high):
+            raise BadRecord("range")
+        if state.closed is not None and int(batch.slots.min()) <= state.closed:
+            raise BadRecord("closed")
+        slots = np.unique(batch.slots) if batch.slots.min() != batch.slots.max() else batch.slots[:1]
+        whole = len(slots) == 1
+        values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
+        return [(int(slot), self.method.mechanism.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
+
+    def _close(self, state: CollectState, closed: int, records: list[Record], counts: dict[str, float]) -> None:
+        """Partials through ``closed``: one for each slot with reports, one before it for the empty slots that lie between, one for those after the last."""
+        done = state.closed
+        for slot in sorted(slot for slot in state.open if slot <= closed):
+            if done is None or done < slot - 1:
+                self._partial(records, counts, Partial(self.partition, slot - 1, state.first, None))
+            self._partial(records, counts, Partial(self.partition, slot, state.first, tuple(state.open.pop(slot))))
+            done = slot
+        if done is None or done < closed:
+            self._partial(records, counts, Partial(self.partition, closed, state.first, None))
+        state.closed = closed
+
+    def _partial(self, records: list[Record], counts: dict[str, float], partial: Partial) -> None:
+        counts["partials"] += 1
+        records.append(Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial)))
+
+    def dirty(self, state: CollectState) -> set[str]:  # noqa: ARG002 - all of it is in meta
+        return set()
+
+    def shards_of(self, state: CollectState) -> set[str]:  # noqa: ARG002
+        return set()
+
+    def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:  # noqa: ARG002
+        return {}
+
+    def meta(self, state: CollectState) -> dict[str, Any]:
+        return {"last": list(state.last), "first": state.first, "closed": state.closed, "open": {str(slot): sums for slot, sums in state.open.items()}}
+
+    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CollectState:  # noqa: ARG002
+        return CollectState(tuple(meta["last"]), meta["first"], meta["closed"], {int(slot): sums for slot, sums in meta["open"].items()})

@@ -1,0 +1,230 @@
+"""The fold rule: what makes recovery true, without Kafka in it.
+
+The state of a partition is a deterministic fold over one log. It is kept in a table (a compacted changelog) under keys ``partition/shard/tenure``; a tenure is one ownership of a
+partition, and its token is never used again. Then nothing has to be atomic and nobody has to be fenced:
+
+1. `Partition` starts from the *complete* tenure that covers most (every shard of its manifest is there, covering at least what the manifest says). A zombie writes only under its own
+   keys, and equal cover means equal state.
+2. Offsets are gapless. One that is further than wanted is neither folded nor acknowledged; one that comes again is skipped without acknowledgement, since its first copy carries it; one
+   that the state covers is acknowledged with the next snapshot.
+3. A snapshot is taken between messages: pending acknowledgements and dirty shards are swapped out and serialised before anything is awaited. `persist` then flushes the output, writes the
+   shards, then ``meta`` (cover and manifest), then acknowledges, then drops older tenures, their ``meta`` first.
+
+So what is acknowledged is in a complete tenure, what is in a tenure has been output, and what is folded again gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from ldp_kafka.errors import StateError
+
+__all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Snapshot", "Stage", "persist"]
+
+META = "meta"
+S = TypeVar("S")
+
+
+class Message(NamedTuple):
+    """One record of the log that is folded."""
+
+    offset: int
+    timestamp: int
+    """Milliseconds, of the record; -1 if it has none."""
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """One record to be produced."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class Folded(NamedTuple):
+    """What a fold gave: records in order, and what to count."""
+
+    records: list[Record]
+    counts: Mapping[str, float]
+
+
+class Stage(Protocol[S]):
+    """A pure fold and how to write its state down. All that it does follows from the state and the messages."""
+
+    fingerprint: str
+    layout: str
+
+    def fresh(self) -> S:
+        """The state before the first message."""
+
+    def fold(self, state: S, messages: Sequence[Message]) -> Folded:
+        """Fold messages of consecutive offsets into the state, in place."""
+
+    def dirty(self, state: S) -> set[str]:
+        """Names of the shards that changed since the last call."""
+
+    def shards_of(self, state: S) -> set[str]:
+        """Names of all shards that hold anything."""
+
+    def dump(self, state: S, shards: Iterable[str]) -> dict[str, bytes]:
+        """Those shards as bytes."""
+
+    def meta(self, state: S) -> dict[str, Any]:
+        """All that is in no shard, as JSON."""
+
+    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> S:
+        """The state from what `meta` and `dump` gave; each shard with the offset that it covers, which can be later than that of meta."""
+
+
+class Admission(Enum):
+    """What to do with an offset."""
+
+    FOLD = "fold"
+    COVERED = "covered"
+    """The state has it: acknowledge with the next snapshot."""
+    REPEAT = "repeat"
+    """Delivered before in this tenure: neither fold nor acknowledge."""
+    AHEAD = "ahead"
+    """Something is missing before it: neither fold nor acknowledge."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What has to be written, in this order; see `persist`."""
+
+    shards: Mapping[str, bytes]
+    meta: tuple[str, bytes]
+    acknowledge: Sequence[Any]
+    drop: Sequence[str]
+    """Keys of older tenures, their ``meta`` first."""
+
+
+@dataclass
+class Partition(Generic[S]):
+    """One ownership of one partition of a log.
+
+    Parameters
+    ----------
+    stage : the pure fold
+    number : of the partition
+    table : what the changelog holds, of all partitions
+    want : the next offset: the group's committed one, or the start of the log
+    committed : whether the group has committed more than the header record
+    gaps : whether offsets may be missing (a foreign log that is compacted or transactional)
+    tenure : token of this ownership, never used before
+
+    Raises
+    ------
+    StateError : the state belongs to another topology, or is behind what was acknowledged
+    """
+
+    stage: Stage[S]
+    number: int
+    table: Mapping[str, bytes]
+    want: int
+    committed: bool = False
+    gaps: bool = False
+    tenure: str = field(default_factory=lambda: os.urandom(8).hex())
+
+    def __post_init__(self) -> None:
+        self.cover = -1
+        self.covers: dict[str, int] = {}
+        self.pending: list[Any] = []
+        self._written = False
+        found = tenures(self.table, self.number)
+        self._old = [f"{self.number}/{shard}/{tenure}" for tenure, shards in found.items() for shard in sorted(shards, key=lambda shard: shard != META)]
+        best = choose(found)
+        if best is None:
+            if self.committed:
+                raise StateError(f"partition {self.number}: offsets were acknowledged, but the changelog holds no complete state for them")
+            self.state = self.stage.fresh()
+            return
+        shards = dict(found[best])
+        self.cover, payload = shards.pop(META)
+        if self.committed and self.cover < self.want - 1:
+            raise StateError(f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {self.want - 1} was acknowledged: it is an old one")
+        meta = json.loads(payload)
+        for name in ("fingerprint", "layout"):
+            if meta[name] != getattr(self.stage, name):
+                what = "a privacy parameter" if name == "fingerprint" else "the raw topic, its partitions, the lateness or the sharding"
+                raise StateError(f"partition {self.number}: the state was written under another {name}: {what} of the topology changed; give the topology a new name, or its old parameters")
+        self.state = self.stage.load(meta["state"], shards)
+        self.covers = {shard: cover for shard, (cover, _) in shards.items()}
+
+    def admit(self, offset: int) -> Admission:
+        """What to do with the message at ``offset``; moves on to the next one where it is taken."""
+        if offset < self.want:
+            return Admission.REPEAT
+        if offset > self.want and not self.gaps:
+            return Admission.AHEAD
+        self.want = offset + 1
+        return Admission.COVERED if offset <= self.cover else Admission.FOLD
+
+    def fold(self, messages: Sequence[Message]) -> Folded:
+        """Fold admitted messages, in order."""
+        folded = self.stage.fold(self.state, messages)
+        self.cover = messages[-1].offset
+        return folded
+
+    def snapshot(self) -> Snapshot:
+        """Swap out what is pending and dirty, and serialise it. To be called between messages and persisted before the next one is taken."""
+        dirty = self.stage.dirty(self.state)
+        shards = dirty if self._written else self.stage.shards_of(self.state)
+        self._written = True
+        self.covers.update(dict.fromkeys(shards, self.cover))
+        pending, self.pending = self.pending, []
+        old, self._old = self._old, []
+        written = {f"{self.number}/{shard}/{self.tenure}": pack(self.cover, payload) for shard, payload in self.stage.dump(self.state, shards).items()}
+        meta = {"fingerprint": self.stage.fingerprint, "layout": self.stage.layout, "manifest": self.covers, "state": self.stage.meta(self.state)}
+        return Snapshot(written, (f"{self.number}/{META}/{self.tenure}", pack(self.cover, json.dumps(meta).encode())), pending, old)
+
+
+async def persist(
+    snapshot: Snapshot, *, flush: Callable[[], Awaitable[None]], put: Callable[[str, bytes | None], Awaitable[None]], acknowledge: Callable[[Any], None]
+) -> None:
+    """Write a snapshot in the one order that survives a crash between any two steps."""
+    await flush()
+    await asyncio.gather(*(put(key, value) for key, value in snapshot.shards.items()))
+    await put(*snapshot.meta)
+    for event in snapshot.acknowledge:
+        acknowledge(event)
+    for key in snapshot.drop:
+        await put(key, None)
+
+
+def pack(cover: int, payload: bytes) -> bytes:
+    """A value of the table."""
+    return cover.to_bytes(8, "big", signed=True) + payload
+
+
+def tenures(table: Mapping[str, bytes], partition: int) -> dict[str, dict[str, tuple[int, bytes]]]:
+    """Of one partition: {tenure: {shard: (cover, payload)}}."""
+    found: dict[str, dict[str, tuple[int, bytes]]] = {}
+    prefix = f"{partition}/"
+    for key, value in list(table.items()):
+        if key.startswith(prefix) and value is not None:
+            _, shard, tenure = key.split("/")
+            found.setdefault(tenure, {})[shard] = (int.from_bytes(value[:8], "big", signed=True), value[8:])
+    return found
+
+
+def choose(found: Mapping[str, Mapping[str, tuple[int, bytes]]]) -> str | None:
+    """The complete tenure that covers most; None if there is none."""
+    complete = []
+    for tenure, shards in found.items():
+        if META not in shards:
+            continue
+        cover, payload = shards[META]
+        manifest = json.loads(payload)["manifest"]
+        if all(shard in shards and shards[shard][0] >= at for shard, at in manifest.items()):
+            complete.append((cover, tenure))
+    return max(complete)[1] if complete else None

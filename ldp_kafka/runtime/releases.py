@@ -1,0 +1,88 @@
+"""Releases: what is published of sums of reports, with its error, as the records of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods import Method
+from ldp_kafka.records import Release, Reports
+from ldp_kafka.runtime.fold import Record
+from ldp_kafka.runtime.wire import encode_json
+
+__all__ = ["Publisher"]
+
+CROWD = ("mean", "frequencies")
+DIGITS = 15  # of a published float: what every platform computes alike
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """Makes the release records of one topology.
+
+    Parameters
+    ----------
+    statistics : of the topology: mean, frequencies, per_user
+    slot_ms : length of a slot, milliseconds
+    """
+
+    topology: str
+    topic: str
+    method: Method
+    statistics: Sequence[str]
+    slot_ms: int
+
+    def crowd(self, slot: int, sums: list[int] | None) -> list[Record]:
+        """The crowd statistics of a slot from its merged support; null values where nobody reported."""
+        return [self._record(self._crowd(slot, statistic, sums), partition=0) for statistic in self.statistics if statistic in CROWD]
+
+    def per_user(self, batch: Reports, series: list[str]) -> list[Record]:
+        """One release a report, keyed by the user's pseudonym."""
+        values = self.method.released(batch.values * batch.scale).tolist()
+        return [self._record(self._single(slot, value, user), partition=None) for slot, value, user in zip(batch.slots.tolist(), values, series, strict=True)]
+
+    def _crowd(self, slot: int, statistic: str, sums: list[int] | None) -> Release:
+        if not sums or not sums[0]:
+            return self._release(slot, statistic, None, None, None, 0)
+        estimate = self.method.crowd(np.array(sums, np.int64))
+        low, high = estimate.interval()
+        return self._release(slot, statistic, _plain(estimate.value), _plain(estimate.standard_error), _pair(low, high), estimate.reports)
+
+    def _single(self, slot: int, value: float, user: str) -> Release:
+        error = self.method.single_error
+        low, high = Estimate(value, error, 1).interval()
+        return self._release(slot, "per_user", _plain(value), _plain(error), _pair(low, high), 1, user, _plain(self.method.reliability))
+
+    def _release(self, slot: int, statistic: str, value: Any, error: Any, interval: Any, reports: int, user: str | None = None, reliability: Any = None) -> Release:
+        start, end = (_iso(at * self.slot_ms) for at in (slot, slot + 1))
+        return Release(self.topology, slot, start, end, statistic, value, error, interval, reports, self.method.name, self._guarantee, user, reliability)
+
+    @cached_property
+    def _guarantee(self) -> dict[str, Any]:
+        return self.method.guarantee.as_json()
+
+    def _record(self, release: Release, partition: int | None) -> Record:
+        key = f"{release.statistic}/{release.slot}" + (f"/{release.user}" if release.user else "")
+        return Record(self.topic, -1 if partition is None else partition, key.encode(), encode_json(release))
+
+
+def _plain(value: Any) -> Any:
+    """Python numbers of 15 digits."""
+    if isinstance(value, np.ndarray):
+        return [_plain(each) for each in value.tolist()]
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _pair(low: Any, high: Any) -> list[Any]:
+    return [_plain(low), _plain(high)]
+
+
+def _iso(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(microsecond=milliseconds % 1000 * 1000)
+    return moment.isoformat(timespec="milliseconds" if milliseconds % 1000 else "seconds").replace("+00:00", "Z")

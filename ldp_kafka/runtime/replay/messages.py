@@ -1,0 +1,153 @@
+"""From a source to the messages of a raw topic: no Kafka here, so that tests and `runtime.local` fold the very bytes that a replay sends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.records import Tick
+from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.replay.partitioning import partitions_of
+from ldp_kafka.runtime.replay.source import SlotEvents, Source
+from ldp_kafka.runtime.wire import encode_json, write_batch
+from ldp_kafka.topology import Topology
+from ldp_kafka.topology.paths import Path
+
+__all__ = ["BATCH", "Raw", "as_log", "last_tick", "messages"]
+
+BATCH = 2048  # events in a message, where the topology's format is arrow
+
+
+class Raw(NamedTuple):
+    """One message of the raw topic."""
+
+    partition: int
+    timestamp: int
+    """Event time of the last event in it, milliseconds: what paces a replay. The record's own timestamp is the broker's business."""
+    value: bytes
+    events: int
+    """0: a tick."""
+    key: bytes | None = None
+    """The user, where it is one event."""
+
+
+def last_tick(topology: Topology, last_slot: int) -> int:
+    """The time (ms) of the tick that closes ``last_slot`` and nothing after it."""
+    return topology.slot_start(last_slot + topology.input.lateness + 1)
+
+
+def messages(topology: Topology, source: Source, batch: int | None = None, *, ticks: bool | None = None) -> Iterator[Raw]:
+    """The raw log of a source: slot by slot, each user in its partition.
+
+    A partition without events in a slot gets a tick at the slot's end, so that event time goes on there; every partition gets one after the last slot, so that its windows close.
+
+    Parameters
+    ----------
+    batch : events in one message: 1 is one JSON object a message, more an Arrow batch; default: as the topology's format says (arrow: 2,048)
+    ticks : default: yes, unless the raw topic is someone else's
+
+    Raises
+    ------
+    ConfigurationError : ``batch`` is not positive, or more than one and a field of the topology lies deeper than a column
+
+    """
+    if batch is None:
+        batch = BATCH if topology.input.format == "arrow" else 1
+    if not batch >= 1:
+        raise ConfigurationError("the events in one message (--batch) must be 1 or more")
+    names = (topology.input.user, topology.input.value, topology.input.time)
+    if batch > 1 and not all(len(path) == 1 and isinstance(path[0], str) for path in names):
+        raise ConfigurationError("batches have plain columns: input.user, value and time must be such as $.user, or --batch 1")
+    with_ticks = topology.input.create if ticks is None else ticks
+    return _messages(topology, source, batch, with_ticks)
+
+
+def _messages(topology: Topology, source: Source, batch: int, ticks: bool) -> Iterator[Raw]:
+    partitions = topology.input.partitions
+    home = partitions_of(source.users, partitions)
+    write = _Batches(topology, source.users).write if batch > 1 else _Singles(topology, source.users).write
+    for events in source.slots:
+        at = home[events.who]
+        order = np.argsort(at, kind="stable")
+        edges = np.searchsorted(at[order], np.arange(partitions + 1)).tolist()
+        for partition in range(partitions):
+            first, end = edges[partition], edges[partition + 1]
+            if first == end and ticks:
+                yield _tick(partition, topology.slot_start(events.slot + 1) - 1)
+            for start in range(first, end, batch):
+                yield from write(partition, events, order[start : min(start + batch, end)])
+    if ticks:
+        for partition in range(partitions):
+            yield _tick(partition, last_tick(topology, source.last))
+
+
+def as_log(topology: Topology, stream: Iterable[Raw], first: int = 1) -> list[list[Message]]:
+    """Messages as the log of each partition: what `runtime.local.run` folds. Offset 0 is the header record, where the topic is ours."""
+    logs: list[list[Message]] = [[] for _ in range(topology.input.partitions)]
+    for raw in stream:
+        log = logs[raw.partition]
+        log.append(Message(first + len(log), -1, raw.value))
+    return logs
+
+
+def _tick(partition: int, time: int) -> Raw:
+    return Raw(partition, time, encode_json(Tick(time)), 0)
+
+
+class _Batches:
+    """Arrow IPC streams whose columns are the topology's fields."""
+
+    def __init__(self, topology: Topology, users: list[str]) -> None:
+        source = topology.input
+        self._names = [str(path[0]) for path in (source.user, source.time, source.value)]
+        self._users = pa.array(users, pa.string())
+        self._categories = topology.privacy.category_names
+
+    def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
+        times, values = events.times[rows], _named(events.values[rows], self._categories)
+        columns = [self._users.take(pa.array(events.who[rows])), pa.array(times), pa.array(values)]
+        yield Raw(partition, int(times.max()), write_batch("event", self._names, columns), len(rows))
+
+
+class _Singles:
+    """One JSON object an event, as its producer would write it."""
+
+    def __init__(self, topology: Topology, users: list[str]) -> None:
+        source = topology.input
+        self._paths = (source.user, source.time, source.value)
+        self._users, self._categories = users, topology.privacy.category_names
+
+    def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
+        times, values = events.times[rows].tolist(), _named(events.values[rows], self._categories).tolist()
+        for who, time, value in zip(events.who[rows].tolist(), times, values, strict=True):
+            user = self._users[who]
+            record: Any = {}
+            for path, leaf in zip(self._paths, (user, time, value), strict=True):
+                record = _placed(record, path, leaf)
+            yield Raw(partition, time, json.dumps(record, separators=(",", ":")).encode(), 1, user.encode())
+
+
+def _named(values: NDArray[Any], categories: tuple[str, ...] | None) -> NDArray[Any]:
+    """Category numbers by name, where the topology has names."""
+    return values if categories is None or values.dtype == object else np.array(categories, object)[values]
+
+
+def _placed(record: Any, path: Path, leaf: Any) -> Any:
+    """``record`` with ``leaf`` at ``path``: objects for names, lists (filled up with null) for positions."""
+    if not path:
+        return leaf
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        items = list(record) if isinstance(record, list) else []
+        items += [None] * (step + 1 - len(items))
+        items[step] = _placed(items[step], rest, leaf)
+        return items
+    fields = dict(record) if isinstance(record, dict) else {}
+    fields[step] = _placed(fields.get(step), rest, leaf)
+    return fields

@@ -1,0 +1,189 @@
+"""Messages to the raw topic, at a pace that event time, and what the workers have read, allow."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, Producer
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime import admin
+from ldp_kafka.runtime.replay.messages import Raw, last_tick
+from ldp_kafka.runtime.replay.source import Source
+from ldp_kafka.topology import Topology
+
+__all__ = ["UNREAD_BYTES", "Sent", "Unread", "check_ahead", "send"]
+
+UNREAD_BYTES = 2 * 2**20  # a partition of the embedded broker holds 5 MiB and then drops the oldest
+_PATIENCE = 120.0  # seconds without any progress of the workers
+
+
+class Sent(NamedTuple):
+    """What a replay wrote."""
+
+    messages: int
+    events: int
+    bytes: int
+
+
+def check_ahead(topology: Topology, source: Source, now_ms: int | None = None) -> None:
+    """Refuse what the edge would take for a time in the future: it would all be dead letters.
+
+    Raises
+    ------
+    ConfigurationError : the tick after the last slot would be further ahead of now than ``input.max_ahead``
+
+    """
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    if last_tick(topology, source.last) > now + topology.input.max_ahead_ms:
+        raise ConfigurationError("the input's last slot lies further in the future than input.max_ahead: shift it with --start")
+
+
+class Unread:
+    """How much of the log nobody has read yet: of the raw topic, and of the reports that come of it.
+
+    Parameters
+    ----------
+    edge, collector : configurations of confluent-kafka clients
+    limit : bytes of a partition that may be unread
+    ask : (role) -> committed offset by partition; default: the brokers
+
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        edge: Mapping[str, Any],
+        collector: Mapping[str, Any],
+        limit: int = UNREAD_BYTES,
+        ask: Callable[[str], Mapping[int, int | None]] | None = None,
+    ) -> None:
+        self._topology, self._limit = topology, limit
+        self._sides = {"perturb": (edge, topology.raw_topic), "collect": (collector, topology.reports_topic)}
+        self._ask = ask or self._committed
+        partitions = range(topology.input.partitions)
+        # (messages sent so far, bytes): of the raw records, and about, of the reports that answer them
+        self._open: dict[str, list[deque[tuple[int, int]]]] = {role: [deque() for _ in partitions] for role in self._sides}
+        self._bytes = {role: [0 for _ in partitions] for role in self._sides}
+        self._sent = [0 for _ in partitions]
+        self._start: dict[str, Mapping[int, int | None]] = {}
+
+    def _committed(self, role: str) -> Mapping[int, int | None]:
+        config, topic = self._sides[role]
+        return admin.committed(config, self._topology.group(role), topic, range(self._topology.input.partitions))
+
+    def add(self, raw: Raw) -> bool:
+        """Note a message; whether its partition has too much unread now."""
+        self._start = self._start or {role: self._ask(role) for role in self._sides}
+        # A single report is a JSON object, a batch has its schema: see topology.planner
+        answer = 400 if raw.events <= 1 else 1000 + 56 * raw.events
+        self._sent[raw.partition] += 1
+        for role, size in (("perturb", len(raw.value) + 100), ("collect", answer)):
+            self._open[role][raw.partition].append((self._sent[raw.partition], size))
+            self._bytes[role][raw.partition] += size
+        return any(count[raw.partition] > self._limit for count in self._bytes.values())
+
+    def refresh(self) -> bool:
+        """Ask the brokers; whether anything has been read since the last time."""
+        moved = False
+        for role, parts in self._open.items():
+            start = self._start[role]
+            for partition, offset in self._ask(role).items():
+                read = (offset or 0) - (start[partition] or 0)
+                part = parts[partition]
+                while part and part[0][0] <= read:
+                    self._bytes[role][partition] -= part.popleft()[1]
+                    moved = True
+        return moved
+
+    @property
+    def full(self) -> bool:
+        """Whether some partition has too much unread."""
+        return any(size > self._limit for sizes in self._bytes.values() for size in sizes)
+
+    def wait(self, interval: float = 0.25, patience: float = _PATIENCE) -> None:
+        """Return when no partition has too much unread; BrokerError where the workers have read nothing for ``patience`` seconds."""
+        since = time.monotonic()
+        while self.full:
+            if self.refresh():
+                since = time.monotonic()
+            elif time.monotonic() - since > patience:
+                raise BrokerError(f"the workers have read nothing for {patience:g} s: start them with `ldp-kafka run`")
+            else:
+                time.sleep(interval)
+
+
+def send(
+    topology: Topology,
+    config: Mapping[str, Any],
+    stream: Iterable[Raw],
+    *,
+    speed: float | None = None,
+    unread: Unread | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Sent:
+    """Write messages to the raw topic and wait until all are there.
+
+    Parameters
+    ----------
+    config : of a confluent-kafka client, the edge's side
+    speed : milliseconds of event time in one of wall time; default: as fast as can be
+    unread : holds the replay back while too much is unread (the embedded broker drops what it has no room for)
+    progress : called with the number of events written so far
+
+    Raises
+    ------
+    BrokerError : a message was not taken
+
+    """
+    if speed is not None and not speed > 0:
+        raise ConfigurationError("speed must be greater than 0")
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    # The order of a partition is the order of event time: idempotence keeps it through retries
+    producer = Producer({"linger.ms": 5, **config, "enable.idempotence": True, "on_delivery": delivered})
+    count = events = size = 0
+    start: tuple[float, int] | None = None
+    for raw in stream:
+        start = start or (time.monotonic(), raw.timestamp)
+        if speed is not None:
+            _sleep_until(producer, start[0] + (raw.timestamp - start[1]) / 1000 / speed)
+        _produce(producer, topology.raw_topic, raw)
+        count, events, size = count + 1, events + raw.events, size + len(raw.value)
+        if failed:
+            break
+        if unread is not None and unread.add(raw):
+            producer.flush(10)
+            unread.wait()
+        if progress is not None and (raw.events > 1 or count % 1000 == 0):
+            progress(events)
+    left = producer.flush(30)
+    if failed or left:
+        reason = failed[0].name() if failed else "no answer in time"
+        raise BrokerError(f"topic {topology.raw_topic} did not take the replay: {reason}")
+    if progress is not None:
+        progress(events)
+    return Sent(count, events, size)
+
+
+def _produce(producer: Any, topic: str, raw: Raw) -> None:
+    while True:
+        try:
+            producer.produce(topic, raw.value, raw.key, partition=raw.partition)
+        except BufferError:  # the local queue is full: let it drain
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return
+
+
+def _sleep_until(producer: Any, moment: float) -> None:
+    while (left := moment - time.monotonic()) > 0:
+        producer.poll(min(left, 0.5))

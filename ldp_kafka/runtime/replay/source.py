@@ -1,0 +1,174 @@
+"""What is replayed: the events of a set of users, slot by slot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.runtime.events import SECONDS
+from ldp_kafka.topology import Topology
+
+__all__ = ["SlotEvents", "Source", "from_arrays", "from_slots", "from_table", "recent_start"]
+
+
+class SlotEvents(NamedTuple):
+    """The events of one slot, in the order in which they are sent."""
+
+    slot: int
+    who: NDArray[np.intp]
+    """Positions in the source's users."""
+    times: NDArray[np.int64]
+    """Milliseconds since 1970-01-01 UTC."""
+    values: NDArray[Any]
+    """float64; for categories int64, or their names as objects."""
+
+
+@dataclass(frozen=True, repr=False)
+class Source:
+    """Events in the order of their slots.
+
+    Parameters
+    ----------
+    users : distinct ids
+    slots : the events of each slot that has any, in order; may be an iterator, which is read once
+    first, last : slot numbers
+    events : how many in all
+    left_out : rows of the input that lack a user, a value or a time
+    """
+
+    users: list[str]
+    slots: Iterable[SlotEvents]
+    first: int
+    last: int
+    events: int
+    left_out: int = 0
+
+    def __repr__(self) -> str:
+        return f"Source({len(self.users)} users, {self.events} events, slots {self.first} to {self.last})"
+
+
+def recent_start(topology: Topology, slots: int, now_ms: int | None = None) -> int:
+    """The start (ms) of so many slots of which the last is closed by a tick that is not in the future."""
+    now = int(time.time() * 1000) if now_ms is None else now_ms
+    return topology.slot_start(topology.slot_of(now) - topology.input.lateness - slots)
+
+
+def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str] | None = None) -> Source:
+    """Streams (users, slots), one value a slot.
+
+    Parameters
+    ----------
+    values : numbers, or category numbers
+    start_ms : time of the first slot
+    users : ids; default: u000000, u000001, ...
+
+    Examples
+    --------
+    >>> from ldp_kafka.topology import loads
+    >>> topology = loads('''
+    ... topology: meters
+    ... input: {slot: 1h}
+    ... privacy: {method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 100]}
+    ... output: {statistics: [mean]}
+    ... ''')
+    >>> from_arrays(topology, np.zeros((3, 4)), 1_700_000_000_000)
+    Source(3 users, 12 events, slots 472222 to 472225)
+    """
+    table = np.asarray(values)
+    if table.ndim != 2 or not table.size:
+        raise ConfigurationError(f"streams must be a table (users, slots) with something in it, got shape {table.shape}")
+    return from_slots(topology, iter(table.T), table.shape[0], table.shape[1], start_ms, users)
+
+
+def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: int, start_ms: int, users: list[str] | None = None) -> Source:
+    """Arrays (users,) that come slot by slot, and need not be in memory together; see `from_arrays`."""
+    ids = [f"u{i:06d}" for i in range(people)] if users is None else users
+    if len(ids) != people or len(set(ids)) != people:
+        raise ConfigurationError("users must be distinct ids, one a stream")
+    first = topology.slot_of(start_ms)
+    _not_too_early(topology, first)
+    who = np.arange(people)
+    kind = np.float64 if topology.privacy.categories is None else np.int64
+
+    def each() -> Iterator[SlotEvents]:
+        for at, column in enumerate(values):
+            yield SlotEvents(first + at, who, np.full(people, topology.slot_start(first + at)), np.asarray(column, kind))
+
+    return Source(ids, each(), first, first + slots - 1, people * slots)
+
+
+def from_table(topology: Topology, table: Any, user: str, value: str, when: str, start_ms: int | None = None) -> Source:
+    """Rows of a `pyarrow.Table` with a user, a value and a time each, sorted by time.
+
+    Parameters
+    ----------
+    user, value, when : names of the columns. Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601 text (UTC where they name no zone)
+    start_ms : where given, all times are shifted by whole slots so that the first slot is that of this time
+
+    Raises
+    ------
+    ConfigurationError : a column is missing or of a type that cannot be read, or no row is complete
+
+    """
+    missing = [name for name in (user, value, when) if name not in table.column_names]
+    if missing:
+        raise ConfigurationError(f"no column {', '.join(missing)}; the file has {', '.join(table.column_names)}")
+    kept = table.select(list(dict.fromkeys((user, value, when)))).drop_null()
+    if not kept.num_rows:
+        raise ConfigurationError("no row of the file has a user, a value and a time")
+    times = _milliseconds(kept.column(when), when)
+    if start_ms is not None:
+        times += topology.slot_start(topology.slot_of(start_ms)) - topology.slot_start(topology.slot_of(int(times.min())))
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    values = column_values(topology, kept.column(value), value)[order]
+    named = _column(kept.column(user), pa.string(), user).combine_chunks().dictionary_encode()
+    named = named.combine_chunks() if isinstance(named, pa.ChunkedArray) else named
+    who = named.indices.to_numpy().astype(np.intp)[order]
+    slots = topology.slot_of(times)
+    _not_too_early(topology, int(slots[0]))
+    edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
+    parts = [SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    return Source(named.dictionary.to_pylist(), parts, int(slots[0]), int(slots[-1]), len(slots), table.num_rows - kept.num_rows)
+
+
+def column_values(topology: Topology, column: Any, name: str) -> NDArray[Any]:
+    """A column as the topology's values: numbers, category numbers, or names of categories as objects."""
+    privacy = topology.privacy
+    if privacy.category_names is not None:
+        return np.array(_column(column, pa.string(), name).to_pylist(), object)
+    found: NDArray[Any] = _column(column, pa.float64() if privacy.categories is None else pa.int64(), name).to_numpy()
+    return found
+
+
+def _column(column: Any, kind: Any, name: str) -> Any:
+    """A column as another type; the error shows none of its values, which Arrow's does."""
+    try:
+        return pc.cast(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ConfigurationError(f"column {name} must be readable as {kind}; it is {column.type}") from None
+
+
+def _milliseconds(column: Any, name: str) -> NDArray[np.int64]:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_date(kind):
+        column = _column(column, pa.timestamp("ms"), name)
+    if pa.types.is_timestamp(column.type):
+        found: NDArray[np.int64] = pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64()).to_numpy().copy()
+        return found
+    numbers = _column(column, pa.float64(), name).to_numpy() if pa.types.is_floating(kind) else _column(column, pa.int64(), name).to_numpy()
+    return np.where(numbers < SECONDS, numbers * 1000, numbers).astype(np.int64)
+
+
+def _not_too_early(topology: Topology, first: int) -> None:
+    """Times are sent as milliseconds; small ones would be read as seconds."""
+    if topology.slot_start(first) < SECONDS:
+        raise ConfigurationError("times must be in or after April 1973: smaller numbers of milliseconds are read as seconds; shift them with --start")

@@ -1,0 +1,157 @@
+"""What must be at the brokers before the first worker starts: topics, header records, first offsets. Idempotent, and safe to run from several processes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
+from ldp_kafka.runtime import admin
+from ldp_kafka.runtime.admin import TopicSpec
+from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of
+from ldp_kafka.runtime.wire import MARK, header, parse_json
+from ldp_kafka.topology import Topology
+
+__all__ = ["client_config", "prepare", "resolve"]
+
+_PRIVACY = "privacy.method, its parameters, mechanism, epsilon, window, domain or categories, calibration, or input.slot"
+_LAYOUT = "input.topic, partitions, partitioning, lateness or max_ahead, or runtime.shards"
+
+
+def resolve(topology: Topology) -> tuple[str, str]:
+    """The bootstrap servers of the edge and of the collector; ``embedded`` becomes the address of the topology's embedded broker.
+
+    Raises
+    ------
+    BrokerError : the broker is embedded, and no process hosts it
+
+    """
+    edge, collector = topology.edge_kafka, topology.collector_kafka
+    embedded = address_of(topology.name) if edge.embedded or collector.embedded else ""
+    return (embedded if edge.embedded else edge.bootstrap_servers, embedded if collector.embedded else collector.bootstrap_servers)
+
+
+def client_config(topology: Topology, side: str, bootstrap: str | None = None) -> dict[str, Any]:
+    """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the topology's own options and the address."""
+    kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
+    found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
+    return {**kafka.client, "bootstrap.servers": found}
+
+
+def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[str]:
+    """Create the topics that are missing, verify those that exist, write header records and commit the groups' first offsets.
+
+    Parameters
+    ----------
+    embedded : the embedded broker, where this process hosts it: nobody else can create its topics
+
+    Returns
+    -------
+    what was done, a line each; empty where everything was there
+
+    Raises
+    ------
+    ConfigurationError : a topic is not what it must be, or its records are those of another topology
+    BrokerError : the broker did not answer, or refused
+
+    """
+    address = None if embedded is None else embedded.bootstrap_servers
+    configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in ("edge", "collector")}
+    done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
+    consumed = [("collector", topology.reports_topic, "collect"), ("collector", topology.partials_topic, "collect")]
+    if topology.input.create:
+        consumed.insert(0, ("edge", topology.raw_topic, "perturb"))
+    sizes = {topic.name: topic.partitions for topic in topology.topics()}
+    for side, topic, role in consumed:
+        headed = [partition for partition in range(sizes[topic]) if _headed(topology, configs[side], topic, partition, done)]
+        group = topology.group(role)
+        first = admin.commit_first(configs[side], group, topic, headed) if headed else set()
+        if first:
+            done.append(f"committed offset 1 of {topic} for group {group}: partition {', '.join(map(str, sorted(first)))}")
+    return done
+
+
+def _embedded(topology: Topology, side: str) -> bool:
+    return (topology.edge_kafka if side == "edge" else topology.collector_kafka).embedded
+
+
+def _topics(topology: Topology, configs: Mapping[str, Mapping[str, Any]], embedded: EmbeddedBroker | None) -> list[str]:
+    specs: dict[str, list[TopicSpec]] = {"edge": [], "collector": []}
+    for topic in topology.topics():
+        specs[topic.side].append(TopicSpec(topic.name, topic.partitions, topic.config))
+    if not topology.input.create:
+        specs["edge"].append(_foreign(topology, configs["edge"], embedded))
+    created: list[str] = []
+    for side, wanted in specs.items():
+        host = embedded if _embedded(topology, side) else None
+        new = admin.ensure(configs[side], wanted, embedded=host)
+        created += [spec.name for spec in wanted if spec.name in new]
+    return created
+
+
+def _foreign(topology: Topology, config: Mapping[str, Any], embedded: EmbeddedBroker | None) -> TopicSpec:
+    """What someone else's raw topic must be; it is only made on an embedded broker, where nobody else could."""
+    source = topology.input
+    if not _embedded(topology, "edge") or embedded is None:
+        try:
+            known = AdminClient(dict(config)).list_topics(timeout=15).topics
+        except KafkaException as error:
+            raise BrokerError(f"{config['bootstrap.servers']} gave no list of topics: {error.args[0].name()}") from error
+        if source.topic not in known:
+            raise ConfigurationError(f"topic {source.topic} does not exist, and input.create is false: its owner has to create it")
+    # A compacted log forgets offsets that recovery may need again: only where the topology says that gaps are allowed
+    policy = {} if source.gaps == "allow" else {"cleanup.policy": "delete"}
+    return TopicSpec(source.topic, source.partitions, policy)
+
+
+def _headed(topology: Topology, config: Mapping[str, Any], topic: str, partition: int, done: list[str]) -> bool:
+    """Whether offset 0 is, or was, a header record of this topology: one is written where nothing ever was."""
+    text = header(topology.name, topology.fingerprint, topology.layout)
+    if admin.produce_once(config, topic, partition, text):
+        done.append(f"wrote the header record of {topic} partition {partition}")
+        return True
+    low, _ = admin.watermarks(config, topic, partition)
+    if low > 0:  # retention took it; the state has its own fingerprint
+        return False
+    found = _first(config, topic, partition)
+    if found is None:
+        if topic == topology.raw_topic:  # written by others before we came: it is read as it is
+            return False
+        raise ConfigurationError(
+            f"topic {topic} is not ours: partition {partition} does not begin with a header record; rename the topology, or remove the topic"
+        )
+    _check(topology, topic, found)
+    return True
+
+
+def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
+    """Refuse the topic of another topology, or of this one before it was changed."""
+    if found.get("topology") != topology.name and topic != topology.raw_topic:
+        raise ConfigurationError(f"topic {topic} belongs to another topology")
+    changed = [what for name, what in (("fingerprint", _PRIVACY), ("layout", _LAYOUT)) if found.get(name) != getattr(topology, name)]
+    if changed:
+        raise ConfigurationError(
+            f"topic {topic} was begun under other parameters. What changed is one of: {'; and one of: '.join(changed)}. "
+            f"Change it back, or give the topology another name: noise and budgets of the two must not meet",
+        )
+
+
+def _first(config: Mapping[str, Any], topic: str, partition: int) -> Mapping[str, Any] | None:
+    """The header at the beginning of a partition that holds something; None where its first record is none."""
+    own = {"group.id": "ldp_kafka.setup", "enable.auto.commit": False, "allow.auto.create.topics": False, "isolation.level": "read_uncommitted"}
+    consumer = Consumer({**config, **own})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        messages = consumer.consume(1, timeout=15)
+    finally:
+        consumer.close()
+    if not messages or messages[0].error() is not None:
+        raise BrokerError(f"the first record of {topic} partition {partition} could not be read")
+    try:
+        record = parse_json(messages[0].value() or b"")
+    except BadRecord:
+        return None
+    return record if isinstance(record, dict) and MARK in record and record.get("type") == "header" else None

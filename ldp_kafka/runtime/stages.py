@@ -1,0 +1,98 @@
+"""From a topology to its pure stages: what both drivers (`local` and the workers) run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ldp_kafka.randomness import Keyed, keyed
+from ldp_kafka.runtime.collector import Collect
+from ldp_kafka.runtime.edge import Edge
+from ldp_kafka.runtime.events import EventReader
+from ldp_kafka.runtime.merger import Merge
+from ldp_kafka.runtime.releases import Publisher
+from ldp_kafka.topology import Topology
+
+__all__ = ["AgentSpec", "agents", "collect", "edge", "edge_randomness", "merge"]
+
+
+class AgentSpec(NamedTuple):
+    """One agent of a role: the log it folds and where its state lies."""
+
+    name: str
+    """Also the table's."""
+    topic: str
+    partitions: int
+    gaps: bool
+    header: bool
+    """Whether offset 0 of the topic is a header record of ours."""
+
+
+def edge_randomness(topology: Topology, key: bytes) -> Keyed:
+    """Keyed noise of one topology: its fingerprint separates it from every other under the same key."""
+    return keyed(key, context=bytes.fromhex(topology.fingerprint))
+
+
+def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
+    """The perturb stage of one raw partition."""
+    source = topology.input
+    privacy = topology.privacy
+    return Edge(
+        method=topology.method,
+        randomness=randomness,
+        reader=EventReader(source.user, source.value, source.time, privacy.category_names or privacy.categories),
+        topic=topology.raw_topic,
+        reports_topic=topology.reports_topic,
+        dead_letters_topic=topology.dead_letters_topic,
+        partition=partition,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        slot_ms=source.slot_ms,
+        lateness=source.lateness,
+        max_ahead_ms=source.max_ahead_ms,
+        shards=topology.runtime.shards,
+        per_user=topology.per_user,
+    )
+
+
+def publisher(topology: Topology) -> Publisher:
+    """Makes the topology's releases."""
+    return Publisher(topology.name, topology.releases_topic, topology.method, topology.output.statistics, topology.input.slot_ms)
+
+
+def collect(topology: Topology, partition: int) -> Collect:
+    """The collect stage of one source."""
+    per_user = publisher(topology).per_user if topology.per_user else None
+    return Collect(
+        topology.method,
+        topology.reports_topic,
+        topology.partials_topic,
+        topology.collector_dead_letters_topic,
+        partition,
+        topology.fingerprint,
+        topology.layout,
+        per_user,
+    )
+
+
+def merge(topology: Topology) -> Merge:
+    """The merge stage."""
+    width = len(topology.method.mechanism.support(np.empty(0, np.int64)))
+    return Merge(
+        topology.input.partitions,
+        width,
+        publisher(topology).crowd,
+        topology.partials_topic,
+        topology.collector_dead_letters_topic,
+        topology.fingerprint,
+        topology.layout,
+    )
+
+
+def agents(topology: Topology, role: str) -> list[AgentSpec]:
+    """The agents of a role."""
+    source = topology.input
+    if role == "perturb":
+        return [AgentSpec("perturb", topology.raw_topic, source.partitions, source.gaps == "allow", source.create is not False)]
+    return [AgentSpec("collect", topology.reports_topic, source.partitions, False, True), AgentSpec("merge", topology.partials_topic, 1, False, True)]

@@ -1,0 +1,28 @@
+"""A YAML file as a frozen topology, and the plan of what it will do. Needs the extra ``kafka``."""
+
+from __future__ import annotations
+
+from ldp_kafka.topology.loader import load, loads
+from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
+from ldp_kafka.topology.paths import format_path, parse_path
+from ldp_kafka.topology.planner import Plan, plan
+from ldp_kafka.topology.schema import schema
+from ldp_kafka.topology.topics import Topic
+
+__all__ = [
+    "Edge",
+    "Input",
+    "KafkaSide",
+    "Output",
+    "Plan",
+    "Privacy",
+    "Runtime",
+    "Topic",
+    "Topology",
+    "format_path",
+    "load",
+    "loads",
+    "parse_path",
+    "plan",
+    "schema",
+]

@@ -1,0 +1,188 @@
+"""YAML text as plain data that knows on which line each key stands; the only file that knows a YAML library."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from sys import float_info
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from ldp_kafka.errors import TopologyError
+from ldp_kafka.topology.paths import Path
+
+__all__ = ["Document", "key_text", "read"]
+
+_DEEPEST = 16  # also ends an alias that contains itself
+_VARIABLE = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<wrong>\$\{)")
+
+# YAML 1.2, the core schema (section 10.3.2)
+_NULL = re.compile(r"|~|null|Null|NULL")
+_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
+_INT = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+class Document(NamedTuple):
+    """What a file says, and where."""
+
+    file: str
+    data: Any
+    lines: Mapping[Path, int]
+    """Of each key and list item, from 1."""
+    problems: list[tuple[Path, TopologyError]]
+    unread: set[Path]
+    """Places whose values are problems already, and stand as None in ``data``."""
+
+    def problem(self, path: Path, message: str) -> tuple[Path, TopologyError]:
+        """An error at ``path``, or at the nearest place above it that the file has."""
+        known = path
+        while known and known not in self.lines:
+            known = known[:-1]
+        return path, TopologyError(message, file=self.file, line=self.lines.get(known, 1), key=key_text(path))
+
+
+def key_text(path: Path) -> str:
+    """A place in the file as people write it.
+
+    Examples
+    --------
+    >>> key_text(("output", "statistics", 0))
+    'output.statistics[0]'
+
+    """
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
+    """The document in ``text``.
+
+    ``${NAME}`` and ``${NAME:-default}`` in scalars are taken from ``environment``, ``$$`` is a dollar sign; a plain scalar is typed after that, a quoted one stays text.
+
+    Raises
+    ------
+    TopologyError : this is no YAML; everything less is in ``problems``
+
+    """
+    yaml = YAML(typ="safe", pure=True)
+    yaml.composer.warn_double_anchors = False  # YAML allows them
+    try:
+        root = yaml.compose(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = " ".join(part for part in (error.context, error.problem) if part)
+        raise TopologyError(f"this is no valid YAML: {message}", file=file, line=mark.line + 1 if mark else None) from None
+    except YAMLError:  # a character that no YAML file may hold
+        raise TopologyError("this is no valid YAML: it holds a control character", file=file) from None
+    except RecursionError:
+        raise TopologyError("must not be nested so deep", file=file) from None
+    builder = _Builder(Document(file, None, {(): 1}, [], set()), environment)
+    return builder.document._replace(data=None if root is None else builder.value(root, ()))
+
+
+class _Builder:
+    """Nodes into data, place by place."""
+
+    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
+        self.document, self.environment = document, environment
+        self.lines: dict[Path, int] = document.lines  # type: ignore[assignment]
+
+    def refuse(self, path: Path, message: str) -> None:
+        self.document.problems.append(self.document.problem(path, message))
+        self.document.unread.add(path)
+
+    def value(self, node: Node, path: Path) -> Any:
+        if len(path) > _DEEPEST:
+            self.refuse(path[:2], "must not be nested so deep")
+            return None
+        if isinstance(node, MappingNode):
+            return self._mapping(node, path)
+        if isinstance(node, SequenceNode):
+            for i, item in enumerate(node.value):
+                self.lines[*path, i] = item.start_mark.line + 1
+            return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+        return self._scalar(node, path)
+
+    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, ScalarNode):
+                self.lines.setdefault((*path, "?"), line)
+                self.refuse((*path, "?"), "a key must be text")
+                continue
+            name = str(key.value)
+            place = (*path, name)
+            if name in out:
+                error = TopologyError(f"given twice, first on line {self.lines[place]}", file=self.document.file, line=line, key=key_text(place))
+                self.document.problems.append((place, error))
+                continue
+            self.lines[place] = line
+            out[name] = self.value(value, place)
+        return out
+
+    def _scalar(self, node: Any, path: Path) -> Any:
+        text, plain = str(node.value), node.style is None and not str(node.tag).endswith(":str")
+        if "$" in text:
+            if (filled := self._filled(text, path)) is None:
+                return None
+            text, plain = filled, node.style is None
+        if path[:1] == ("kafka",) and "client" in path[1:-1]:
+            return text if text or node.style is not None else None  # options of a client are text: a password 0123 is not 123
+        if not plain:
+            return text
+        value = plain_scalar(text)
+        if isinstance(value, float | int) and not abs(value) <= float_info.max:  # the positive form catches NaN
+            self.refuse(path, "must be a finite number")
+            return None
+        return value
+
+    def _filled(self, text: str, path: Path) -> str | None:
+        """Variables replaced; None if one is not set and the edge's secrets may wait for `run`, or after an error."""
+        missing: list[str] = []
+
+        def one(match: re.Match[str]) -> str:
+            if match["wrong"]:
+                self.refuse(path, "must hold ${NAME} or ${NAME:-default}; write $${ for these characters themselves")
+                return ""
+            if not match["name"]:
+                return "$"
+            found = self.environment.get(match["name"])
+            if match["default"] is not None:
+                return found or match["default"]
+            if found is None:
+                missing.append(match["name"])
+                return ""
+            return found
+
+        filled = _VARIABLE.sub(one, text)
+        if missing and path[:1] != ("edge",):
+            for name in missing:
+                self.refuse(path, f"the environment variable {name} must be set, or have a default: ${{{name}:-default}}")
+        return None if missing else filled
+
+
+def plain_scalar(text: str) -> Any:
+    """The value of an unquoted scalar in YAML 1.2.
+
+    Examples
+    --------
+    >>> [plain_scalar(text) for text in ("1", "1.0", "1e-3", "true", "off", "~", "15m")]
+    [1, 1.0, 0.001, True, 'off', None, '15m']
+
+    """
+    if _NULL.fullmatch(text):
+        return None
+    if _BOOL.fullmatch(text):
+        return text.lower() == "true"
+    if _INT.fullmatch(text):
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if special := _SPECIAL.fullmatch(text):
+        return float("nan") if special[3] else float(f"{special[1]}inf")
+    return text

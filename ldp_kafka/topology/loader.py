@@ -1,0 +1,176 @@
+"""From a YAML file to a `Topology`, or to one error that names the line and the key of everything that is wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path as FilePath
+from typing import Any
+
+from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.methods import METHODS
+from ldp_kafka.topology.document import Document, read
+from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
+from ldp_kafka.topology.paths import Path, parse_path
+from ldp_kafka.topology.schema import problems as schema_problems
+from ldp_kafka.topology.schema import with_defaults
+from ldp_kafka.topology.sections import frozen, parse_duration
+
+__all__ = ["load", "loads"]
+
+_COMMON = ("method", "mechanism", "epsilon", "window", "domain", "categories", "calibration")
+_KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
+
+
+def load(path: str | os.PathLike[str]) -> Topology:
+    """The topology in a YAML file.
+
+    Raises
+    ------
+    TopologyError : a line ``file:line: key: what must hold`` for everything that is wrong with it
+    ConfigurationError : it cannot be read
+
+    """
+    try:
+        text = FilePath(path).read_text("utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the topology {os.fspath(path)}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise TopologyError("a topology must be UTF-8 text", file=os.fspath(path)) from None
+    return loads(text, os.fspath(path))
+
+
+def loads(text: str, file: str = "<string>") -> Topology:
+    """The topology in a text; paths in it are relative to ``file``.
+
+    Examples
+    --------
+    >>> topology = loads('''
+    ... topology: meters
+    ... input: {slot: 1h}
+    ... privacy: {method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 100]}
+    ... output: {statistics: [mean]}
+    ... ''')
+    >>> topology.raw_topic, topology.input.partitions, topology.guarantee.epsilon
+    ('meters.raw', 2, 1.0)
+    >>> loads("topology: meters")
+    Traceback (most recent call last):
+        ...
+    ldp_kafka.errors.TopologyError: <string>:1: input: must be given
+    <string>:1: privacy: must be given
+    <string>:1: output: must be given
+
+    """
+    document = read(text, file, os.environ)
+    work = _Work(document)
+    topology = work.topology()
+    if work.found or topology is None:
+        raise TopologyError.together(error for _, error in sorted(work.found, key=lambda item: item[1].line or 0))
+    return topology
+
+
+class _Work:
+    """One document on its way; ``found`` is what is wrong so far."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.found = list(document.problems)
+        self.found += [(path, error) for path, error in schema_problems(document) if path not in document.unread]
+
+    def topology(self) -> Topology | None:
+        """The topology; None after a problem that kept it from being made."""
+        data = self.document.data
+        if not isinstance(data, dict):
+            return None
+        given = with_defaults({name: section for name, section in data.items() if isinstance(section, dict)})
+        name = "unnamed" if self._touched("topology") else data["topology"]
+        makers: dict[str, Callable[[dict[str, Any], str], Any]] = {
+            "kafka": self.kafka,
+            "input": self.input,
+            "privacy": self.privacy,
+            "output": self.output,
+            "edge": self.edge,
+            "runtime": self.runtime,
+        }
+        made = {section: self._section(section, make, given[section], name) for section, make in makers.items()}
+        if any(section is None for section in made.values()) or self._touched("topology"):
+            return None
+        edge_kafka, collector_kafka = made.pop("kafka")
+        try:
+            return Topology(name=name, file=self.document.file, edge_kafka=edge_kafka, collector_kafka=collector_kafka, **made)
+        except TopologyError as error:
+            self._locate(error)
+            return None
+
+    def _section(self, section: str, make: Callable[[dict[str, Any], str], Any], given: dict[str, Any], name: str) -> Any:
+        """A section made, unless something in it, or its absence, is already a problem."""
+        if self._touched(section):
+            return None
+        try:
+            return make(given, name)
+        except TopologyError as error:
+            self._locate(error)
+            return None
+
+    def _touched(self, name: str) -> bool:
+        return any(path[:1] == (name,) for path, _ in self.found)
+
+    def _locate(self, error: TopologyError) -> None:
+        """Take the problems in, each with the line of its key."""
+        for problem in error.problems:
+            path: Path = tuple(int(index) if index else name for index, name in _KEY.findall(problem.key))
+            self.found.append(self.document.problem(path, problem.reason))
+
+    def kafka(self, given: dict[str, Any], _: str) -> tuple[KafkaSide, KafkaSide]:
+        def side(*path: str) -> KafkaSide:
+            own = given[path[0]] if path else {}
+            try:
+                return KafkaSide(own.get("bootstrap_servers", given["bootstrap_servers"]), frozen(given["client"] | own.get("client", {})))
+            except TopologyError as error:
+                raise TopologyError(error.reason, key=".".join(("kafka", *path, "bootstrap_servers"))) from None
+
+        if "edge" not in given:
+            both = side()
+            return both, both
+        return side("edge"), side("collector")
+
+    def input(self, given: dict[str, Any], name: str) -> Input:
+        fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("user", "value", "time")}
+        slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
+        topic = given.pop("topic", f"{name}.raw")
+        idle_ms = None if idle == "off" else parse_duration(idle)
+        return Input(topic=topic, **fields, slot_ms=parse_duration(slot), idle_ms=idle_ms, max_ahead_ms=parse_duration(ahead), **given)
+
+    def _path(self, key: str, text: str) -> Path:
+        try:
+            return parse_path(text)
+        except ConfigurationError as error:
+            raise TopologyError(str(error), key=f"input.{key}") from None
+
+    def privacy(self, given: dict[str, Any], _: str) -> Privacy:
+        own = {key: value for key, value in given.items() if key not in _COMMON}
+        categories, domain = given.get("categories"), given.get("domain")
+        names = tuple(categories) if isinstance(categories, list) else None
+        return Privacy(
+            method=given["method"],
+            mechanism=given.get("mechanism", METHODS[given["method"]].default_mechanism),
+            epsilon=float(given["epsilon"]),
+            window=given["window"],
+            domain=None if domain is None else (float(domain[0]) + 0.0, float(domain[1]) + 0.0),  # -0.0 is 0.0: one fingerprint
+            categories=len(names) if names is not None else categories,
+            category_names=names,
+            calibration=given["calibration"],
+            parameters=frozen(own),
+        )
+
+    def output(self, given: dict[str, Any], _: str) -> Output:
+        return Output(tuple(given["statistics"]))
+
+    def edge(self, given: dict[str, Any], _: str) -> Edge:
+        text = given["key_file"]
+        return Edge(FilePath(self.document.file).parent / FilePath(text).expanduser() if text else None)
+
+    def runtime(self, given: dict[str, Any], _: str) -> Runtime:
+        timeout = given.pop("session_timeout")
+        return Runtime(**given | {"snapshot_seconds": float(given["snapshot_seconds"])}, session_timeout_ms=parse_duration(timeout))

@@ -1,0 +1,195 @@
+"""What a topology will do before it runs: its topics, its traffic, its state, what it promises and how good its releases can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, inf
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldp_kafka.accounting import MICRO, Guarantee
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.topology.model import Topology
+from ldp_kafka.topology.predict import Prediction, predict, reporting
+from ldp_kafka.topology.topics import Topic
+
+__all__ = ["Plan", "Traffic", "plan"]
+
+# Bytes on the wire, as estimates; the codec is the authority.
+BATCH_BYTES = 850  # schema and metadata of one Arrow stream
+REPORT_BYTES = 16 + 8 + 8  # id, slot, value
+SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
+DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
+
+RECORD_BYTES = 256 * 2**10  # a record of the changelog should not be larger
+MOST_USERS = 10**10
+EMBEDDED_USERS = 10_000  # about what the embedded broker has room for
+
+
+class Traffic(NamedTuple):
+    """What crosses the trust line in one slot."""
+
+    messages: int
+    """At most."""
+    bytes: int
+    """About."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a topology will do; ``lines`` for people, ``as_json`` for programs."""
+
+    topology: str
+    fingerprint: str
+    layout: str
+    users: int
+    guarantee: Guarantee
+    linkable: bool
+    """Whether the reports of a user carry one pseudonym."""
+    epsilon_per_report: float
+    topics: tuple[Topic, ...]
+    batched: Traffic
+    """Where a gateway sends one message a partition and slot."""
+    single: Traffic
+    """Where every event is a message."""
+    predictions: tuple[Prediction, ...]
+    state_bytes_per_user: int
+    warnings: tuple[str, ...]
+
+    @property
+    def guarantee_line(self) -> str:
+        """The guarantee in words."""
+        return self.guarantee.describe() + ("; the reports of a user are linkable" if self.linkable else "")
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "topology": self.topology,
+            "fingerprint": self.fingerprint,
+            "layout": self.layout,
+            "users": self.users,
+            "guarantee": {**self.guarantee.as_json(), "linkable": self.linkable, "line": self.guarantee_line},
+            "epsilon_per_report": self.epsilon_per_report,
+            "topics": [topic.as_json() for topic in self.topics],
+            "per_slot": {"batched": self.batched._asdict(), "single": self.single._asdict()},
+            "predictions": [prediction.as_json() for prediction in self.predictions],
+            "state_bytes_per_user": self.state_bytes_per_user,
+            "warnings": list(self.warnings),
+        }
+
+    def lines(self) -> list[str]:
+        """Text, a line at a time."""
+        wide = max(len(topic.name) for topic in self.topics)
+        influence = "without bound" if self.guarantee.influence == inf else f"{self.guarantee.influence:g} report{'s' * (self.guarantee.influence != 1)}"
+        return [
+            f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
+            f"guarantee    {self.guarantee_line}",
+            f"influence    {influence} reached by one window of changed values; epsilon {self.epsilon_per_report:g} a report",
+            "topics",
+            *(f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}" for topic in self.topics),
+            f"reports      for {self.users:,} users a slot: {_traffic(self.batched)} from gateways (one batch a partition), {_traffic(self.single)} from single events",
+            f"state        {self.state_bytes_per_user} bytes a user, {_bytes(self.state_bytes_per_user * self.users)} in all",
+            *(f"error        {_sentence(prediction)}" for prediction in self.predictions),
+            *(f"warning      {warning}" for warning in self.warnings),
+        ]
+
+
+def plan(topology: Topology, users: int = 1000) -> Plan:
+    """What ``topology`` will do with so many users.
+
+    Raises
+    ------
+    ConfigurationError : users is no whole number between 1 and 10,000,000,000
+
+    """
+    if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:
+        raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
+    method = topology.method
+    predictions = tuple(predict(method, statistic, users) for statistic in topology.output.statistics)
+    batched, single = _crossing(topology, users)
+    state = DIGEST_BYTES + sum(np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values())
+    return Plan(
+        topology=topology.name,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        users=users,
+        guarantee=topology.guarantee,
+        linkable=topology.per_user,
+        epsilon_per_report=method.spend / MICRO,
+        topics=tuple(topology.topics()),
+        batched=batched,
+        single=single,
+        predictions=predictions,
+        state_bytes_per_user=state,
+        warnings=(*topology.warnings, *_privacy_warnings(topology), *_input_warnings(topology), *_use_warnings(topology, predictions, users, state)),
+    )
+
+
+def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
+    sources = topology.input.partitions
+    reports = reporting(topology.method, users)
+    rows = reports * (REPORT_BYTES + SERIES_BYTES * topology.per_user)
+    single = reports + sources  # one a report, and an empty one a partition where the slot closes
+    return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(single, single * BATCH_BYTES + rows)
+
+
+def _privacy_warnings(topology: Topology) -> Iterator[str]:
+    promised, true = topology.privacy.epsilon, topology.guarantee.epsilon
+    if true == inf:
+        horizon = topology.privacy.epsilon * MICRO // topology.method.spend
+        yield f"calibration published: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of none beyond them; calibration sound holds for ever"
+    elif true > promised:
+        yield f"calibration published: what truly holds is epsilon {true:g}, not {promised:g}"
+    if topology.per_user:
+        yield "per_user makes the reports of a user linkable to each other (under a pseudonym)"
+    if topology.input.format == "json":
+        yield "one event a message shows the collector the order in which users report; gateways that send one batch (format arrow) a slot hide it"
+
+
+def _input_warnings(topology: Topology) -> Iterator[str]:
+    source = topology.input
+    if not source.create:
+        yield f"{source.topic} is someone else's topic: it gets no ticks, so a partition without events holds every release back"
+    if source.partitioning == "trusted":
+        yield "partitioning trusted: whoever writes the raw topic must keep a user in one partition; a user in two of them spends the budget twice"
+    if source.gaps == "allow":
+        yield "gaps allow: an offset that was skipped cannot be told from one that never was"
+
+
+def _use_warnings(topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int) -> Iterator[str]:
+    for prediction in predictions:
+        if not prediction.useful and prediction.statistic == "per_user":
+            yield (
+                f"per_user: nothing beats a constant here: one release is off by {prediction.error:.3g} (root mean square, worst input), "
+                f"the domain's midpoint by at most {prediction.constant:.3g}; a larger epsilon, a shorter window, or statistics of the crowd would help"
+            )
+        elif not prediction.useful:
+            yield f"{prediction.statistic}: the domain's midpoint, off by at most {prediction.constant:.3g}, beats a release of {prediction.reports:,} reports, off by {prediction.error:.3g}"
+    if "mean" in topology.output.statistics and hasattr(topology.method, "feedback_bias"):
+        yield f"mean with {topology.privacy.method}: its feedback biases the mean of a crowd of any size; use sw_direct for crowds"
+    fullest = ceil(users / topology.input.partitions / topology.runtime.shards) * state
+    if fullest > RECORD_BYTES:
+        yield f"a shard of the state takes about {_bytes(fullest)}: more than {_bytes(RECORD_BYTES)} slows recovery down; raise runtime.shards"
+    if (topology.edge_kafka.embedded or topology.collector_kafka.embedded) and users > EMBEDDED_USERS:
+        yield f"the embedded broker has room for about {EMBEDDED_USERS:,} users; {users:,} need a real one"
+
+
+def _sentence(prediction: Prediction) -> str:
+    if prediction.statistic == "per_user":
+        return f"per_user: one release is off by {prediction.error:.4g} (root mean square, worst input); the domain's midpoint by at most {prediction.constant:.4g}"
+    return f"{prediction.statistic}: standard error {prediction.error:.4g} from {prediction.reports:,} reports a slot (worst input)"
+
+
+def _traffic(traffic: Traffic) -> str:
+    return f"{traffic.messages:,} messages, {_bytes(traffic.bytes)}"
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}"

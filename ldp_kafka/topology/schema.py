@@ -1,0 +1,162 @@
+"""The published JSON Schema, and what it has to say of a document in words of our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jsonschema import Draft202012Validator, TypeChecker, ValidationError
+from jsonschema.validators import extend
+
+from ldp_kafka.topology.document import Document, key_text
+from ldp_kafka.topology.paths import Path
+
+__all__ = ["problems", "schema", "with_defaults"]
+
+_NOUNS = {
+    "object": "a mapping",
+    "array": "a list",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "empty",
+}
+_LATER: dict[Path, tuple[str, ...]] = {
+    ("input", "per_slot"): ("last", "mean", "sum", "max", "count"),
+    ("output", "statistics"): ("distribution",),
+}
+_LATER_KEYS = {("input", "relay")}
+
+
+@cache
+def _text() -> str:
+    return (files("ldp_kafka.topology") / "schema.json").read_text("utf-8")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (Draft 2020-12) of a topology file, a fresh copy: what editors complete and check with.
+
+    Examples
+    --------
+    >>> sorted(schema()["properties"])
+    ['edge', 'input', 'kafka', 'output', 'privacy', 'runtime', 'topology']
+
+    """
+    whole: dict[str, Any] = json.loads(_text())
+    return whole
+
+
+def with_defaults(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Its sections (all of them), each with the schema's defaults for what is not given: the schema is the one place where defaults stand."""
+    whole, out = schema(), {}
+    for name, section in whole["properties"].items():
+        properties = _resolved(section, whole).get("properties")
+        if properties is not None:
+            defaults = {key: value["default"] for key, value in properties.items() if "default" in value}
+            out[name] = defaults | data.get(name, {})
+    return out
+
+
+def problems(document: Document) -> Iterator[tuple[Path, Any]]:
+    """What the schema does not allow, each with its place."""
+    if not isinstance(document.data, dict):
+        yield document.problem((), "a topology must be a mapping of keys such as topology, input, privacy and output")
+        return
+    seen = set()
+    for error in _validator().iter_errors(document.data):
+        for path, message in _said(error):
+            if (path, message) not in seen:
+                seen.add((path, message))
+                yield document.problem(path, message)
+
+
+@cache
+def _validator() -> Any:
+    whole_numbers: TypeChecker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool))
+    return extend(Draft202012Validator, type_checker=whole_numbers)(schema())  # type: ignore[no-untyped-call]
+
+
+def _resolved(section: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
+    return whole["$defs"][section["$ref"].rpartition("/")[2]] if "$ref" in section else section
+
+
+def _said(error: ValidationError) -> Iterator[tuple[Path, str]]:
+    path: Path = tuple(error.absolute_path)
+    rule = str(error.validator)
+    limit: Any = error.validator_value
+    found: Any = error.instance
+    place: dict[str, Any] = error.schema if isinstance(error.schema, dict) else {}
+    if rule == "additionalProperties":
+        known = list(place["properties"])
+        for key in found:
+            if key not in known:
+                yield (*path, key), _unknown_key((*path, key), known)
+    elif rule == "required":
+        for key in limit:
+            if key not in found:
+                yield (*path, key), "must be given"
+    elif rule == "dependentRequired":
+        for key, others in limit.items():
+            for other in others:
+                if key in found and other not in found:
+                    yield (*path, other), f"must be given where {key_text((*path, key))} is"
+    elif path[-1:] and "propertyNames" in error.absolute_schema_path:
+        yield (*path, str(found)), "is ours to set"
+    elif "propertyNames" in error.absolute_schema_path:
+        yield (str(found),), "is ours to set"
+    else:
+        yield path, _must(rule, limit, found, place, path)
+
+
+def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) -> str:
+    if "patternErrorMessage" in place and rule in ("type", "pattern"):
+        return f"{place['patternErrorMessage']}; got {_shown(found)}"
+    if rule == "enum":
+        return _not_one_of(limit, found, path)
+    if rule == "type":
+        kinds = [limit] if isinstance(limit, str) else limit
+        hint = " (put it in quotes)" if "string" in kinds and isinstance(found, int | float) else ""
+        if "client" in path:  # a password may be in it
+            return "must be text"
+        return f"must be {' or '.join(_NOUNS[kind] for kind in kinds if kind != 'null')}; got {_shown(found)}{hint}"
+    words = {
+        "minimum": f"must be at least {limit}",
+        "maximum": f"must be at most {limit}",
+        "exclusiveMinimum": f"must be greater than {limit}",
+        "minItems": f"must have at least {limit} items",
+        "maxItems": f"must have at most {limit} items",
+        "minLength": "must not be empty",
+        "uniqueItems": "must name each item once",
+    }
+    return f"{words[rule]}; got {_shown(found)}" if rule in words else f"must hold: {rule} {limit}"
+
+
+def _not_one_of(known: list[Any], found: Any, path: Path) -> str:
+    where = tuple(part for part in path if isinstance(part, str))
+    if found in _LATER.get(where, ()):
+        return f"{found} comes later, it is not built yet; built: {', '.join(known)}"
+    return f"must be one of {', '.join(known)}; got {_shown(found)}{_nearest(found, known)}"
+
+
+def _unknown_key(path: Path, known: list[str]) -> str:
+    if path in _LATER_KEYS:
+        return "comes later, it is not built yet"
+    return f"unknown key{_nearest(path[-1], known) or '; known here: ' + ', '.join(known)}"
+
+
+def _nearest(name: Any, known: list[str]) -> str:
+    close = get_close_matches(str(name), known, 1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _shown(found: Any) -> str:
+    """What was found, short: it is configuration, and never an option of a client."""
+    if found is None:
+        return "nothing"
+    text = json.dumps(found, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."

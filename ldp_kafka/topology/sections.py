@@ -1,0 +1,266 @@
+"""The sections of a topology as frozen data, each checked when it is made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path as FilePath
+from types import MappingProxyType
+from typing import Any
+
+from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.topology.paths import Path
+
+__all__ = ["TOPIC", "Checked", "Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "frozen", "parse_duration"]
+
+TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
+_BROKER = re.compile(r"\s*([^,\s]+)\s*")
+
+# Who a client is to a broker: SASL says it where it is used, else the client's certificate
+_SASL_IDENTITY = ("sasl.username", "sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.oauthbearer.client.id", "sasl.oauthbearer.config")
+_TLS_IDENTITY = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
+
+
+def parse_duration(text: str) -> int:
+    """Whole milliseconds in a duration such as 250ms, 30s, 15m, 1h or 1d; ConfigurationError for any other text.
+
+    Examples
+    --------
+    >>> parse_duration("15m")
+    900000
+
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ConfigurationError(f"a duration must be a positive whole number and ms, s, m, h or d; got {text!r}")
+    return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A copy that cannot be written to."""
+    return MappingProxyType(dict(mapping))
+
+
+class Checked:
+    """Data that refuses to exist with a problem in it, and says all of them."""
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        """(key as in the file, what must hold) of each thing that is wrong."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        found = [TopologyError(message, key=key) for key, message in self._problems()]
+        if found:
+            raise TopologyError.together(found)
+
+
+@dataclass(frozen=True)
+class KafkaSide(Checked):
+    """One side's way to Kafka.
+
+    Parameters
+    ----------
+    bootstrap_servers : ``host:port`` with commas between, or ``embedded``
+    client : options of a confluent-kafka client beside it, all of them text; not shown in the repr, since passwords are among them
+
+    """
+
+    bootstrap_servers: str
+    client: Mapping[str, str] = field(default_factory=lambda: frozen({}), repr=False, hash=False)
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if not self.brokers:
+            yield "kafka.bootstrap_servers", "must be host:port, several with commas between, or embedded"
+        elif "embedded" in self.brokers and len(self.brokers) > 1:
+            yield "kafka.bootstrap_servers", "embedded stands alone, without other brokers"
+
+    @property
+    def brokers(self) -> frozenset[str]:
+        """The single addresses."""
+        return frozenset(part.strip().lower() for part in self.bootstrap_servers.split(",") if part.strip())
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the broker is the one inside the first process."""
+        return self.brokers == {"embedded"}
+
+    @property
+    def identity(self) -> tuple[tuple[str, str], ...]:
+        """Who it is to a broker, as far as its options tell."""
+        sasl = tuple((name, self.client[name]) for name in _SASL_IDENTITY if name in self.client)
+        return sasl or tuple((name, self.client[name]) for name in _TLS_IDENTITY if name in self.client)
+
+    def same_rights(self, other: KafkaSide) -> bool:
+        """Whether both reach one cluster as one principal: what one of them may read, so may the other."""
+        return bool(self.brokers & other.brokers) and self.identity == other.identity
+
+
+@dataclass(frozen=True)
+class Input(Checked):
+    """The raw topic and how its records are read.
+
+    Parameters
+    ----------
+    topic, partitions : of the raw log
+    create : False where it belongs to someone else
+    format : ``json`` or ``arrow``
+    user, value, time : field paths, as tuples of names and list positions
+    slot_ms : length of a slot, at least 1 ms
+    lateness : slots that the watermark stays behind the latest event, 0..1000
+    partitioning : ``trusted`` or ``murmur2``
+    gaps : ``strict`` or ``allow``
+    idle_ms : silence after which a partition gets a tick; None: never
+    max_ahead_ms : how far an event may be ahead of its record's timestamp
+    per_slot : ``first``
+
+    """
+
+    topic: str
+    partitions: int
+    create: bool
+    format: str
+    user: Path
+    value: Path
+    time: Path
+    slot_ms: int
+    lateness: int
+    partitioning: str
+    gaps: str
+    idle_ms: int | None
+    max_ahead_ms: int
+    per_slot: str
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if not TOPIC.fullmatch(self.topic):
+            yield "input.topic", f"must be 1 to 249 letters, digits, dots, dashes and underscores; got {self.topic!r}"
+        for name, least in (("partitions", 1), ("slot_ms", 1), ("max_ahead_ms", 1), ("lateness", 0)):
+            if not _whole(getattr(self, name)) >= least:
+                yield f"input.{name.removesuffix('_ms')}", f"must be a whole number, at least {least}"
+        if not self.lateness <= 1000:
+            yield "input.lateness", "must be at most 1000 slots"
+        if self.idle_ms is not None and not self.create:
+            yield "input.idle", "must be off where create is false: nothing is written into someone else's topic"
+        fields = {"user": self.user, "value": self.value, "time": self.time}
+        if len(set(fields.values())) < len(fields):
+            yield "input", "user, value and time must be three different fields"
+        for name, path in fields.items():
+            if self.format == "arrow" and not (len(path) == 1 and isinstance(path[0], str)):
+                yield f"input.{name}", "must be one column such as $.user where format is arrow"
+
+
+@dataclass(frozen=True)
+class Privacy(Checked):
+    """What every user is promised.
+
+    Parameters
+    ----------
+    method, mechanism : names in METHODS and MECHANISMS
+    epsilon : nats in one window
+    window : slots
+    domain : (low, high) for numbers, else None
+    categories : how many, for categories, else None
+    category_names : their names, in the order of their numbers, where they have any
+    calibration : ``sound`` or ``published``
+    parameters : the method's own, as they were given
+
+    """
+
+    method: str
+    mechanism: str
+    epsilon: float
+    window: int
+    domain: tuple[float, float] | None
+    categories: int | None
+    category_names: tuple[str, ...] | None
+    calibration: str
+    parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if self.method not in METHODS or self.mechanism not in MECHANISMS:
+            yield "privacy", f"method must be one of {', '.join(METHODS)} and mechanism one of {', '.join(MECHANISMS)}"
+            return
+        kind = METHODS[self.method]
+        wrong = list(self._mismatches(kind))
+        yield from wrong
+        if not wrong:
+            try:
+                _ = self.build
+            except (ConfigurationError, TypeError) as error:
+                yield "privacy", f"{self.method} over {self.mechanism}: {error}"
+
+    def _mismatches(self, kind: type[Method]) -> Iterator[tuple[str, str]]:
+        numeric = kind.kind == "numeric"
+        for name in self.parameters:
+            if name not in kind.parameters:
+                yield f"privacy.{name}", f"is no parameter of {self.method}; its own: {', '.join(kind.parameters) or 'none'}"
+        if self.domain is None and numeric:
+            yield "privacy.domain", f"must be given: {self.method} is for numbers"
+        if self.domain is not None:
+            if not numeric:
+                yield "privacy.domain", f"must not be given: {self.method} is for categories"
+            elif not self.domain[0] < self.domain[1]:
+                yield "privacy.domain", f"must be [low, high] with low < high; got [{self.domain[0]:g}, {self.domain[1]:g}]"
+        if self.categories is None and not numeric:
+            yield "privacy.categories", f"must be given: {self.method} is for categories"
+        if self.categories is not None and numeric:
+            yield "privacy.categories", f"must not be given: {self.method} is for numbers"
+        if self.category_names is not None and not len(set(self.category_names)) == len(self.category_names) == self.categories:
+            yield "privacy.categories", "must name each category once"
+
+    @cached_property
+    def build(self) -> Method:
+        """The method, made."""
+        shape: dict[str, Any] = {"domain": self.domain} if METHODS[self.method].kind == "numeric" else {"categories": self.categories}
+        mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
+        return METHODS[self.method](mechanism=mechanism, epsilon=self.epsilon, window=self.window, calibration=self.calibration, **shape, **self.parameters)
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The method's own parameters with what was chosen for those not given."""
+        return {name: getattr(self.build, name) for name in sorted(METHODS[self.method].parameters)}
+
+
+@dataclass(frozen=True)
+class Output(Checked):
+    """What is released: ``mean``, ``frequencies``, ``per_user``."""
+
+    statistics: tuple[str, ...]
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if not self.statistics or len(set(self.statistics)) < len(self.statistics):
+            yield "output.statistics", "must name at least one statistic, each once"
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What only the edge knows: where its key is, or None where that was left open."""
+
+    key_file: FilePath | None
+
+
+@dataclass(frozen=True)
+class Runtime(Checked):
+    """How workers keep their state: a snapshot every so many messages or seconds, in so many shards a partition."""
+
+    snapshot_messages: int
+    snapshot_seconds: float
+    shards: int
+    session_timeout_ms: int
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        for name in ("snapshot_messages", "shards", "session_timeout_ms"):
+            if not _whole(getattr(self, name)) >= 1:
+                yield f"runtime.{name.removesuffix('_ms')}", "must be a whole number, at least 1"
+        if not 0 < self.snapshot_seconds <= 3600:
+            yield "runtime.snapshot_seconds", "must lie between 0 and 3600"
+
+
+def _whole(value: Any) -> int:
+    """``value`` where it is a whole number, else one that no bound allows."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1

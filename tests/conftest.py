@@ -1,0 +1,16 @@
+"""What holds for all tests: the long ones run only where they are asked for."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what is marked ``long`` unless LDP_KAFKA_LONG=1."""
+    if os.environ.get("LDP_KAFKA_LONG") == "1":
+        return
+    for item in items:
+        if item.get_closest_marker("long"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes or much memory: set LDP_KAFKA_LONG=1"))

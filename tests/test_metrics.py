@@ -1,0 +1,280 @@
+"""Metrics say what a worker does and nothing about a user."""
+
+from __future__ import annotations
+
+import ast
+import re
+import socket
+import subprocess
+import sys
+from math import inf
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+import ldp_kafka
+from ldp_kafka.accounting import Guarantee
+from ldp_kafka.errors import ConfigurationError, InvariantError
+from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, Metrics, serve
+from ldp_kafka.runtime import collector, edge, merger
+from ldp_kafka.runtime.events import REASONS
+
+PERTURB = {"events": 7, "reports": 5, "silent": 1, "late": 2, "duplicates": 3, "refused": 4, "clamped": 6, "watermark": 1_500, "dead_letters:not_json": 8}
+COLLECT = {"reports": 5, "repeated": 2, "partials": 3, "releases": 4, "closed": 9, "dead_letters:range": 1}
+MERGE = {"releases": 1, "repeated": 1, "released": 8, "dead_letters:not_json": 1}
+GUARANTEE = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
+
+
+def made(role: str = "perturb") -> Metrics:
+    return Metrics("meters", role, "capp")
+
+
+def samples(metrics: Metrics) -> dict[str, float]:
+    """What is shown, without the clients' own series of creation times; labels beside the constant ones in the name."""
+    found = {}
+    for family in metrics.registry.collect():
+        for sample in family.samples:
+            assert [sample.labels[label] for label in LABELS] == ["meters", metrics.role, "capp"]
+            own = ",".join(f"{name}={value}" for name, value in sample.labels.items() if name not in LABELS)
+            if not sample.name.endswith("_created"):
+                found[f"{sample.name}{{{own}}}" if own else sample.name] = sample.value
+    return found
+
+
+def families(role: str) -> dict[str, str]:
+    """Name in the inventory's spelling, and type."""
+    return {family.name + "_total" * (family.type == "counter"): family.type for family in made(role).registry.collect()}
+
+
+def counted(module) -> set[str]:
+    """Every key that a stage's source puts into its counts."""
+    source = Path(module.__file__).read_text()
+    keys = set(re.findall(r"""counts\[f?"([a-z_]+)[:"]""", source))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "counts":
+            keys |= {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+    return keys
+
+
+@pytest.mark.parametrize(("role", "counts", "module"), [("perturb", PERTURB, edge), ("collect", COLLECT, collector), ("collect", MERGE, merger)])
+def test_every_count_of_a_stage_is_mapped(role, counts, module):
+    """The keys in a stage's source are those of the specimen, and each of them moves one sample."""
+    assert counted(module) == {key.partition(":")[0] for key in counts}
+    for key, value in counts.items():
+        metrics = made(role)
+        before = samples(metrics)
+        metrics.count({key: value})
+        after = samples(metrics)
+        moved = {name: number for name, number in after.items() if number != before.get(name)}
+        assert list(moved.values()) == [value / 1000 if key == "watermark" else value], moved
+
+
+def test_counts_add_up():
+    """Counters add, gauges hold the last."""
+    metrics = made("collect")
+    for counts in (COLLECT, MERGE, MERGE):
+        metrics.count(counts)
+    shown = samples(metrics)
+    assert shown["ldp_releases_total"] == 6
+    assert shown["ldp_repeated_total"] == 4
+    assert shown["ldp_released_slot"] == 8
+    assert shown["ldp_dead_letters_total{reason=not_json}"] == 2
+    assert shown["ldp_dead_letters_total{reason=range}"] == 1
+
+
+@pytest.mark.parametrize("key", ["users", "events:x", "dead_letters", "dead_letters:", "dead_letters:poison", ""])
+def test_unknown_keys_raise(key):
+    """Nothing is dropped in silence, and no text that came with a key is shown."""
+    metrics = made()
+    with pytest.raises(InvariantError) as caught:
+        metrics.count({key: 1})
+    assert "poison" not in str(caught.value)
+    assert not any("poison" in name for name in samples(metrics))
+
+
+def test_raw_counts_stay_at_the_edge():
+    """The collect role has no metric for what is an exact function of raw data, and refuses to take one."""
+    assert {"ldp_clamped_total", "ldp_refused_total", "ldp_late_total", "ldp_watermark_timestamp_seconds", "ldp_spent_ratio"} <= EDGE_ONLY
+    assert EDGE_ONLY.isdisjoint(families("collect"))
+    assert set(families("perturb")) >= EDGE_ONLY
+    metrics = made("collect")
+    for key in ("clamped", "refused", "events", "late", "watermark"):
+        with pytest.raises(InvariantError, match="collect role has no metric"):
+            metrics.count({key: 1})
+    with pytest.raises(InvariantError, match="ldp_spent_ratio"):
+        metrics.spent(1, 2)
+    with pytest.raises(InvariantError, match="perturb role has no metric ldp_release"):
+        made().release(1, 0.1, 2.0)
+
+
+def test_the_inventory_is_what_exists():
+    """No metric without an entry, none listed that no role has; a help text that is a sentence."""
+    both = families("perturb") | families("collect")
+    assert both.keys() == NAMES.keys()
+    assert all(text.endswith(".") for text in NAMES.values())
+
+
+def test_names_follow_the_conventions():
+    """ldp_ in front; counters, and they alone, end in _total; base units; histograms are of seconds."""
+    for name, kind in (families("perturb") | families("collect")).items():
+        assert re.fullmatch(r"ldp_[a-z]+(_[a-z]+)*", name)
+        assert name.endswith("_total") == (kind == "counter")
+        assert name.endswith("_seconds") or kind != "histogram"
+        assert not re.search(r"_(ms|milliseconds|micro|percent|count|sum|bucket)(_|$)", name)
+
+
+def test_no_label_can_carry_a_user():
+    """All label names there are; those that vary within a process take values from fixed lists or from the topology."""
+    metrics = [made(role) for role in ("perturb", "collect")]
+    for each in metrics:
+        each.guarantee(GUARANTEE)
+    names = {label for each in metrics for family in each.registry.collect() for sample in family.samples for label in sample.labels}
+    assert names == {"topology", "role", "method", "reason", "le", "level", "epsilon", "window", "calibration", "protects"}
+    reasons = {sample.labels["reason"] for each in metrics for family in each.registry.collect() for sample in family.samples if "reason" in sample.labels}
+    assert reasons == set(REASONS)
+
+
+def test_counters_are_there_before_the_first_count_and_gauges_are_not():
+    """A first dead letter is an increase, not a new series; a watermark of zero would be 1970."""
+    shown = samples(made())
+    assert shown["ldp_dead_letters_total{reason=not_json}"] == shown["ldp_refused_total"] == shown["ldp_step_seconds_count"] == 0
+    assert "ldp_watermark_timestamp_seconds" not in shown
+    metrics = made()
+    metrics.count({"watermark": -1})
+    assert "ldp_watermark_timestamp_seconds" not in samples(metrics)
+
+
+def test_progress_is_that_of_the_slowest_partition():
+    """Neither of two partitions hides the other."""
+    metrics, other = made(), made("collect")
+    for partition, time in ((0, 5_000), (1, 3_000), (0, 9_000)):
+        metrics.count({"watermark": time}, partition)
+        other.count({"closed": time // 1000}, partition=partition)
+        metrics.spent(250_000 * (1 + partition), 1_000_000, partition)
+    assert samples(metrics)["ldp_watermark_timestamp_seconds"] == samples(other)["ldp_closed_slot"] == 3
+    assert samples(metrics)["ldp_spent_ratio"] == 0.5
+
+
+def test_a_new_assignment_forgets_the_old_one():
+    """What another worker has now is no longer shown here; what was counted and what is promised is."""
+    metrics = made()
+    metrics.guarantee(GUARANTEE)
+    metrics.count(PERTURB, 1)
+    metrics.lag(10)
+    metrics.idle_partitions(1)
+    metrics.partitions(1)
+    shown = samples(metrics)
+    gauges = {family.name for family in metrics.registry.collect() if family.type == "gauge" and family.samples}
+    assert gauges == {"ldp_partitions", "ldp_guarantee_info"}
+    assert shown["ldp_events_total"] == 7
+    metrics.count({"watermark": 20_000}, 0)
+    assert samples(metrics)["ldp_watermark_timestamp_seconds"] == 20
+
+
+def test_the_rest_of_what_a_worker_says():
+    """Steps, snapshots, releases, assignment."""
+    metrics = made("collect")
+    metrics.step(0.002)
+    metrics.step(0.02)
+    metrics.snapshot(0.5, 1000)
+    metrics.snapshot(0.25, 500)
+    metrics.release(600, 0.25, 12.5)
+    metrics.partitions(2)
+    metrics.release(500, [0.25, 0.5, 0.125], 2.5)
+    metrics.lag(7)
+    metrics.idle_partitions(1)
+    shown = samples(metrics)
+    assert (shown["ldp_step_seconds_count"], shown["ldp_step_seconds_sum"]) == (2, pytest.approx(0.022))
+    assert shown["ldp_step_seconds_bucket{le=0.0025}"] == 1
+    assert (shown["ldp_snapshot_seconds_count"], shown["ldp_snapshot_seconds_sum"], shown["ldp_snapshot_bytes_total"]) == (2, 0.75, 1500)
+    assert (shown["ldp_release_reports"], shown["ldp_release_standard_error"], shown["ldp_release_lag_seconds"]) == (500, 0.5, 2.5)
+    assert (shown["ldp_partitions"], shown["ldp_lag_messages"], shown["ldp_idle_partitions"]) == (2, 7, 1)
+
+
+def test_a_release_without_reports_has_no_standard_error():
+    """The last one's is not left standing beside it."""
+    metrics = made("collect")
+    metrics.release(10, 0.25, 1.0)
+    metrics.release(0, None, 1.0)
+    assert samples(metrics)["ldp_release_reports"] == 0
+    assert "ldp_release_standard_error" not in samples(metrics)
+
+
+def test_the_guarantee_is_one_series():
+    """A second one replaces the first; none at all reads as infinite."""
+    metrics = made()
+    metrics.guarantee(GUARANTEE)
+    metrics.guarantee(GUARANTEE._replace(epsilon=inf, calibration="published"))
+    shown = {name: value for name, value in samples(metrics).items() if name.startswith("ldp_guarantee")}
+    assert shown == {"ldp_guarantee_info{level=w-event,epsilon=inf,window=10,calibration=published,protects=values}": 1}
+
+
+def test_an_unknown_role_is_refused():
+    """It would show half of the metrics."""
+    with pytest.raises(ConfigurationError, match="collect, perturb"):
+        made("pertub")
+
+
+def test_a_given_registry_is_used():
+    """And two processes' worth of metrics do not meet in one."""
+    registry = CollectorRegistry()
+    assert Metrics("meters", "perturb", "capp", registry).registry is registry
+    assert made().registry is not made().registry
+
+
+def test_serve_answers_on_loopback_and_closes():
+    """The real port is returned, nothing listens after close, and close may be repeated."""
+    metrics = made()
+    metrics.count(PERTURB)
+    port, close = serve(metrics, 0)
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            text = answer.read().decode()
+        assert 'ldp_events_total{method="capp",role="perturb",topology="meters"} 7.0' in text
+        with pytest.raises(ConfigurationError, match=f"metrics port {port} at 127.0.0.1: .*in use"):
+            serve(metrics, port)
+    finally:
+        close()
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), timeout=5):
+        pass
+    close()
+
+
+def test_serve_listens_on_loopback_only():
+    """Another address of this machine gets no answer."""
+    port, close = serve(made(), 0)
+    try:
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port), timeout=5):
+            pass
+    finally:
+        close()
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+def test_ports_are_ports(port):
+    """Refused before anything is bound."""
+    with pytest.raises(ConfigurationError, match="from 0 to 65535"):
+        serve(made(), port)
+
+
+def test_import_makes_nothing():
+    """No metric in the default registry, no thread; and the package itself does not need the client."""
+    code = """if True:
+        import sys, threading
+        import ldp_kafka
+        assert "prometheus_client" not in sys.modules
+        import ldp_kafka.metrics
+        from prometheus_client import REGISTRY
+        assert not [family.name for family in REGISTRY.collect() if family.name.startswith("ldp")]
+        assert threading.active_count() == 1
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_no_other_module_imports_the_client():
+    """One door."""
+    root = Path(ldp_kafka.__file__).parent
+    users = [path.name for path in root.rglob("*.py") if re.search(r"^\s*(from|import) prometheus_client", path.read_text(), re.MULTILINE)]
+    assert users == ["metrics.py"]

@@ -1,0 +1,228 @@
+"""What follows from a topology: two digests, names, topics and slots."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from ldp_kafka.errors import TopologyError
+from ldp_kafka.topology import Input, KafkaSide, Output, loads, schema
+from ldp_kafka.topology.sections import frozen
+
+GOOD = """\
+topology: meters
+kafka:
+  bootstrap_servers: a:1
+  client: {}
+input:
+  topic: raw
+  partitions: 2
+  create: true
+  format: json
+  user: $.user
+  value: $.value
+  time: $.time
+  slot: 1h
+  lateness: 1
+  partitioning: trusted
+  gaps: strict
+  idle: off
+  max_ahead: 1d
+  per_slot: first
+privacy:
+  method: capp
+  mechanism: square_wave
+  epsilon: 1.0
+  window: 10
+  domain: [0.0, 10.0]
+  calibration: sound
+  block: 5
+output:
+  statistics: [mean, per_user]
+edge:
+  key_file: a.key
+runtime:
+  snapshot_messages: 10
+  snapshot_seconds: 1
+  shards: 4
+  session_timeout: 10s
+"""
+LPU = (
+    GOOD.replace("method: capp", "method: lpu")
+    .replace("mechanism: square_wave", "mechanism: grr")
+    .replace("  block: 5\n", "")
+    .replace("[mean, per_user]", "[frequencies]")
+)
+LPU = LPU.replace("domain: [0.0, 10.0]", "categories: [a, b]")
+
+# every key of the schema, another value for it, and which digest it moves
+KEYS = [
+    ("topology: meters", "topology: others", ""),
+    ("bootstrap_servers: a:1", "bootstrap_servers: b:1", ""),
+    ("client: {}", "client: {linger.ms: 5}", ""),
+    ("client: {}", "edge: {bootstrap_servers: c:1, client: {}}\n  collector: {bootstrap_servers: d:1, client: {}}", ""),
+    ("topic: raw", "topic: other", "layout"),
+    ("partitions: 2", "partitions: 3", "layout"),
+    ("create: true", "create: false", ""),
+    ("format: json", "format: arrow", ""),
+    ("user: $.user", "user: $.u", ""),
+    ("value: $.value", "value: $.v", ""),
+    ("time: $.time", "time: $.t", ""),
+    ("slot: 1h", "slot: 2h", "fingerprint"),
+    ("lateness: 1", "lateness: 2", "layout"),
+    ("partitioning: trusted", "partitioning: murmur2", "layout"),
+    ("gaps: strict", "gaps: allow", ""),
+    ("idle: off", "idle: 30s", ""),
+    ("max_ahead: 1d", "max_ahead: 2d", "layout"),
+    ("  method: capp", "  method: sw_direct", "fingerprint"),
+    ("epsilon: 1.0", "epsilon: 2.0", "fingerprint"),
+    ("epsilon: 1.0", "epsilon: 1.000001", "fingerprint"),
+    ("window: 10", "window: 11", "fingerprint"),
+    ("domain: [0.0, 10.0]", "domain: [0.0, 10.5]", "fingerprint"),
+    ("calibration: sound", "calibration: published", "fingerprint"),
+    ("block: 5", "block: 6", "fingerprint"),
+    ("statistics: [mean, per_user]", "statistics: [mean]", ""),
+    ("key_file: a.key", "key_file: b.key", ""),
+    ("snapshot_messages: 10", "snapshot_messages: 11", ""),
+    ("snapshot_seconds: 1", "snapshot_seconds: 2", ""),
+    ("shards: 4", "shards: 5", "layout"),
+    ("session_timeout: 10s", "session_timeout: 11s", ""),
+]
+
+
+SINGLE = {"per_slot", "mechanism", "categories"}
+"""Keys that cannot vary beside the others: one value only, one that fits only, or tested by themselves."""
+
+
+def edited(old, new):
+    """The full topology with one key changed (and what cannot stand beside it taken out)."""
+    assert GOOD.count(old) == 1, old
+    text = GOOD.replace(old, new)
+    return text.replace("  block: 5\n", "") if "sw_direct" in new else text
+
+
+@pytest.mark.parametrize(("old", "new", "moves"), KEYS, ids=[new for _, new, _ in KEYS])
+def test_each_key_moves_the_digest_it_belongs_to_and_no_other(old, new, moves):
+    before, after = loads(GOOD), loads(edited(old, new))
+    assert (before.fingerprint != after.fingerprint) == (moves == "fingerprint")
+    assert (before.layout != after.layout) == (moves == "layout")
+    assert before != after, "the loader does not read this key"
+
+
+def test_every_key_is_read():
+    """KEYS changes every key of the schema, so a key that the loader forgets is found out above."""
+    changed = {line.strip().split(":")[0] for _, new, _ in KEYS for line in new.split("\n")}
+    whole = schema()
+    sections = [*(place for place in whole["properties"].values() if "properties" in place), *(whole["$defs"][name] for name in ("kafka", "input", "privacy"))]
+    assert {key for section in sections for key in section["properties"]} | {"topology"} == changed | SINGLE
+
+
+def test_categories_move_the_fingerprint():
+    prints = [loads(LPU.replace("[a, b]", shape)).fingerprint for shape in ("[a, b]", "[b, a]", "[a, c]", "[a, b, c]", "2", "3")]
+    assert len(set(prints)) == len(prints)
+
+
+def test_the_same_said_otherwise_is_the_same():
+    assert loads(GOOD.replace("epsilon: 1.0", "epsilon: 1").replace("[0.0, 10.0]", "[-0.0, 10]")).fingerprint == loads(GOOD).fingerprint
+    assert loads(GOOD.replace("  block: 5\n", "")).fingerprint == loads(GOOD).fingerprint  # 5 is what is chosen
+    assert loads(GOOD, "elsewhere.yaml").fingerprint == loads(GOOD).fingerprint
+    assert loads(GOOD) == loads(GOOD)
+
+
+def test_digests_are_pinned():
+    """A change of these numbers makes every running topology refuse its state: it needs a new version and a line in the changelog."""
+    topology = loads(GOOD)
+    assert re.fullmatch("[0-9a-f]{32}", topology.fingerprint)
+    assert (topology.fingerprint, topology.layout) == ("db1315f07d52cdceb95c7d161217cdbd", "02e9c42c99e176cd248c6f74693ea682")
+
+
+def test_names():
+    topology = loads(GOOD)
+    assert topology.raw_topic == "raw"
+    assert topology.reports_topic == "meters.reports"
+    assert topology.partials_topic == "meters.partials"
+    assert topology.releases_topic == "meters.releases"
+    assert topology.dead_letters_topic == "meters.dead-letters"
+    assert topology.collector_dead_letters_topic == "meters.collector.dead-letters"
+    assert (topology.group("perturb"), topology.group("collect")) == ("meters-perturb", "meters-collect")
+    assert topology.changelog("collect", "merge") == "meters-collect-merge-changelog"
+    with pytest.raises(ValueError, match="a role is"):
+        topology.group("merge")
+    with pytest.raises(ValueError, match="a table of a role"):
+        topology.changelog("perturb", "merge")
+
+
+def test_the_longest_name_makes_legal_topics():
+    longest = "t" * 200
+    assert max(len(topic.name) for topic in loads(GOOD.replace("meters", longest)).topics()) <= 249
+    with pytest.raises(TopologyError, match="topology: must be text of 1 to 200"):
+        loads(GOOD.replace("meters", longest + "t"))
+
+
+def test_topics():
+    topics = {topic.name: topic for topic in loads(GOOD).topics()}
+    counts = {name: topic.partitions for name, topic in topics.items()}
+    assert counts == {
+        "raw": 2,
+        "meters.reports": 2,
+        "meters.partials": 1,
+        "meters.releases": 2,
+        "meters.dead-letters": 1,
+        "meters.collector.dead-letters": 1,
+        "meters-perturb-perturb-changelog": 2,
+        "meters-collect-collect-changelog": 2,
+        "meters-collect-merge-changelog": 1,
+    }
+    state = {"cleanup.policy": "compact", "segment.bytes": "67108864", "min.cleanable.dirty.ratio": "0.1"}
+    assert all(topic.config == (state if name.endswith("-changelog") else {"cleanup.policy": "delete"}) for name, topic in topics.items())
+    assert {name for name, topic in topics.items() if topic.side == "edge"} == {"raw", "meters.dead-letters", "meters-perturb-perturb-changelog"}
+    assert "raw" not in {topic.name for topic in loads(GOOD.replace("create: true", "create: false")).topics()}
+
+
+def test_slots():
+    topology = loads(GOOD)
+    assert topology.slot_of(3_599_999) == 0
+    assert topology.slot_of(3_600_000) == 1
+    assert topology.slot_of(np.array([0, 3_599_999, 3_600_000, 7_200_001])).tolist() == [0, 0, 1, 2]
+    assert topology.slot_start(2) == 7_200_000
+
+
+def test_the_method_and_what_it_promises():
+    topology = loads(GOOD)
+    assert topology.method is topology.method
+    assert (topology.method.name, topology.guarantee.influence, topology.per_user) == ("capp", 14, True)
+    assert not loads(LPU).per_user
+
+
+def test_frozen():
+    topology = loads(GOOD)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        topology.name = "x"
+    with pytest.raises(TypeError):
+        topology.privacy.parameters["block"] = 1
+    assert isinstance(hash(topology), int)
+
+
+def test_data_made_by_hand_is_checked_too():
+    good = loads(GOOD)
+    with pytest.raises(TopologyError, match=r"input.slot: must be a whole number.*\n.*input.lateness"):
+        Input(**{field.name: getattr(good.input, field.name) for field in dataclasses.fields(good.input)} | {"slot_ms": 0, "lateness": True})
+    with pytest.raises(TopologyError, match=r"output.statistics"):
+        Output(())
+    with pytest.raises(TopologyError, match=r"input.topic"):
+        dataclasses.replace(good.input, topic="a b")
+    with pytest.raises(TopologyError, match=r"input.lateness"):
+        dataclasses.replace(good.input, lateness=1001)
+    with pytest.raises(TopologyError, match=r"runtime.shards"):
+        dataclasses.replace(good.runtime, shards=0)
+    with pytest.raises(TopologyError, match=r"runtime.snapshot_seconds"):
+        dataclasses.replace(good.runtime, snapshot_seconds=float("nan"))
+    with pytest.raises(TopologyError, match="privacy: method must be one of"):
+        dataclasses.replace(good.privacy, method="none")
+    with pytest.raises(TopologyError, match=r"output.statistics\[0\]: must be one of"):
+        dataclasses.replace(good, output=Output(("median",)))
+    with pytest.raises(TopologyError, match="topology: must be"):
+        dataclasses.replace(good, name="a b")
+    assert KafkaSide("a:1", frozen({"sasl.password": "secret"})).client["sasl.password"] == "secret"
+    assert "secret" not in repr(KafkaSide("a:1", frozen({"sasl.password": "secret"})))

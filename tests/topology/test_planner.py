@@ -1,0 +1,147 @@
+"""Plans: predictions against simulation, and every warning where it belongs and nowhere else."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.topology import loads, plan
+from ldp_kafka.topology.predict import crowd_error, noisiest, predict, release_error
+
+BASE = """\
+topology: meters
+input: {{slot: 1h, {input}}}
+privacy: {{method: {method}, epsilon: {epsilon}, window: {window}, {shape}}}
+output: {{statistics: [{statistics}]}}
+"""
+
+
+def topology(method="sw_direct", statistics="mean", epsilon=1.0, window=10, shape=None, source="lateness: 1"):
+    shape = shape or ("categories: 4" if method == "lpu" else "domain: [0, 10]")
+    return loads(BASE.format(method=method, statistics=statistics, epsilon=epsilon, window=window, shape=shape, input=source))
+
+
+def band(repeats):
+    """Relative half-width that a sample standard deviation of normal draws leaves once in a million: 10 % when there are enough."""
+    return 4.9 / math.sqrt(2 * repeats)
+
+
+REPEATS = 1300  # band 9.6 %
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0, 20.0])
+def test_the_predicted_error_of_a_mean_is_the_simulated_one(epsilon):
+    users, method = 500, topology(epsilon=epsilon, window=2).method
+    reports = method.mechanism.perturb(np.full(REPEATS * users, noisiest(method, users)), lk.randomness.seeded(11)).reshape(REPEATS, users)
+    means = [method.crowd(method.mechanism.support(row)).value for row in reports]
+    predicted = predict(method, "mean", users)
+    assert predicted.reports == users
+    assert band(REPEATS) < 0.1
+    assert abs(np.std(means) / predicted.error - 1) < band(REPEATS)
+
+
+@pytest.mark.parametrize(("epsilon", "categories"), [(0.5, 3), (2.0, 8)])
+def test_the_predicted_error_of_frequencies_is_the_simulated_one(epsilon, categories):
+    method = topology("lpu", "frequencies", epsilon=epsilon, window=1, shape=f"categories: {categories}").method
+    reports = method.mechanism.perturb(np.zeros(REPEATS * 500, int), lk.randomness.seeded(12)).reshape(REPEATS, 500)
+    found = np.std([method.crowd(method.mechanism.support(row)).value for row in reports], axis=0)
+    assert abs(found.max() / predict(method, "frequencies", 500).error - 1) < band(REPEATS) + 0.03  # the largest of several
+
+
+def test_errors_fall_with_the_root_of_the_reports():
+    method = topology().method
+    assert crowd_error(method, 100) / crowd_error(method, 10_000) == pytest.approx(10, rel=0.05)
+    assert crowd_error(method, 2**20) / crowd_error(method, 2**24) == pytest.approx(4, rel=1e-6)
+
+
+def test_the_bias_of_feedback_does_not_fall():
+    method = topology("capp", "mean").method
+    assert crowd_error(method, 2**30) == pytest.approx(method.feedback_bias * 10, rel=0.05)
+
+
+def test_the_error_of_one_release_is_that_of_the_law():
+    """sw_direct has no memory, so its law gives the same number exactly."""
+    method = topology(epsilon=4.0, window=2).method
+    worst = 0.0
+    for value in (0.0, 0.25, 0.5, 0.75, 1.0):
+        law = method.mechanism.law(value)
+        weights = np.array([weight / law.denominator for weight in law.weights])
+        worst = max(worst, math.sqrt(float(weights @ (method.released(law.support) - 10 * value) ** 2)))
+    assert release_error(method) == pytest.approx(worst, rel=0.1)
+
+
+def test_lpu_reports_once_a_window():
+    found = plan(topology("lpu", "frequencies", window=8), users=1000)
+    assert found.predictions[0].reports == 125
+    assert found.single.messages == 127
+    assert found.batched.messages == 2
+
+
+def test_a_plan_in_numbers():
+    found = plan(topology("capp", "mean, per_user"), users=1000)
+    assert found.epsilon_per_report == 0.071428
+    assert found.state_bytes_per_user == 16 + 8 + 4 * 14 + 4 + 8 + 8
+    assert (found.batched.messages, found.single.messages) == (2, 1002)
+    assert 1000 * 48 < found.batched.bytes < found.single.bytes
+    assert [prediction.statistic for prediction in found.predictions] == ["mean", "per_user"]
+    assert found.guarantee_line.endswith("; the reports of a user are linkable")
+    text = "\n".join(found.lines())
+    assert all(topic.name in text for topic in found.topics)
+    assert "14 reports" in text
+
+
+def test_a_plan_is_json_without_infinities():
+    for method, statistics, more in (
+        ("capp", "per_user", "domain: [0, 1], calibration: published"),
+        ("lpu", "frequencies", "categories: 3"),
+        ("sw_direct", "mean", "domain: [0, 1]"),
+    ):
+        found = plan(topology(method, statistics, shape=more))
+        data = json.loads(json.dumps(found.as_json(), allow_nan=False))
+        assert {"topology", "fingerprint", "guarantee", "topics", "predictions", "warnings", "state_bytes_per_user", "per_slot"} <= set(data)
+
+
+EMBEDDED = "one kafka block"
+WARNINGS = [
+    ({}, 1000, EMBEDDED),
+    (
+        {"method": "capp", "statistics": "per_user", "shape": "domain: [0, 1], calibration: published"},
+        1000,
+        "true of the first 10 slots of a stream and of none beyond",
+    ),
+    ({"method": "capp", "statistics": "mean"}, 1000, "use sw_direct for crowds"),
+    ({}, 1000, "one event a message shows the collector the order"),
+    ({"source": "create: false"}, 1000, "gets no ticks, so a partition without events holds every release back"),
+    ({}, 1000, "partitioning trusted"),
+    ({"source": "gaps: allow"}, 1000, "gaps allow"),
+    ({"statistics": "per_user"}, 1000, "linkable"),
+    ({"statistics": "per_user"}, 1000, "nothing beats a constant"),
+    ({"epsilon": 0.1}, 10, "mean: the domain's midpoint"),
+    ({}, 10_001, "the embedded broker has room for about 10,000 users"),
+    ({"window": 1000}, 100_000, "raise runtime.shards"),
+]
+
+
+@pytest.mark.parametrize(("how", "users", "said"), WARNINGS, ids=[said for *_, said in WARNINGS])
+def test_each_warning_where_it_belongs(how, users, said):
+    assert sum(said in warning for warning in plan(topology(**how), users).warnings) == 1
+
+
+def test_nothing_is_said_of_what_is_in_order():
+    good = """\
+topology: meters
+kafka: {edge: {bootstrap_servers: a:1}, collector: {bootstrap_servers: b:1}}
+input: {slot: 1h, format: arrow, partitioning: murmur2}
+privacy: {method: sw_direct, epsilon: 10, window: 2, domain: [0, 10]}
+output: {statistics: [mean]}
+"""
+    assert plan(loads(good)).warnings == ()
+
+
+@pytest.mark.parametrize("users", [0, -1, 1.5, True, "1", 10**11])
+def test_users_are_a_positive_whole_number(users):
+    with pytest.raises(ConfigurationError, match="users must be"):
+        plan(topology(), users)

@@ -1,0 +1,89 @@
+"""The published schema: valid, closed, and in step with the code."""
+
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from ruamel.yaml import YAML
+
+from ldp_kafka.errors import TopologyError
+from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods import METHODS
+from ldp_kafka.topology import load, loads, plan, schema
+
+SHIPPED = sorted((Path(__file__).parents[2] / "topologies").glob("*.yaml"))
+
+
+def leaves(whole, place, path=()):
+    """(path, definition) of every property that is no section."""
+    if "$ref" in place:
+        place = {**whole["$defs"][place["$ref"].rpartition("/")[2]], **place}
+    if "properties" not in place:
+        yield path, place
+        return
+    assert place["additionalProperties"] is False, path
+    for name, inner in place["properties"].items():
+        yield from leaves(whole, inner, (*path, name))
+
+
+def test_it_is_a_schema():
+    whole = schema()
+    Draft202012Validator.check_schema(whole)
+    assert whole["$id"] == "schema.json"
+    assert schema() is not schema()
+
+
+def test_every_key_is_described():
+    assert not [path for path, place in leaves(schema(), schema()) if not place.get("description")]
+
+
+def test_every_default_and_example_is_allowed():
+    whole = schema()
+    for path, place in leaves(whole, whole):
+        check = Draft202012Validator({**place, "$defs": whole["$defs"]})
+        for value in [*place.get("examples", []), *([place["default"]] if "default" in place else [])]:
+            assert "${" in str(value) or check.is_valid(value), (path, value)
+
+
+def test_names_are_those_of_the_registries():
+    properties = schema()["$defs"]["privacy"]["properties"]
+    assert properties["method"]["enum"] == sorted(METHODS)
+    assert properties["mechanism"]["enum"] == sorted(MECHANISMS)
+    own = {name for method in METHODS.values() for name in method.parameters}
+    assert set(properties) == {"method", "mechanism", "epsilon", "window", "domain", "categories", "calibration"} | own
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_topologies_load_and_plan(path, monkeypatch):
+    for name in ("LDP_KAFKA_BOOTSTRAP", "LDP_KAFKA_EDGE_KEY_FILE", "LDP_KAFKA_FOREIGN_TOPIC"):
+        monkeypatch.delenv(name, raising=False)
+    topology = load(path)
+    assert topology.name == path.stem
+    assert topology.edge.key_file is None
+    assert plan(topology).lines()
+    assert path.read_text("utf-8").startswith("# yaml-language-server: $schema=../ldp_kafka/topology/schema.json\n")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_editors_accept_the_shipped_topologies(path):
+    """Without our interpolation, as a language server sees them."""
+    data = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
+    found = [error.message for error in Draft202012Validator(schema()).iter_errors(data) if "${" not in str(error.instance)]
+    assert not found
+
+
+def test_what_is_shipped():
+    assert {path.stem for path in SHIPPED} == {"air-quality", "app-usage", "foreign-json", "smart-meters", "smart-meters-mean"}
+
+
+def test_the_readme_names_every_key():
+    text = (Path(__file__).parents[2] / "topologies" / "README.md").read_text("utf-8")
+    missing = [path for path, _ in leaves(schema(), schema()) if path[:2] not in {("kafka", "edge"), ("kafka", "collector")} and path[-1] not in text]
+    assert not missing
+    assert all(path.name in text for path in SHIPPED)
+
+
+def test_the_schema_and_the_loader_refuse_alike():
+    """What the schema refuses the loader refuses too, with one exception that only the loader makes: 10.0 is no whole number."""
+    with pytest.raises(TopologyError):
+        loads("topology: a\ninput: {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1, window: 10.0, domain: [0, 1]}\noutput: {statistics: [mean]}\n")
