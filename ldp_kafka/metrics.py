@@ -165,12 +165,16 @@ class Metrics:
         info.labels(*self._constant, *said).set(1)
 
     def partitions(self, number: int) -> None:
-        """A new assignment. What was known of the partitions held before is forgotten: another worker may have them now."""
+        """Partitions held, of all of the role's logs."""
+        self._set("ldp_partitions", number)
+
+    def revoked(self) -> None:
+        """The partitions are no longer held: what was known of them is no longer shown, since another worker may have them now."""
         self._held.clear()
         for name, gauge in self._gauges.items():
             if name != GUARANTEE:
                 gauge.clear()
-        self._set("ldp_partitions", number)
+        self.partitions(0)
 
     def lag(self, messages: int) -> None:
         """Messages that wait in the partitions held."""
@@ -201,22 +205,9 @@ class Metrics:
 
 
 def serve(metrics: Metrics, port: int, host: str = "127.0.0.1") -> tuple[int, Callable[[], None]]:
-    """Answer Prometheus over HTTP, in a thread.
+    """Answer Prometheus over HTTP, in a thread. Returns the real port (0 takes a free one), and what ends the server.
 
-    Parameters
-    ----------
-    metrics : whose registry is served
-    port : 0 takes a free one
-    host : address to bind. Anything but loopback lets the network read the metrics: for the perturb role, let that be the edge's own network
-
-    Returns
-    -------
-    port, close : the real port, and what ends the server
-
-    Raises
-    ------
-    ConfigurationError : the address cannot be bound
-
+    Any ``host`` but loopback lets a network read the metrics: for the perturb role, let that be the edge's own. ConfigurationError where the address cannot be bound.
     """
     if not 0 <= port < 2**16:
         raise ConfigurationError("metrics port must be from 0 to 65535")

@@ -157,17 +157,20 @@ def test_progress_is_that_of_the_slowest_partition():
     assert samples(metrics)["ldp_spent_ratio"] == 0.5
 
 
-def test_a_new_assignment_forgets_the_old_one():
+def test_what_is_revoked_is_forgotten():
     """What another worker has now is no longer shown here; what was counted and what is promised is."""
     metrics = made()
     metrics.guarantee(GUARANTEE)
     metrics.count(PERTURB, 1)
     metrics.lag(10)
     metrics.idle_partitions(1)
-    metrics.partitions(1)
+    metrics.partitions(2)
+    assert samples(metrics)["ldp_watermark_timestamp_seconds"] == 1.5
+    metrics.revoked()
     shown = samples(metrics)
     gauges = {family.name for family in metrics.registry.collect() if family.type == "gauge" and family.samples}
     assert gauges == {"ldp_partitions", "ldp_guarantee_info"}
+    assert shown["ldp_partitions"] == 0
     assert shown["ldp_events_total"] == 7
     metrics.count({"watermark": 20_000}, 0)
     assert samples(metrics)["ldp_watermark_timestamp_seconds"] == 20

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ldp_kafka.checks.failure import CheckFailure, require
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, exp_below
-from ldp_kafka.randomness import Digests, Randomness
+from ldp_kafka.randomness import Digests, Ids, Randomness
 
-__all__ = ["Deal", "Draw", "Outcomes", "TinyCategorical", "TinyNumeric", "enumerate_outcomes", "tiny", "worst_loss"]
+__all__ = ["Deal", "Draw", "Outcomes", "TinyCategorical", "TinyNumeric", "enumerate_outcomes", "narrow", "wide", "worst_loss"]
 
 WHOLE = 2**62  # denominator of the tiny laws
 SAME = 1e-12  # probabilities closer than this are equal: they come from equal inputs
@@ -50,21 +50,37 @@ class Deal:
         self.factors = np.ones(digits.shape)
         self.draws: list[Draw] = []
 
-    def digests(self, users: Iterable[str]) -> Digests:
-        rows = np.array([int(user) for user in users], np.uint64)
+    def digests(self, users: Iterable[str] | Ids) -> Digests:
+        """One first half for all, the row in the second."""
+        rows = np.array([int(user) for user in (users.texts() if isinstance(users, Ids) else users)], np.uint64)
         return np.column_stack([np.full(len(rows), self.hashed, np.uint64), rows])
 
     def at(self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64]) -> _BoundDeal:
+        """The source for one draw of each of these rows."""
         require(bound.dtype == np.int64 and bound.shape[:1] == (len(users),), "noise must be bound to rows of int64")
         return _BoundDeal(self, users[:, 1].astype(np.intp), int(np.asarray(slot)), phase, bound.copy())
 
     def words(self, n: int, k: int = 1, *, first: int = 0) -> NDArray[np.uint32]:  # noqa: ARG002
+        """Refused: a draw needs a context."""
         raise CheckFailure("a method must draw through mechanism.perturb, from a source bound to users and slot")
 
 
-class _BoundDeal(Deal):
-    def __init__(self, deal: Deal, rows: NDArray[np.intp], slot: int, phase: int, bound: NDArray[np.int64]) -> None:  # the parent's state stays with the deal
+class _BoundDeal:
+    """What a tiny mechanism is handed: the deal, and the rows that it draws for."""
+
+    private = False
+
+    def __init__(self, deal: Deal, rows: NDArray[np.intp], slot: int, phase: int, bound: NDArray[np.int64]) -> None:
         self.deal, self.rows, self.slot, self.phase, self.bound = deal, rows, slot, phase, bound
+
+    def digests(self, users: Iterable[str] | Ids) -> Digests:
+        return self.deal.digests(users)
+
+    def at(self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64]) -> _BoundDeal:
+        return self.deal.at(users, slot, phase, bound)
+
+    def words(self, n: int, k: int = 1, *, first: int = 0) -> NDArray[np.uint32]:
+        return self.deal.words(n, k, first=first)
 
     def choose(self, inputs: NDArray[Any], probabilities: NDArray[np.float64]) -> NDArray[np.intp]:
         """The next output dealt to each row, its probability noted."""
@@ -91,9 +107,11 @@ class _Tiny:
         self.high = WHOLE - (outputs - 1) * self.low
 
     def certificate(self) -> Certificate:
+        """The exact loss."""
         return Certificate(Fraction(self.high, self.low), self.epsilon)
 
     def tables(self) -> tuple[int, ...]:
+        """The two weights."""
         return self.low, self.high
 
     def _choose(self, values: NDArray[Any], probabilities: NDArray[np.float64], randomness: Randomness) -> NDArray[np.intp]:
@@ -103,14 +121,15 @@ class _Tiny:
 
 
 class TinyNumeric(_Tiny):
-    """Three outputs, half a domain below, at and above its middle and wider than it, as Square Wave's are; inputs are rounded to three points without bias."""
+    """Three outputs around the domain's middle, ``reach`` lengths of it apart; inputs are rounded to three points without bias."""
 
-    def __init__(self, epsilon: float, domain: tuple[float, float] = (0.0, 1.0)) -> None:
+    def __init__(self, epsilon: float, domain: tuple[float, float] = (0.0, 1.0), *, reach: float = 0.5) -> None:
         self._weigh(epsilon, 3)
         self.domain = (float(domain[0]), float(domain[1]))
-        self.outputs = self.domain[0] + (self.domain[1] - self.domain[0]) * np.array([-0.5, 0.5, 1.5])
+        self.outputs = self.domain[0] + (self.domain[1] - self.domain[0]) * (0.5 + reach * np.array([-1.0, 0.0, 1.0]))
 
     def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[np.float64]:
+        """The outputs dealt to these rows."""
         lo, hi = self.domain
         values = np.asarray(values, np.float64)
         place = 2 * (np.clip(values, lo, hi) - lo) / (hi - lo)
@@ -119,6 +138,7 @@ class TinyNumeric(_Tiny):
         return self.outputs[self._choose(values, low + (high - low) * close, randomness)]
 
     def law(self, value: float) -> Law:
+        """The exact law."""
         lo, hi = (Fraction(end) for end in self.domain)
         place = 2 * (min(max(Fraction(value), lo), hi) - lo) / (hi - lo)
         close = [max(1 - abs(place - i), Fraction(0)) for i in range(3)]
@@ -126,10 +146,10 @@ class TinyNumeric(_Tiny):
         return Law(self.outputs, weights, WHOLE * place.denominator)
 
     def estimate(self, reports: NDArray[np.float64]) -> Estimate:
-        lo, hi = self.domain
-        gain = (self.high - self.low) / WHOLE
-        one = ((reports - self.outputs.sum() * self.low / WHOLE) / gain + (lo + (hi - lo) * 0.5)) / 2
-        return Estimate(float(one.mean()), float(one.std() / max(len(one), 1) ** 0.5), len(one))
+        """Unbiased, as any mechanism's."""
+        ends = [float(self.outputs @ np.array([w / law.denominator for w in law.weights])) for law in map(self.law, self.domain)]
+        one = self.domain[0] + (np.asarray(reports) - ends[0]) / (ends[1] - ends[0]) * (self.domain[1] - self.domain[0])
+        return Estimate(float(one.mean()), float(one.std() / len(one) ** 0.5), len(one))
 
 
 class TinyCategorical(_Tiny):
@@ -140,21 +160,29 @@ class TinyCategorical(_Tiny):
         self.categories = categories
 
     def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[np.int64]:
+        """The outputs dealt to these rows."""
         low, high = self.low / WHOLE, self.high / WHOLE
         right = np.asarray(values)[:, None] == np.arange(self.categories)
         return self._choose(values, low + (high - low) * right, randomness).astype(np.int64)
 
     def law(self, value: int) -> Law:
+        """The exact law."""
         return Law(np.arange(self.categories), [self.high if i == value else self.low for i in range(self.categories)], WHOLE)
 
     def estimate(self, reports: NDArray[np.int64]) -> Estimate:
+        """Unbiased, as any mechanism's."""
         seen = np.bincount(reports, minlength=self.categories) / max(len(reports), 1)
         return Estimate((seen - self.low / WHOLE) / ((self.high - self.low) / WHOLE), np.full(self.categories, inf), len(reports))
 
 
-def tiny(epsilon: float, of: Any) -> TinyNumeric | TinyCategorical:
-    """The tiny mechanism of a domain or of a number of categories: a factory for any method."""
+def narrow(epsilon: float, of: Any) -> TinyNumeric | TinyCategorical:
+    """The tiny mechanism of a domain, its outputs inside it, or of a number of categories: a factory for any method."""
     return TinyCategorical(epsilon, int(of)) if isinstance(of, int | np.integer) else TinyNumeric(epsilon, of)
+
+
+def wide(epsilon: float, of: Any) -> TinyNumeric | TinyCategorical:
+    """The same with outputs beyond the domain, as Square Wave's are: it moves what a method remembers further."""
+    return TinyCategorical(epsilon, int(of)) if isinstance(of, int | np.integer) else TinyNumeric(epsilon, of, reach=1.0)
 
 
 @dataclass(frozen=True)
@@ -190,12 +218,21 @@ class Outcomes:
         return int((np.abs(self.factors[i, kept] - self.factors[j, kept]) > SAME).sum(1).max(initial=0))
 
 
-def enumerate_outcomes(make: Callable[[Any], Any], length: int, *, alphabet: Sequence[Any] | None = None, draws: int | None = None, hashed: int = 0) -> Outcomes:
+def enumerate_outcomes(
+    make: Callable[[Any], Any],
+    length: int,
+    *,
+    mechanism: Callable[..., Any] = narrow,
+    alphabet: Sequence[Any] | None = None,
+    draws: int | None = None,
+    hashed: int = 0,
+) -> Outcomes:
     """All outcomes of all streams of ``length`` values from an alphabet.
 
     Parameters
     ----------
     make : mechanism factory -> method
+    mechanism : `narrow` or `wide`
     alphabet : default: the ends of the domain, or all categories
     draws : the most draws of one stream; default: one a slot
     hashed : what a method may group its users by: the first half of the digest
@@ -204,7 +241,7 @@ def enumerate_outcomes(make: Callable[[Any], Any], length: int, *, alphabet: Seq
     ------
     CheckFailure : the probabilities of a stream's outcomes do not sum to one: a draw went round ``mechanism.perturb``
     """
-    method = make(tiny)
+    method = make(mechanism)
     numeric = method.kind == "numeric"
     letters = list(alphabet) if alphabet is not None else list(method.domain) if numeric else list(range(method.categories))
     streams = np.array(list(product(letters, repeat=length)), np.float64 if numeric else np.int64)
@@ -229,5 +266,5 @@ def worst_loss(make: Callable[[Any], Any], window: int, length: int = 5, **param
     >>> round(worst_loss(lambda mechanism: lk.method("sw_direct", epsilon=1.0, window=2, domain=(0.0, 1.0), mechanism=mechanism), 2), 9)
     1.0
     """
-    outcomes = enumerate_outcomes(make, length, **parameters)
-    return max(outcomes.loss(i, j) for i, j in outcomes.neighbours(window))
+    every = [enumerate_outcomes(make, length, mechanism=mechanism, **parameters) for mechanism in (narrow, wide)]
+    return max(outcomes.loss(i, j) for outcomes in every for i, j in outcomes.neighbours(window))

@@ -10,7 +10,7 @@ __all__ = ["CheckFailure", "refused", "require", "run_all"]
 Trial = TypeVar("Trial")
 
 
-class CheckFailure(AssertionError):
+class CheckFailure(AssertionError):  # noqa: N818 - the contract's word for it
     """The contract does not hold.
 
     Parameters

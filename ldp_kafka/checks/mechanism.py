@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import frexp, inf, log, nan
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.checks.chisquare import FALSE_ALARM, by_place, by_weight, limit, statistic
 from ldp_kafka.checks.failure import CheckFailure, refused, require, run_all
+from ldp_kafka.checks.laws import counts, mean_support, probabilities, rows, variance, worst_ratio
 from ldp_kafka.checks.sources import KEY, Constant
 from ldp_kafka.mechanisms.base import CHUNK, Estimate, Law, exp_below
 from ldp_kafka.randomness import keyed, seeded, system
@@ -39,6 +40,7 @@ class MechanismTrial:
 
     @cached_property
     def mechanism(self) -> Any:
+        """It, built once."""
         return self.factory(self.epsilon)
 
     @cached_property
@@ -59,6 +61,7 @@ class MechanismTrial:
 
     @cached_property
     def laws(self) -> list[Law]:
+        """The exact law of each probe."""
         return [self.mechanism.law(value) for value in self.inputs]
 
     @cached_property
@@ -74,13 +77,15 @@ class MechanismTrial:
 
     @cached_property
     def mean_supports(self) -> list[NDArray[Any]]:
-        return [_mean_support(law, self._singles) for law in self.laws]
+        """The exact mean of one report's support, for each probe."""
+        return [mean_support(law, self._singles) for law in self.laws]
 
     def column(self, values: Sequence[Any]) -> NDArray[Any]:
+        """Values as a mechanism takes them."""
         return np.array(values, np.float64 if self.numeric else np.int64)
 
     def spread(self, n: int) -> NDArray[Any]:
-        """n inputs all over the domain, the same in every run."""
+        """As many inputs, all over the domain, the same in every run."""
         if not self.numeric:
             return np.arange(n, dtype=np.int64) % int(self.mechanism.categories)
         lo, hi = self.mechanism.domain
@@ -106,10 +111,10 @@ def check_mechanism(factory: Callable[[Any], Any], *, epsilon: float = 1.0, inpu
 
 def law_is_exact(trial: MechanismTrial) -> None:
     """Weights are positive Python ints that sum to the denominator; the same distinct outputs are possible for every input."""
-    support = _rows(trial.laws[0].support)
+    support = rows(trial.laws[0].support)
     require(len(set(support)) == len(support), "the outputs of a law must be distinct")
     for law in trial.laws:
-        require(_rows(law.support) == support, "the possible outputs must be the same, in the same order, for every input")
+        require(rows(law.support) == support, "the possible outputs must be the same, in the same order, for every input")
         require(len(law.weights) == len(support), "a law must have one weight for each output")
         require(all(type(weight) is int for weight in [*law.weights, law.denominator]), "weights and denominator must be Python ints")
         require(min(law.weights) > 0, "every output must be possible for every input")
@@ -122,8 +127,11 @@ def certificate_is_true(trial: MechanismTrial) -> None:
     require(type(certificate.ratio) is Fraction, "the certified ratio must be a Fraction")
     require(1 < certificate.ratio <= exp_below(trial.epsilon), "the certified ratio must lie between 1 and e^epsilon")
     require(0 < certificate.epsilon_effective <= trial.epsilon, "the effective epsilon must lie in (0, epsilon]")
-    require(abs(certificate.epsilon_effective - log(certificate.ratio)) <= 1e-9 * trial.epsilon, "the effective epsilon must be the logarithm of the certified ratio")
-    worst = max(_worst_ratio(a, b) for a in trial.laws for b in trial.laws)
+    require(
+        abs(certificate.epsilon_effective - log(certificate.ratio)) <= 1e-9 * trial.epsilon,
+        "the effective epsilon must be the logarithm of the certified ratio",
+    )
+    worst = max(worst_ratio(a, b) for a in trial.laws for b in trial.laws)
     require(worst <= certificate.ratio, "two probed laws must not differ by more than the certified ratio")
     require(log(worst) >= 0.98 * log(certificate.ratio), "a pair of probes must come within 2 % of the certified loss: a certificate is computed, not declared")
 
@@ -133,7 +141,7 @@ def sampler_follows_law(trial: MechanismTrial) -> None:
     tests = 2 * len(trial.inputs)
     for value, law in zip(trial.inputs, trial.laws, strict=True):
         reports = trial.mechanism.perturb(trial.column([value]).repeat(trial.samples), system())
-        observed = _counts(reports, law)
+        observed = counts(reports, law)
         expected = np.array([weight / law.denominator for weight in law.weights]) * trial.samples
         for bins in (by_place(expected), by_weight(expected, law.weights)):
             found, freedom = statistic(observed, expected, bins)
@@ -150,7 +158,7 @@ def reports_are_float_safe(trial: MechanismTrial) -> None:
         require(reports.dtype.kind == np.asarray(trial.laws[0].support).dtype.kind, "reports must have the kind of number that the support has")
         whole = reports / m.scale
         require(np.array_equal(whole, np.rint(whole)), "reports must be whole multiples of scale: low bits can tell inputs apart")
-        _counts(reports, trial.laws[0])
+        counts(reports, trial.laws[0])
 
 
 def randomness_has_one_door(trial: MechanismTrial) -> None:
@@ -158,7 +166,7 @@ def randomness_has_one_door(trial: MechanismTrial) -> None:
     m, values = trial.mechanism, trial.spread(2**15)
     first = m.perturb(values, seeded(7))
     require(np.array_equal(first, m.perturb(values, seeded(7))), "the same seed must give the same reports: some randomness does not come from the source")
-    if len(values) * min(1 - float((_probabilities(law) ** 2).sum()) for law in trial.laws) > 100:  # else two honest batches could be the same by chance
+    if len(values) * min(1 - float((probabilities(law) ** 2).sum()) for law in trial.laws) > 100:  # else two honest batches could be the same by chance
         require(not np.array_equal(first, m.perturb(values, seeded(8))), "different seeds must give different reports")
         require(not np.array_equal(m.perturb(values, system()), m.perturb(values, system())), "system randomness must not repeat")
     patterns = [(0,), (2**32 - 1,), (2**31,), (0x9E3779B9, 0x12345678, 0xDEADBEEF)]
@@ -192,7 +200,11 @@ def pieces_do_not_matter(trial: MechanismTrial) -> None:
 
     whole = reports(slice(0, n))
     require(np.array_equal(values, kept), "the values given must not be changed")
-    for part in [slice(0, n // 2), slice(n // 2, n), *(slice(i, i + 1) for edge in (0, CHUNK, 2 * CHUNK) for i in (edge, max(edge - 1, 0), edge + 1, edge + 2))]:
+    for part in [
+        slice(0, n // 2),
+        slice(n // 2, n),
+        *(slice(i, i + 1) for edge in (0, CHUNK, 2 * CHUNK) for i in (edge, max(edge - 1, 0), edge + 1, edge + 2)),
+    ]:
         require(np.array_equal(reports(part), whole[part]), "a value's report must not depend on the batch it comes in")
 
 
@@ -203,7 +215,7 @@ def estimator_is_unbiased(trial: MechanismTrial) -> None:
     single = trial.singles
     pairs = [(i, j) for i in range(len(trial.inputs)) for j in dict.fromkeys((i, 0))]
     for i, j in pairs:
-        mixed = (_probabilities(trial.laws[i]) + _probabilities(trial.laws[j])) / 2
+        mixed = (probabilities(trial.laws[i]) + probabilities(trial.laws[j])) / 2
         truth = (_truth(trial, i) + _truth(trial, j)) / 2
         mean = mixed @ single
         require(np.abs(mean - truth).max() <= 1e-6 * unit, "the expected estimate of one report must be the value")
@@ -217,9 +229,9 @@ def error_is_stated(trial: MechanismTrial) -> None:
     for i in range(len(trial.inputs)):
         for j in dict.fromkeys((i, 0)):
             support, laws = _expected_support(trial, i, j), (trial.laws[i], trial.laws[j])
-            noise = sum(_variance(_probabilities(law), single) for law in laws) / 2
+            noise = (variance(probabilities(laws[0]), single) + variance(probabilities(laws[1]), single)) / 2
             _close(m.estimate_support(support), noise, "given the values")
-            total = _variance((_probabilities(laws[0]) + _probabilities(laws[1])) / 2, single)
+            total = variance((probabilities(laws[0]) + probabilities(laws[1])) / 2, single)
             _close(m.estimate_support(support, population=True), total, "of a population")
 
 
@@ -233,10 +245,15 @@ def support_is_additive(trial: MechanismTrial) -> None:
     require(np.array_equal(whole, m.support(reports[:300]) + m.support(reports[300:])), "supports must add up")
     require(np.array_equal(whole, m.support(reports[::-1])), "a support must not depend on the order of reports")
     one, other = m.estimate(reports), m.estimate_support(whole)
-    require(np.array_equal(one.value, other.value) and np.array_equal(one.standard_error, other.standard_error), "estimate must be estimate_support of the support")
+    require(
+        np.array_equal(one.value, other.value) and np.array_equal(one.standard_error, other.standard_error), "estimate must be estimate_support of the support"
+    )
     require(one.reports == len(reports), "an estimate must say how many reports it has")
     empty = m.estimate(reports[:0])
-    require(empty.reports == 0 and np.isnan(empty.value).all() and np.isinf(empty.standard_error).all(), "without reports an estimate must be NaN with infinite error")
+    require(
+        empty.reports == 0 and np.isnan(empty.value).all() and np.isinf(empty.standard_error).all(),
+        "without reports an estimate must be NaN with infinite error",
+    )
 
 
 def bad_values_are_refused(trial: MechanismTrial) -> None:
@@ -244,15 +261,15 @@ def bad_values_are_refused(trial: MechanismTrial) -> None:
     m = trial.mechanism
     if not trial.numeric:
         for bad in (-LOUD, -1, int(m.categories), LOUD):
-            refused(lambda bad=bad: m.perturb(np.array([0, bad]), system()), "a number that is no category", hidden=[str(LOUD)])
-            refused(lambda bad=bad: m.law(bad), "the law of a number that is no category", hidden=[str(LOUD)])
+            refused(partial(m.perturb, np.array([0, bad]), system()), "a number that is no category", hidden=[str(LOUD)])
+            refused(partial(m.law, bad), "the law of a number that is no category", hidden=[str(LOUD)])
         refused(lambda: m.perturb(np.array([0.0, 1.0]), system()), "categories that are not whole numbers")
         return
     lo, hi = m.domain
     inside = lo + 0.3141592653 * (hi - lo)
-    for bad in (nan, inf, -inf):
-        refused(lambda bad=bad: m.perturb(np.array([inside, bad]), system()), "a value that is not finite", hidden=[str(inside)[:8]])
-        refused(lambda bad=bad: m.law(bad), "the law of a value that is not finite")
+    for endless in (nan, inf, -inf):
+        refused(partial(m.perturb, np.array([inside, endless]), system()), "a value that is not finite", hidden=[str(inside)[:8]])
+        refused(partial(m.law, endless), "the law of a value that is not finite")
     outside, ends = np.array([lo - 3.0 * (hi - lo), hi + 5.0 * (hi - lo)] * 100), np.array([lo, hi] * 100)
     require(np.array_equal(m.perturb(outside, seeded(3)), m.perturb(ends, seeded(3))), "values outside the domain must be clamped to it")
 
@@ -260,7 +277,7 @@ def bad_values_are_refused(trial: MechanismTrial) -> None:
 def bad_epsilon_is_refused(trial: MechanismTrial) -> None:
     """Epsilon must be a positive finite number when the mechanism is built."""
     for bad in (0, -1.0, nan, inf, "1", None, True):
-        refused(lambda bad=bad: trial.factory(bad), f"epsilon = {bad!r}")
+        refused(partial(trial.factory, bad), f"epsilon = {bad!r}")
 
 
 def tables_tell_mechanisms_apart(trial: MechanismTrial) -> None:
@@ -287,63 +304,16 @@ MECHANISM_CHECKS: dict[str, Callable[[MechanismTrial], None]] = {
 }
 
 
-def _rows(support: NDArray[Any]) -> list[bytes]:
-    support = np.asarray(support)
-    return [row.tobytes() for row in support]
-
-
-def _worst_ratio(a: Law, b: Law) -> Fraction:
-    return max(Fraction(x * b.denominator, y * a.denominator) for x, y in set(zip(a.weights, b.weights, strict=True)))
-
-
-def _counts(reports: NDArray[Any], law: Law) -> NDArray[np.float64]:
-    """How often each output of the law occurs; CheckFailure for any other."""
-    support, reports = np.asarray(law.support), np.asarray(reports)
-    kinds, counts = np.unique(reports, axis=0, return_counts=True) if reports.ndim > 1 else _unique(reports)
-    place = {row: i for i, row in enumerate(_rows(support))}
-    out = np.zeros(len(support))
-    for row, count in zip(_rows(kinds.astype(support.dtype)), counts.tolist(), strict=True):
-        require(row in place, "every report must be an output of the law")
-        out[place[row]] += count
-    return out
-
-
-def _unique(reports: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """`numpy.unique` with counts; sorting bits is several times faster than sorting floats that repeat."""
-    ordered = np.sort(reports)
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(ordered) else np.empty(0, np.intp)
-    return ordered[starts], np.diff(np.append(starts, len(ordered)))
-
-
-def _probabilities(law: Law) -> NDArray[np.float64]:
-    return np.array([weight / law.denominator for weight in law.weights])
-
-
 def _truth(trial: MechanismTrial, i: int) -> NDArray[np.float64]:
     if trial.numeric:
         return np.array([trial.inputs[i]])
     return np.asarray(np.arange(int(trial.mechanism.categories)) == trial.inputs[i], np.float64)
 
 
-def _mean_support(law: Law, singles: NDArray[np.int64]) -> NDArray[Any]:
-    """The exact expectation of one report's support, as Fractions: outputs of one weight are summed first."""
-    kinds = sorted(set(law.weights))
-    order = {weight: i for i, weight in enumerate(kinds)}
-    level = np.array([order[weight] for weight in law.weights])
-    sums = np.zeros((len(kinds), singles.shape[1]), np.int64)
-    np.add.at(sums, level, singles)
-    totals = [sum(weight * part for weight, part in zip(kinds, column, strict=True)) for column in sums.T.tolist()]
-    return np.array([Fraction(total, law.denominator) for total in totals], object)
-
-
 def _expected_support(trial: MechanismTrial, i: int, j: int) -> NDArray[np.int64]:
     """The support of PRECISE reports whose outputs occur exactly as the laws of probes i and j, mixed, say."""
     mean = (trial.mean_supports[i] + trial.mean_supports[j]) / 2
     return np.array([round(total * PRECISE) for total in mean], np.int64)
-
-
-def _variance(probabilities: NDArray[np.float64], single: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(probabilities @ (single - probabilities @ single) ** 2)
 
 
 def _close(estimate: Estimate, variance: NDArray[np.float64], of_what: str) -> None:

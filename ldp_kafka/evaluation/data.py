@@ -111,4 +111,4 @@ def volume_days(days: int = 2) -> NDArray[np.float64]:
         hours[date.fromisoformat(moment[:10])][int(moment[11:13])] = float(value)
     whole = {day: [found[hour] for hour in range(24)] for day, found in hours.items() if len(found) == 24}
     runs = [[day + timedelta(ahead) for ahead in range(days)] for day in sorted(whole)]
-    return np.array([sum((whole[day] for day in run), []) for run in runs if all(day in whole for day in run)])
+    return np.array([[value for day in run for value in whole[day]] for run in runs if all(day in whole for day in run)])

@@ -18,13 +18,18 @@ SLOTS, USERS = 800, 200_000  # of the paper
 
 
 def lns(slots: int = SLOTS, p0: float = 0.05, sqrt_q: float = 0.0025, *, seed: int) -> NDArray[np.float64]:
-    """LNS: p_t = p_{t-1} + N(0, Q), t = 1..slots.
+    """The linear process LNS: p_t = p_{t-1} + N(0, Q), t = 1..slots.
 
     Parameters
     ----------
-    slots : length T of the sequence
-    p0 : the probability before its first slot, in [0, 1]
-    sqrt_q : standard deviation of one increment
+    slots
+        length T of the sequence
+    p0
+        the probability before its first slot, in [0, 1]
+    sqrt_q
+        standard deviation of one increment
+    seed
+        of the generator
 
     Returns
     -------
@@ -34,6 +39,7 @@ def lns(slots: int = SLOTS, p0: float = 0.05, sqrt_q: float = 0.0025, *, seed: i
     --------
     >>> lns(3, sqrt_q=0.0, seed=1).tolist()
     [0.05, 0.05, 0.05]
+
     """
     steps = np.random.default_rng(seed).normal(0.0, sqrt_q, _positive(slots, "slots"))
     out = np.empty(len(steps))
@@ -45,23 +51,25 @@ def lns(slots: int = SLOTS, p0: float = 0.05, sqrt_q: float = 0.0025, *, seed: i
 
 
 def sin(slots: int = SLOTS, a: float = 0.05, b: float = 0.01, h: float = 0.075) -> NDArray[np.float64]:
-    """Sin: p_t = A sin(b t) + h, t = 1..slots, kept in [0, 1].
+    """The sine curve Sin: p_t = A sin bt + h, t = 1..slots, kept in [0, 1].
 
     Examples
     --------
     >>> sin(2).round(6).tolist()
     [0.0755, 0.076]
+
     """
     return np.clip(a * np.sin(b * _times(slots)) + h, 0.0, 1.0)
 
 
 def log(slots: int = SLOTS, a: float = 0.25, b: float = 0.01) -> NDArray[np.float64]:
-    """Log: p_t = A / (1 + exp(-b t)), t = 1..slots, kept in [0, 1].
+    """The logistic curve Log: p_t = A / (1 + exp(-b t)), t = 1..slots, kept in [0, 1].
 
     Examples
     --------
     >>> log(2).round(6).tolist()
     [0.125625, 0.12625]
+
     """
     return np.clip(a / (1 + np.exp(-b * _times(slots))), 0.0, 1.0)
 
@@ -73,6 +81,7 @@ def binary(probabilities: ArrayLike, users: int = USERS, *, seed: int) -> Iterat
     --------
     >>> [int(slot.sum()) for slot in binary([0.0, 0.25, 1.0], users=8, seed=1)]
     [0, 2, 8]
+
     """
     shares = np.asarray(probabilities, np.float64)
     _positive(users, "users")
@@ -93,8 +102,12 @@ def slice_series(values: ArrayLike, users: int, slots: int | None = None) -> NDA
 
     Parameters
     ----------
-    values : (n,)
-    slots : length of a piece; default: the longest that gives everybody one
+    values
+        (n,)
+    users
+        how many
+    slots
+        length of a piece; default: the longest that gives everybody one
 
     Returns
     -------
@@ -108,6 +121,7 @@ def slice_series(values: ArrayLike, users: int, slots: int | None = None) -> NDA
     --------
     >>> slice_series([1, 2, 3, 4, 5], users=2).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
+
     """
     series = np.asarray(values, np.float64).ravel()
     length = len(series) // _positive(users, "users") if slots is None else _positive(slots, "slots")

@@ -114,8 +114,8 @@ def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
     lo, hi = float(ends[0]), float(ends[1])
     if not -inf < lo < hi < inf:
         raise ConfigurationError("domain must be (lo, hi) with lo < hi, both finite")
-    if not 0 < hi - lo < inf:
-        raise ConfigurationError("domain must not be so wide that its length overflows")
+    if not 2.0**-900 < hi - lo < inf:  # mechanisms and methods divide up to 2**32 by the length
+        raise ConfigurationError("domain must not be so wide or so narrow that its length, or one over it, overflows")
     return lo, hi
 
 

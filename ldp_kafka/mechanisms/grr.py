@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import inf, log, nan
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray

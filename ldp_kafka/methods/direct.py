@@ -29,7 +29,7 @@ class Direct(Method):
     >>> import ldp_kafka as lk
     >>> m = lk.method("sw_direct", epsilon=30.0, window=3, domain=(0.0, 10.0))
     >>> m.release(np.array([1.0, 5.0, 9.0]), lk.randomness.seeded(7)).round(2).tolist()
-    [1.01, 4.99, 8.99]
+    [1.0, 5.0, 8.98]
     """
 
     name = "sw_direct"

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids, Tick
-from ldp_kafka.runtime.wire import ARROW, MARK, check_size, decode_json, kind_of, parse_json, read_batch
+from ldp_kafka.runtime.wire import ARROW, LATEST, LONGEST, MARK, MAX_BYTES, check_size, check_user, check_version, decode_json, kind_of, parse_json, read_batch
 
 __all__ = ["REASONS", "Decoded", "EventReader"]
 
 REASONS = {
     "empty": "the message has no value",
-    "too_large": "the message is larger than 2 MiB or has more than 2**20 rows",
+    "too_large": "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long text too often",
     "not_json": "the message is neither UTF-8 JSON nor an Arrow IPC stream",
-    "not_arrow": "the message is not a valid Arrow IPC stream",
+    "not_arrow": "the message is not a valid Arrow IPC stream, or its body is compressed",
     "not_a_record": "the JSON is not an object",
     "not_a_report": "the message is no report",
     "wrong_fields": "a field is missing or of the wrong type",
@@ -34,7 +34,7 @@ REASONS = {
     "value": "the value is missing or of the wrong type",
     "not_finite": "the value is NaN or infinite",
     "category": "the value is none of the topology's categories",
-    "time": "the time is missing, unreadable, or before 1970",
+    "time": "the time is missing, unreadable, before 1970 or after 6428",
     "ahead": "the time is further ahead of the message's own timestamp than max_ahead",
     "fingerprint": "the report belongs to another topology",
     "range": "the report lies outside the mechanism's outputs",
@@ -42,8 +42,7 @@ REASONS = {
 }
 
 SECONDS = 10**11  # numbers below it are seconds (until the year 5138), others milliseconds (since 1973)
-LATEST = 2**53  # milliseconds
-LONGEST = 256  # bytes of a user id
+NUDGE = 2.0**-11  # milliseconds: 1700000000.3 s is a little less than that in floating point, and must not lose its last millisecond
 
 
 class Decoded(NamedTuple):
@@ -83,6 +82,8 @@ class EventReader:
             return self._single(parse_json(message))
         except BadRecord as bad:
             return Decoded(bad=[(0, bad.reason)])
+        except (pa.ArrowException, ValueError):  # what Arrow cannot do with a stranger's columns
+            return Decoded(bad=[(0, "not_arrow")])
 
     def _single(self, record: Any) -> Decoded:
         if isinstance(record, dict) and MARK in record and record.get("type") != "event":
@@ -94,6 +95,8 @@ class EventReader:
             raise BadRecord("not_a_record")
         if not isinstance(record, dict):
             raise BadRecord("not_a_record")
+        if MARK in record:
+            check_version(record[MARK])
         user, time, value = self.fields(record)
         return Decoded(Events(Ids.of([user]), np.array([time]), np.array([value], self._dtype)))
 
@@ -104,15 +107,8 @@ class EventReader:
     def _user_of(self, found: Any) -> str:
         if type(found) is int:
             found = str(found) if abs(found) < 2**64 else ""
-        if type(found) is not str or not found:
-            raise BadRecord("user")
-        try:
-            length = len(found.encode())
-        except UnicodeEncodeError:  # a lone surrogate: JSON can say it, UTF-8 cannot
-            raise BadRecord("user") from None
-        if not length <= LONGEST:
-            raise BadRecord("user")
-        return found
+        check_user(found)
+        return str(found)
 
     def _value_of(self, found: Any) -> float | int:
         if self._codes is not None:
@@ -153,19 +149,19 @@ class EventReader:
 
     @staticmethod
     def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
-        kind = column.type
-        if pa.types.is_dictionary(kind):
-            column = column.cast(kind.value_type)
-            kind = column.type
-        if pa.types.is_integer(kind):
+        if pa.types.is_dictionary(column.type):
+            column = _spelled(column, "user")
+        if pa.types.is_integer(column.type):
             column = column.cast(pa.string())
-        elif not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        elif not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
             raise BadRecord("user")
         if column.null_count:
             column = column.fill_null("")
+        if not len(column):
+            return Ids.of([]), np.zeros(0, np.bool_)
         _, offsets, data = column.buffers()
-        wide = np.int64 if pa.types.is_large_string(column.type) else np.int32
-        ends = np.frombuffer(offsets, wide)[column.offset : column.offset + len(column) + 1] if offsets is not None else np.zeros(1, wide)
+        wide = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
+        ends = np.frombuffer(offsets, wide, len(column) + 1, wide.itemsize * column.offset)
         ids = Ids(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends)
         length = np.diff(ends)
         return ids, ~((length > 0) & (length <= LONGEST))
@@ -175,7 +171,7 @@ class EventReader:
         why = np.zeros(n, "S10")
         if self._codes is not None:
             if pa.types.is_dictionary(kind):
-                column = column.cast(kind.value_type)
+                column = _spelled(column, "value")
             if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
                 raise BadRecord("value")
             codes = np.array([self._codes.get(name, -1) for name in column.to_pylist()], np.int64)
@@ -185,7 +181,7 @@ class EventReader:
                 raise BadRecord("value")
             codes = _filled(column, pa.int64(), -1)
             why[~((codes >= 0) & (codes < self._count))] = b"category"
-        elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             codes = _filled(column, pa.float64(), np.nan)
             if not np.isfinite(codes).all():
                 why[~np.isfinite(codes)] = b"not_finite"
@@ -198,20 +194,30 @@ class EventReader:
 
 def _filled(column: Any, kind: Any, missing: float) -> NDArray[Any]:
     if column.type != kind:
-        try:
-            column = column.cast(kind, safe=kind != pa.float64())
-        except pa.ArrowInvalid:
-            raise BadRecord("value") from None
+        column = column.cast(kind, safe=False)  # a uint64 beyond int64 becomes negative: out of every range that is asked for
     found: NDArray[Any] = (column.fill_null(missing) if column.null_count else column).to_numpy()
     return found
 
 
+def _spelled(column: Any, reason: str) -> Any:
+    """A dictionary column with its values written out; texts longer than a user id are empty then. One long text said a million times must not fill the memory."""
+    texts = column.dictionary
+    if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
+        texts = pc.if_else(pc.greater(pc.binary_length(texts), LONGEST), "", texts).cast(texts.type)
+        said = pc.sum(pc.binary_length(texts).take(column.indices)).as_py() or 0
+        if said > 16 * MAX_BYTES:
+            raise BadRecord("too_large")
+    elif not pa.types.is_integer(texts.type):
+        raise BadRecord(reason)
+    return texts.take(column.indices)
+
+
 def _at(record: Any, path: tuple[str | int, ...]) -> Any:
-    try:
-        for step in path:
-            record = record[step]
-    except (KeyError, IndexError, TypeError):
-        return None
+    for step in path:
+        if isinstance(step, str):
+            record = record.get(step) if isinstance(record, dict) else None
+        else:
+            record = record[step] if isinstance(record, list) and step < len(record) else None
     return record
 
 
@@ -220,17 +226,18 @@ def _milliseconds(found: Any) -> int:
     if type(found) is int or type(found) is float:
         if not 0 <= found < LATEST:
             raise BadRecord("time")
-        return int(found * 1000) if found < SECONDS else int(found)
-    if type(found) is not str:
+        return int(found) if found >= SECONDS else found * 1000 if type(found) is int else int(found * 1000 + NUDGE)
+    if type(found) is not str or not (found.isascii() and found.isprintable()):  # fromisoformat stops at a nul
         raise BadRecord("time")
     try:
         moment = datetime.fromisoformat(found)
     except ValueError:
         raise BadRecord("time") from None
     since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
-    if not since.days >= 0:
+    milliseconds = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+    if not 0 <= milliseconds < LATEST:
         raise BadRecord("time")
-    return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+    return milliseconds
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -238,24 +245,27 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     kind = column.type
-    if pa.types.is_timestamp(kind):
-        column, factor = column.cast(pa.timestamp("ms", kind.tz), safe=False).cast(pa.int64()), None
-    elif pa.types.is_integer(kind):
-        column, factor = column.cast(pa.int64(), safe=False), 1000
-    elif pa.types.is_floating(kind):
-        seconds = _filled(column, pa.float64(), -1.0)
-        bad = ~((seconds >= 0) & (seconds < LATEST))
-        seconds = np.where(bad, 0, seconds)
-        return np.where(seconds < SECONDS, seconds * 1000, seconds).astype(np.int64), bad
-    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return _read_times(column.to_pylist(), n)
-    else:
+    if pa.types.is_floating(kind):
+        found = _filled(column, pa.float64(), -1.0)
+        bad = ~((found >= 0) & (found < LATEST))
+        found = np.where(bad, 0, found)
+        return np.where(found < SECONDS, found * 1000 + NUDGE, found).astype(np.int64), bad
+    if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
         raise BadRecord("time")
-    times = (column.fill_null(-1) if column.null_count else column).to_numpy()
-    if factor and n and times.min() < SECONDS:
-        times = np.where(times < SECONDS, times * factor, times)
-    bad = (times < 0) | (times >= LATEST) if n and not (times.min() >= 0 and times.max() < LATEST) else np.zeros(n, np.bool_)
+    unit = kind.unit if pa.types.is_timestamp(kind) else None
+    times = _filled(column, pa.int64(), -1)
+    if unit in _IN_MILLISECOND:
+        times = times // _IN_MILLISECOND[unit]
+    bad = (times < 0) | (times >= (LATEST // 1000 if unit == "s" else LATEST))
+    seconds = {None: SECONDS, "s": LATEST}.get(unit, 0)  # numbers below it are seconds
+    if n and times.min() < seconds:
+        times = np.where((times < seconds) & ~bad, times * 1000, times)
     return times, bad
+
+
+_IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 
 
 def _read_times(texts: list[str | None], n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -274,6 +284,6 @@ def _column(rows: Any, path: tuple[str | int, ...], what: str) -> Any:
         column = rows.column(path[0])
         for step in path[1:]:
             column = pc.struct_field(column, step)
-    except (KeyError, IndexError, pa.ArrowException, TypeError):
+    except (KeyError, IndexError, pa.ArrowException, TypeError, ValueError):
         raise BadRecord(what) from None
     return column

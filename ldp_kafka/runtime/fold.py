@@ -180,10 +180,10 @@ class Partition(Generic[S]):
         dirty = self.stage.dirty(self.state)
         shards = dirty if self._written else self.stage.shards_of(self.state)
         self._written = True
-        self.covers.update(dict.fromkeys(shards, self.cover))
+        self.covers.update({shard: max(self.cover, self.covers.get(shard, -1)) for shard in shards})  # one that was loaded ahead of meta is still ahead
         pending, self.pending = self.pending, []
         old, self._old = self._old, []
-        written = {f"{self.number}/{shard}/{self.tenure}": pack(self.cover, payload) for shard, payload in self.stage.dump(self.state, shards).items()}
+        written = {f"{self.number}/{shard}/{self.tenure}": pack(self.covers[shard], payload) for shard, payload in self.stage.dump(self.state, shards).items()}
         meta = {"fingerprint": self.stage.fingerprint, "layout": self.stage.layout, "manifest": self.covers, "state": self.stage.meta(self.state)}
         return Snapshot(written, (f"{self.number}/{META}/{self.tenure}", pack(self.cover, json.dumps(meta).encode())), pending, old)
 

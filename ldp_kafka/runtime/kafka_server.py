@@ -214,7 +214,7 @@ class KafkaServer:
         run = [program, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libs}/*"]
         if not (home / "data" / "meta.properties").exists():
             with log.open("ab") as out:
-                format_ = [*run, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)]
+                format_ = [*run, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties)]  # with "=": an id may begin with a dash
                 if subprocess.run(format_, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False).returncode:  # noqa: S603
                     raise BrokerError(f"Kafka {self.version} could not format {home / 'data'}; log: {log}{_tail(log)}")
         serve = [*run[:1], f"-Xmx{512 if self.nodes == 1 else 400}m", *run[1:], "kafka.Kafka", str(properties)]

@@ -37,6 +37,8 @@ class Outbox:
     def send(self, records: Iterable[Record]) -> None:
         """Hand over records; waits where the queue is full. BrokerError if it stays so."""
         for record in records:
+            if record.partition < 0:
+                raise ValueError("a record must name its partition: what has arrived is counted by partition")
             until = 0.0
             while True:
                 try:

@@ -19,6 +19,7 @@ from ldp_kafka.runtime.wire import encode_json
 __all__ = ["Publisher"]
 
 CROWD = ("mean", "frequencies")
+CYCLE = 146_097 * 86_400_000  # milliseconds of 400 years, after which the calendar repeats
 DIGITS = 15  # of a published float: what every platform computes alike
 
 
@@ -30,6 +31,7 @@ class Publisher:
     ----------
     statistics : of the topology: mean, frequencies, per_user
     slot_ms : length of a slot, milliseconds
+    partitions : of the topic: crowd statistics go to the first, in the order of their slots, those of a user always to the same
     """
 
     topology: str
@@ -37,15 +39,16 @@ class Publisher:
     method: Method
     statistics: Sequence[str]
     slot_ms: int
+    partitions: int = 1
 
     def crowd(self, slot: int, sums: list[int] | None) -> list[Record]:
         """The crowd statistics of a slot from its merged support; null values where nobody reported."""
-        return [self._record(self._crowd(slot, statistic, sums), partition=0) for statistic in self.statistics if statistic in CROWD]
+        return [self._record(self._crowd(slot, statistic, sums)) for statistic in self.statistics if statistic in CROWD]
 
     def per_user(self, batch: Reports, series: list[str]) -> list[Record]:
         """One release a report, keyed by the user's pseudonym."""
         values = self.method.released(batch.values * batch.scale).tolist()
-        return [self._record(self._single(slot, value, user), partition=None) for slot, value, user in zip(batch.slots.tolist(), values, series, strict=True)]
+        return [self._record(self._single(slot, value, user)) for slot, value, user in zip(batch.slots.tolist(), values, series, strict=True)]
 
     def _crowd(self, slot: int, statistic: str, sums: list[int] | None) -> Release:
         if not sums or not sums[0]:
@@ -67,9 +70,10 @@ class Publisher:
     def _guarantee(self) -> dict[str, Any]:
         return self.method.guarantee.as_json()
 
-    def _record(self, release: Release, partition: int | None) -> Record:
+    def _record(self, release: Release) -> Record:
         key = f"{release.statistic}/{release.slot}" + (f"/{release.user}" if release.user else "")
-        return Record(self.topic, -1 if partition is None else partition, key.encode(), encode_json(release))
+        partition = int(release.user[:8], 16) % self.partitions if release.user else 0
+        return Record(self.topic, partition, key.encode(), encode_json(release))
 
 
 def _plain(value: Any) -> Any:
@@ -84,5 +88,9 @@ def _pair(low: Any, high: Any) -> list[Any]:
 
 
 def _iso(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(microsecond=milliseconds % 1000 * 1000)
-    return moment.isoformat(timespec="milliseconds" if milliseconds % 1000 else "seconds").replace("+00:00", "Z")
+    """ISO 8601, UTC; beyond the year 9999 as its 400-year twin, with a sign before the year."""
+    cycles, within = divmod(milliseconds, CYCLE)
+    moment = datetime.fromtimestamp(within // 1000, UTC).replace(microsecond=within % 1000 * 1000)
+    text = moment.isoformat(timespec="milliseconds" if within % 1000 else "seconds").replace("+00:00", "Z")
+    year = moment.year + 400 * cycles
+    return f"{'+' if year > 9999 else ''}{year:04d}{text[4:]}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -17,6 +19,7 @@ from ldp_kafka.topology import Topology
 
 __all__ = ["client_config", "prepare", "resolve"]
 
+_AT_ONCE = 8  # partitions
 _PRIVACY = "privacy.method, its parameters, mechanism, epsilon, window, domain or categories, calibration, or input.slot"
 _LAYOUT = "input.topic, partitions, partitioning, lateness or max_ahead, or runtime.shards"
 
@@ -46,7 +49,10 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[
 
     Parameters
     ----------
-    embedded : the embedded broker, where this process hosts it: nobody else can create its topics
+    topology
+        what is prepared
+    embedded
+        the embedded broker, where this process hosts it: nobody else can create its topics
 
     Returns
     -------
@@ -66,7 +72,11 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[
         consumed.insert(0, ("edge", topology.raw_topic, "perturb"))
     sizes = {topic.name: topic.partitions for topic in topology.topics()}
     for side, topic, role in consumed:
-        headed = [partition for partition in range(sizes[topic]) if _headed(topology, configs[side], topic, partition, done)]
+        # A first record takes half a second, in which nothing happens but waiting for the broker
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            states = list(pool.map(partial(_headed, topology, configs[side], topic), range(sizes[topic])))
+        done += [f"wrote the header record of {topic} partition {partition}" for partition, (_, written) in enumerate(states) if written]
+        headed = [partition for partition, (there, _) in enumerate(states) if there]
         group = topology.group(role)
         first = admin.commit_first(configs[side], group, topic, headed) if headed else set()
         if first:
@@ -107,24 +117,23 @@ def _foreign(topology: Topology, config: Mapping[str, Any], embedded: EmbeddedBr
     return TopicSpec(source.topic, source.partitions, policy)
 
 
-def _headed(topology: Topology, config: Mapping[str, Any], topic: str, partition: int, done: list[str]) -> bool:
-    """Whether offset 0 is, or was, a header record of this topology: one is written where nothing ever was."""
+def _headed(topology: Topology, config: Mapping[str, Any], topic: str, partition: int) -> tuple[bool, bool]:
+    """Whether offset 0 is a header record of this topology, and whether it was written now: it is where nothing ever was."""
     text = header(topology.name, topology.fingerprint, topology.layout)
     if admin.produce_once(config, topic, partition, text):
-        done.append(f"wrote the header record of {topic} partition {partition}")
-        return True
+        return True, True
     low, _ = admin.watermarks(config, topic, partition)
     if low > 0:  # retention took it; the state has its own fingerprint
-        return False
+        return False, False
     found = _first(config, topic, partition)
     if found is None:
         if topic == topology.raw_topic:  # written by others before we came: it is read as it is
-            return False
+            return False, False
         raise ConfigurationError(
             f"topic {topic} is not ours: partition {partition} does not begin with a header record; rename the topology, or remove the topic"
         )
     _check(topology, topic, found)
-    return True
+    return True, False
 
 
 def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:

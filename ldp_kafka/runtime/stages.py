@@ -58,7 +58,7 @@ def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
 
 def publisher(topology: Topology) -> Publisher:
     """Makes the topology's releases."""
-    return Publisher(topology.name, topology.releases_topic, topology.method, topology.output.statistics, topology.input.slot_ms)
+    return Publisher(topology.name, topology.releases_topic, topology.method, topology.output.statistics, topology.input.slot_ms, topology.input.partitions)
 
 
 def collect(topology: Topology, partition: int) -> Collect:

@@ -14,8 +14,11 @@ A report batch has the columns ``id`` (16 bytes), ``slot`` (int64), ``index`` (i
 from __future__ import annotations
 
 import json
+import re
+import struct
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -26,16 +29,34 @@ from ldp_kafka.errors import BadRecord
 from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Event, Partial, Release, Report, Reports, Request, Tick, hexadecimal
 
-__all__ = ["MAX_BYTES", "VERSION", "Header", "decode_any", "decode_json", "encode_json", "header", "parse_json", "read_batch", "read_reports", "write_reports"]
+__all__ = [
+    "LATEST",
+    "MAX_BYTES",
+    "VERSION",
+    "Header",
+    "decode_any",
+    "decode_json",
+    "encode_json",
+    "header",
+    "parse_json",
+    "read_batch",
+    "read_reports",
+    "write_reports",
+]
 
 VERSION = 1
 MAX_BYTES = 2**21  # of one message: twice what a broker takes by default
 MAX_ROWS = 2**20
+LATEST = 2**47  # milliseconds: the year 6429; no time, and no number of a slot, reaches it
+LONGEST = 256  # bytes of a user id
 ARROW = b"\xff\xff\xff\xff"  # how an Arrow IPC stream begins
 MARK = "ldp_kafka"
 
 SINGLE = {"event": Event, "request": Request, "release": Release, "tick": Tick, "partial": Partial}
 NAMES = {kind: name for name, kind in SINGLE.items()}
+_SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed"}
+_ROW = _SHARED | {"id", "slot", "index", "series"}
+_HEX = re.compile(r"[0-9a-f]{32}")
 Header = Mapping[str, Any]
 
 
@@ -71,7 +92,9 @@ def encode_json(record: Event | Report | Request | Release | Tick | Partial | Re
         scale = {"scale": record.scale} if record.scale != 1 else {}
         link = {} if record.series is None else {"series": hexadecimal(record.series)[0]}
         row = {"id": hexadecimal(record.ids)[0], "slot": int(record.slots[0]), "phase": record.phase, "index": int(record.values[0]), **scale, **link}
-        return _dump({MARK: VERSION, "type": "report", "fingerprint": record.fingerprint, **row, "offset": record.offset, "chunk": record.chunk, "closed": record.closed})
+        return _dump(
+            {MARK: VERSION, "type": "report", "fingerprint": record.fingerprint, **row, "offset": record.offset, "chunk": record.chunk, "closed": record.closed}
+        )
     if isinstance(record, Report):
         return encode_json(reports_of([record]))
     body = {name: value for name, value in asdict(record).items() if not (isinstance(record, Release) and name in ("user", "reliability") and value is None)}
@@ -83,53 +106,117 @@ def decode_json(record: Any) -> Event | Reports | Request | Release | Tick | Par
     if not isinstance(record, dict) or MARK not in record:
         raise BadRecord("not_a_record")
     body = dict(record)
-    if body.pop(MARK) != VERSION:
-        raise BadRecord("version")
+    check_version(body.pop(MARK))
     kind = body.pop("type", None)
     if kind == "header":
         return None
-    try:
-        if kind == "report":
-            return _report(body)
-        made = SINGLE[kind](**body)
-    except (KeyError, TypeError, ValueError, OverflowError):  # their texts may show the data
-        raise BadRecord("wrong_fields") from None
-    if isinstance(made, Tick) and not (type(made.time) is int and 0 <= made.time < 2**53):
-        raise BadRecord("time")
-    if isinstance(made, Partial):
-        numbers = (made.source, made.slot, *(made.support or ()), *(() if made.first is None else (made.first,)))
-        if not all(type(number) is int for number in numbers):
+    if kind == "report":
+        return _report(body)
+    made = SINGLE.get(kind) if isinstance(kind, str) else None
+    if made is None:
+        raise BadRecord("wrong_fields")
+    return _single(made, body)
+
+
+def check_version(found: Any) -> None:
+    """BadRecord unless it is ours; true and 1.0 are not 1."""
+    if type(found) is not int or found != VERSION:
+        raise BadRecord("version")
+
+
+def _single(kind: Any, body: Mapping[str, Any]) -> Event | Request | Release | Tick | Partial:
+    """The record of that kind with these fields and no others, their types checked."""
+    needed = {field.name for field in fields(kind)}
+    if not needed - {"user", "reliability"} <= set(body) <= needed or (kind is Event and "user" not in body):
+        raise BadRecord("wrong_fields")
+    if kind is Event:
+        return _event(body["user"], body["time"], body["value"])
+    made: Any = kind(**body)
+    if kind is Tick:
+        if not _whole(made.time, 0, LATEST):
+            raise BadRecord("time")
+    elif kind is Partial:
+        support = made.support
+        numbers = [made.source, made.slot, *(support if isinstance(support, list) else ()), *(() if made.first is None else (made.first,))]
+        if not (all(map(_whole, numbers)) and (support is None or isinstance(support, list))):
             raise BadRecord("wrong_fields")
-        return Partial(made.source, made.slot, made.first, None if made.support is None else tuple(made.support))
-    return made
+        return Partial(made.source, made.slot, made.first, None if support is None else tuple(support))
+    elif kind is Request:
+        if not (type(made.id) is str and all(map(_whole, (made.slot, made.phase, made.epsilon, made.deadline)))):
+            raise BadRecord("wrong_fields")
+    else:
+        texts = (made.topology, made.start, made.end, made.statistic, made.strategy, "" if made.user is None else made.user)
+        numbers = [made.value, made.standard_error, made.confidence_interval, made.reliability]
+        if not (
+            all(type(text) is str for text in texts)
+            and all(map(_numeric, numbers))
+            and _whole(made.slot)
+            and _whole(made.reports, 0)
+            and type(made.guarantee) is dict
+        ):
+            raise BadRecord("wrong_fields")
+    checked: Request | Release | Tick = made
+    return checked
+
+
+def _event(user: Any, time: Any, value: Any) -> Event:
+    check_user(user)
+    if not _whole(time, 0, LATEST):
+        raise BadRecord("time")
+    if type(value) is float and not -inf < value < inf:
+        raise BadRecord("not_finite")
+    if not (type(value) in (float, str) or _whole(value)):
+        raise BadRecord("value")
+    return Event(user, time, value)
+
+
+def check_user(found: Any) -> None:
+    """BadRecord unless it is text of 1 to 256 bytes."""
+    try:
+        if not (type(found) is str and 0 < len(found.encode()) <= LONGEST):
+            raise BadRecord("user")
+    except UnicodeEncodeError:  # a lone surrogate: JSON can say it, UTF-8 cannot
+        raise BadRecord("user") from None
+
+
+def _whole(found: Any, low: int = -(2**62), high: int = 2**62) -> bool:
+    return type(found) is int and low <= found < high
+
+
+def _numeric(found: Any, depth: int = 3) -> bool:
+    """Whether it is nothing, a finite number, or a list of such."""
+    if type(found) is list:
+        return depth > 0 and all(_numeric(each, depth - 1) for each in found)
+    return found is None or (type(found) in (int, float) and -inf < found < inf)
 
 
 def _report(body: dict[str, Any]) -> Reports:
-    index, slot, scale = body["index"], body["slot"], body.get("scale", 1)
-    if not (type(index) is int and type(slot) is int and abs(index) < 2**31 and 0 <= slot < 2**53):
+    body = {"scale": 1, "series": None, **body}
+    if body.keys() != _ROW:
         raise BadRecord("wrong_fields")
-    ids = _digest(body["id"])
-    series = _digest(body["series"]) if body.get("series") is not None else None
-    shared = _shared(body, scale)
-    return Reports(ids, np.array([slot]), np.array([index]), series=series, **shared)
+    index, slot, series = body["index"], body["slot"], body["series"]
+    if not (_whole(index, -(2**31), 2**31) and _whole(slot, 0, LATEST)):
+        raise BadRecord("wrong_fields")
+    shared = _shared({name: body[name] for name in _SHARED})
+    return Reports(_digest(body["id"]), np.array([slot]), np.array([index]), series=None if series is None else _digest(series), **shared)
 
 
-def _shared(source: Mapping[str, Any], scale: Any) -> dict[str, Any]:
+def _shared(found: Any) -> dict[str, Any]:
     """What all rows of a report batch have in common, checked."""
-    fingerprint, closed = source["fingerprint"], source["closed"]
-    offset, chunk, phase = source["offset"], source["chunk"], source["phase"]
-    if not (isinstance(fingerprint, str) and len(fingerprint) == 32 and isinstance(scale, int | float) and scale > 0):
+    if not isinstance(found, dict) or found.keys() != _SHARED:
         raise BadRecord("wrong_fields")
-    if not all(type(number) is int for number in (offset, chunk, phase)) or not (closed is None or type(closed) is int):
+    fingerprint, scale, closed = found["fingerprint"], found["scale"], found["closed"]
+    if not (type(fingerprint) is str and _HEX.fullmatch(fingerprint) and type(scale) in (int, float) and 2**-64 <= scale <= 2**64):
         raise BadRecord("wrong_fields")
-    return {"fingerprint": fingerprint, "scale": scale, "offset": offset, "chunk": chunk, "phase": phase, "closed": closed}
+    if not (_whole(found["offset"], -1) and _whole(found["chunk"], 0) and _whole(found["phase"], 0, 2**16) and (closed is None or _whole(closed))):
+        raise BadRecord("wrong_fields")
+    return dict(found)
 
 
 def _digest(text: Any) -> Digests:
-    raw = bytes.fromhex(text)
-    if len(raw) != 16:
+    if type(text) is not str or not _HEX.fullmatch(text):
         raise BadRecord("wrong_fields")
-    return np.frombuffer(raw, np.uint64).reshape(1, 2)
+    return np.frombuffer(bytes.fromhex(text), np.uint64).reshape(1, 2)
 
 
 def reports_of(records: list[Report]) -> Reports:
@@ -138,14 +225,18 @@ def reports_of(records: list[Report]) -> Reports:
     if any((r.fingerprint, r.phase, r.series is None) != (first.fingerprint, first.phase, first.series is None) for r in records):
         raise ValueError("the reports of a batch must share fingerprint, phase and whether they have a series")
     values = [r.value for r in records]
+    if not all(-inf < value < inf for value in values):
+        raise ValueError("a report's value must be finite")
     bits = next((k for k in range(53) if all(float(value) * 2**k == int(float(value) * 2**k) for value in values)), None)
     if bits is None:
         raise ValueError("a report's value must be a whole multiple of a power of two")
-    ids = np.frombuffer(b"".join(bytes.fromhex(r.id) for r in records), np.uint64).reshape(-1, 2)
-    series = None if first.series is None else np.frombuffer(b"".join(bytes.fromhex(str(r.series)) for r in records), np.uint64).reshape(-1, 2)
-    index = np.array([int(float(value) * 2**bits) for value in values])
+    ids = np.concatenate([_digest(r.id) for r in records])
+    series = None if first.series is None else np.concatenate([_digest(r.series) for r in records])
+    index = [int(float(value) * 2**bits) for value in values]
+    if not all(-(2**31) <= each < 2**31 for each in index):
+        raise ValueError("a report's value must be a 32-bit number of steps of its scale")
     scale = 2.0**-bits if bits else 1
-    return Reports(ids, np.array([r.slot for r in records]), index, scale, first.fingerprint, -1, None, phase=first.phase, series=series)
+    return Reports(ids, np.array([r.slot for r in records]), np.array(index), scale, first.fingerprint, -1, None, phase=first.phase, series=series)
 
 
 def write_reports(batch: Reports) -> bytes:
@@ -156,7 +247,14 @@ def write_reports(batch: Reports) -> bytes:
     if batch.series is not None:
         names.append("series")
         columns.append(_binary(batch.series))
-    shared = {"fingerprint": batch.fingerprint, "scale": batch.scale, "offset": batch.offset, "chunk": batch.chunk, "phase": batch.phase, "closed": batch.closed}
+    shared = {
+        "fingerprint": batch.fingerprint,
+        "scale": batch.scale,
+        "offset": batch.offset,
+        "chunk": batch.chunk,
+        "phase": batch.phase,
+        "closed": batch.closed,
+    }
     return write_batch("report", names, columns, shared)
 
 
@@ -171,25 +269,54 @@ def write_batch(kind: str, names: list[str], columns: list[Any], shared: Mapping
     return written
 
 
-def read_batch(value: bytes) -> tuple[Any, Mapping[bytes, bytes]]:
-    """The rows of an Arrow IPC stream as one `pyarrow.RecordBatch`, validated, and its schema's metadata. BadRecord otherwise."""
+def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]]:
+    """The rows of an Arrow IPC stream of at least so many batches as one `pyarrow.RecordBatch`, validated, and its schema's metadata. BadRecord otherwise."""
     try:
+        _refuse_compressed(value)
         with pa.ipc.open_stream(value) as reader:
             schema, batches, rows = reader.schema, [], 0
             for batch in reader:
-                batch.validate(full=True)  # offsets and UTF-8 of a stranger's bytes
                 rows += batch.num_rows
                 if rows > MAX_ROWS:
                     raise BadRecord("too_large")
+                batch.validate(full=True)  # offsets and UTF-8 of a stranger's bytes
                 batches.append(batch)
-    except (pa.ArrowException, OSError, ValueError, EOFError) as error:
+        if not (len(batches) >= least and len(schema.names) == len(schema)):  # names are decoded here: they may be no UTF-8
+            raise BadRecord("not_arrow")
+        if len(batches) != 1:
+            table = pa.Table.from_batches(batches, schema).combine_chunks()
+            batches = table.to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)]
+    except (pa.ArrowException, OSError, ValueError, EOFError, struct.error) as error:
         if isinstance(error, BadRecord):
             raise
         raise BadRecord("not_arrow") from None
-    if not batches:
-        batches = [pa.RecordBatch.from_pylist([], schema)]
-    whole = batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-    return whole, schema.metadata or {}
+    return batches[0], schema.metadata or {}
+
+
+def _refuse_compressed(value: bytes) -> None:
+    """BadRecord for a compressed body: its true size is the sender's word only, and 2 MiB of it can be 60 GiB. Kafka's own compression does as well."""
+    for message in pa.ipc.MessageReader.open_stream(value):
+        if message.type == "schema":
+            continue
+        flat = message.metadata.to_pybytes()
+        header = _follow(flat, _follow(flat, 0, None), 2)  # Message.header
+        if message.type == "dictionary":
+            header = _follow(flat, header, 1)  # DictionaryBatch.data
+        if _follow(flat, header, 3):  # RecordBatch.compression
+            raise BadRecord("not_arrow")
+
+
+def _follow(flat: bytes, table: int, field: int | None) -> int:
+    """Where a table's field points to in a flatbuffer, 0 where it is absent; with None, where the root is."""
+    at = table
+    if field is not None:
+        entries = table - int(struct.unpack_from("<i", flat, table)[0])
+        size, slot = int(struct.unpack_from("<H", flat, entries)[0]), 4 + 2 * field
+        step = int(struct.unpack_from("<H", flat, entries + slot)[0]) if slot < size else 0
+        if not step:
+            return 0
+        at = table + step
+    return at + int(struct.unpack_from("<I", flat, at)[0])
 
 
 def kind_of(metadata: Mapping[bytes, bytes]) -> str | None:
@@ -209,16 +336,20 @@ def read_reports(value: bytes) -> Reports | None:
         if record is None or isinstance(record, Reports):
             return record
         raise BadRecord("not_a_report")
-    rows, metadata = read_batch(value)
+    rows, metadata = read_batch(value, 1)  # a stream cut off before its batch is no empty one
     if kind_of(metadata) != "report":
         raise BadRecord("not_a_report")
     try:
-        shared = json.loads(metadata[b"shared"])
-        checked = _shared(shared, shared["scale"])
+        names = rows.schema.names
+        if sorted(names) not in (["id", "index", "slot"], ["id", "index", "series", "slot"]):
+            raise BadRecord("wrong_fields")
+        checked = _shared(parse_json(metadata[b"shared"]))
         ids, slots, index = _rows(rows, "id", pa.binary(16)), _rows(rows, "slot", pa.int64()), _rows(rows, "index", pa.int32())
-        series = _rows(rows, "series", pa.binary(16)) if "series" in rows.schema.names else None
+        series = _rows(rows, "series", pa.binary(16)) if "series" in names else None
     except (KeyError, ValueError, TypeError):
         raise BadRecord("wrong_fields") from None
+    if len(slots) and not (slots.min() >= 0 and slots.max() < LATEST):
+        raise BadRecord("wrong_fields")
     return Reports(ids, slots, index.astype(np.int64), series=series, **checked)
 
 
@@ -227,8 +358,9 @@ def _rows(rows: Any, name: str, kind: Any) -> NDArray[Any]:
     if column.type != kind or column.null_count:
         raise BadRecord("wrong_fields")
     if kind == pa.binary(16):
-        whole = np.frombuffer(column.buffers()[1], np.uint64).reshape(-1, 2)
-        return whole[column.offset : column.offset + len(column)]
+        if not len(column):
+            return np.empty((0, 2), np.uint64)
+        return np.frombuffer(column.buffers()[1], np.uint64, 2 * len(column), 16 * column.offset).reshape(-1, 2)
     found: NDArray[Any] = column.to_numpy()
     return found
 
@@ -253,11 +385,20 @@ def decode_any(value: bytes) -> list[Any]:
         if isinstance(record, Reports):
             return list(record.singles())
         return [] if record is None else [record]
-    rows, metadata = read_batch(value)
+    rows, metadata = read_batch(value, 1)
     kind = kind_of(metadata)
     if kind == "report":
         batch = read_reports(value)
         return [] if batch is None else list(batch.singles())
     if kind not in SINGLE:
         raise BadRecord("not_a_record")
-    return [decode_json({MARK: VERSION, "type": kind, **{name: json.loads(cell) for name, cell in row.items()}}) if kind != "event" else Event(**row) for row in rows.to_pylist()]
+    made: Any = SINGLE[kind]
+    columns = {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
+    if len(columns) != rows.num_columns or columns.keys() != {field.name for field in fields(made)}:
+        raise BadRecord("wrong_fields")
+    plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_float64) if made is Event else (pa.types.is_string,)
+    if not all(any(fits(column.type) for fits in plain) for column in columns.values()):
+        raise BadRecord("wrong_fields")
+    if made is Event:
+        return [_event(*cells) for cells in zip(*(columns[name].to_pylist() for name in ("user", "time", "value")), strict=True)]
+    return [_single(made, {name: None if cell is None else parse_json(cell.encode()) for name, cell in row.items()}) for row in rows.to_pylist()]

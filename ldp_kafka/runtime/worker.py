@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -38,6 +39,7 @@ RUN = 256  # single-event messages that are folded together at most
 PAUSE = 0.003  # seconds that the first of them waits for others
 SMALL = 2048  # bytes up to which a message may wait
 GAP = 5.0  # seconds to wait for an offset that is missing
+IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
 WAIT = 20.0  # seconds for any one thing that is awaited of a broker
 
 
@@ -138,8 +140,10 @@ class Agent:
         begin = time.perf_counter()
         folded = owned.partition.fold([Message(e.message.offset, int((e.message.timestamp or 0) * 1000) or -1, e.message.value) for e in events])
         self.worker.send(folded.records)
+        for event in events:
+            event.message.value = event.value = None  # it waits for its acknowledgement: its bytes need not
         owned.partition.pending += events
-        self.worker.observe(self.spec.name, folded, time.perf_counter() - begin)
+        self.worker.observe(self.spec.name, owned.partition.number, folded, time.perf_counter() - begin)
 
     def load(self, number: int) -> Owned:
         """Begin a tenure of a partition: where the group stands, and the state that covers it."""
@@ -186,6 +190,7 @@ class Agent:
         for place in revoked:
             if place.topic == self.spec.topic:
                 self.parts.pop(place.partition, None)
+        self.worker.metrics.revoked()
 
     async def keep(self) -> None:
         """Snapshots that are due, and offsets that do not come."""
@@ -263,7 +268,7 @@ class Worker:
             "merge": lambda _: stages.merge(topology),
         }
         self.agents = [Agent(self, spec, making[spec.name]) for spec in stages.agents(topology, role)]
-        self._quiet = time.monotonic()
+        self._quiet, self._asked = time.monotonic(), 0.0
         self.app.timer(1.0)(self.watch)
 
     def send(self, records: list[Record]) -> None:
@@ -298,35 +303,49 @@ class Worker:
             raise BrokerError(f"{topic} partition {number}: the broker did not say where the group stands: {error.args[0].str()}") from None
         return (committed if committed >= 0 else None), start
 
-    def observe(self, agent: str, folded: Folded, seconds: float) -> None:
+    def observe(self, agent: str, number: int, folded: Folded, seconds: float) -> None:
         """Count what a fold gave."""
-        self.metrics.count(folded.counts)
+        self.metrics.count(folded.counts, number)
         self.metrics.step(seconds)
         if agent == "merge":
             for record in folded.records:
                 if record.topic == self.topology.releases_topic:
                     release = json.loads(record.value)
-                    error = release["standard_error"]
-                    worst = max(error) if isinstance(error, list) and error else error
-                    late = time.time() - (self.topology.slot_start(release["slot"] + 1)) / 1000
-                    self.metrics.release(release["reports"], worst or None, late)
+                    late = time.time() - self.topology.slot_start(release["slot"] + 1) / 1000
+                    self.metrics.release(release["reports"], release["standard_error"], late)
 
     async def watch(self) -> None:
-        """What is seen once a second: the budget spent, idle partitions, and whether there is anything left to do."""
+        """What is seen once a second: the budget spent, idle partitions, the lag, and whether there is anything left to do."""
         try:
+            assigned = self.assigned()
+            self.metrics.partitions(len(assigned))
+            now = time.monotonic()
+            quiet = [owned for agent in self.agents for owned in agent.parts.values() if now - owned.seen < IDLE]
+            self.metrics.idle_partitions(len(assigned) - len(quiet))
             for agent in self.agents:
-                self.metrics.partitions(len(agent.parts))
                 if agent.spec.name == "perturb" and agent.parts:
                     ledger = self.topology.method.ledger
                     spent = max(ledger.largest(owned.partition.state.users.state) for owned in agent.parts.values())
                     self.metrics.spent(spent, ledger.budget)
                     self.tick(agent)
-            if self.until_idle is not None:
-                await self.leave_when_idle(self.until_idle)
+            if assigned and (self.until_idle is not None or now - self._asked > 5):
+                self._asked = now
+                left = await asyncio.get_running_loop().run_in_executor(None, self.left, assigned)
+                self.metrics.lag(left)
+                await self.leave_when_idle(left)
+            else:
+                self._quiet = now if not assigned else self._quiet
         except asyncio.CancelledError:
             raise
+        except KafkaException as error:
+            end(BrokerError(f"the broker did not say how far the group is: {error.args[0].str()}"))
         except BaseException as error:  # noqa: BLE001
             end(error)
+
+    def assigned(self) -> set[tuple[str, int]]:
+        """This worker's partitions of the topics that its agents fold."""
+        topics = {agent.spec.topic for agent in self.agents}
+        return {(place.topic, place.partition) for place in (self.app.consumer.assignment() if self.app.consumer else ()) if place.topic in topics}
 
     def tick(self, agent: Agent) -> None:
         """Where the topology asks for it, tell an idle partition how far event time has come on the others: appended to the log, never used in a fold directly."""
@@ -340,36 +359,31 @@ class Worker:
                 owned.seen = now
                 self.send([Record(self.topology.raw_topic, number, None, encode_json(Tick(latest)))])
 
-    async def leave_when_idle(self, seconds: float) -> None:
-        """End gracefully once nothing has been left to read for ``seconds``; writes nothing for it."""
-        if not self.app.consumer or not self.app.consumer.assignment():
-            self._quiet = time.monotonic()
-            return
-        left = await asyncio.get_running_loop().run_in_executor(None, self.left)
-        self.metrics.lag(left)
+    async def leave_when_idle(self, left: int) -> None:
+        """End gracefully, where asked to, once nothing has been left to read for so long; writes nothing for it."""
         if left:
             self._quiet = time.monotonic()
-        elif time.monotonic() - self._quiet >= seconds:
+        elif self.until_idle is not None and time.monotonic() - self._quiet >= self.until_idle:
             self.until_idle = None
             await self.worker.stop()
 
-    def left(self) -> int:
-        """Messages of this worker's partitions that are not folded and acknowledged."""
-        mine = {(place.topic, place.partition) for place in self.app.consumer.assignment()}
+    def left(self, assigned: set[tuple[str, int]]) -> int:
+        """Messages of these partitions that are not folded and acknowledged."""
         left = 0
-        for agent in self.agents:
-            for number in range(agent.spec.partitions):
-                if (agent.spec.topic, number) in mine:
-                    place = TopicPartition(agent.spec.topic, number)
-                    low, high = self._asker.get_watermark_offsets(place, timeout=10)
-                    committed = self._asker.committed([place], timeout=10)[0].offset
-                    left += high - (committed if committed >= 0 else low)
+        for topic, number in assigned:
+            place = TopicPartition(topic, number)
+            low, high = self._asker.get_watermark_offsets(place, timeout=10)
+            committed = self._asker.committed([place], timeout=10)[0].offset
+            left += high - (committed if committed >= 0 else low)
         return left
 
     def main(self) -> int:
         """Run until told to stop; the exit code."""
         uvloop.install()
         self.worker = faust.Worker(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
+        self.worker.spinner = None  # it would hide the cursor
+        for noisy in ("aiokafka", "mode.timers"):  # a rebalance is no warning, nor a snapshot that takes longer than its timer
+            logging.getLogger(noisy).setLevel(logging.ERROR)
         try:
             self.worker.execute_from_commandline()
         except SystemExit as stop:

@@ -96,10 +96,14 @@ class Topology(Checked):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits over all that shapes reports: what keyed noise, state and reports are bound to."""
+        """32 hexadecimal digits over all that shapes reports: what keyed noise, state and reports are bound to.
+
+        The name is in it: two topologies with the same parameters under one key would otherwise give equal reports for equal values, and so tell which are not.
+        """
         privacy = self.privacy
         return _digest(
             version=_VERSION,
+            topology=self.name,
             method=privacy.method,
             parameters=privacy.resolved,
             mechanism=privacy.mechanism,
@@ -121,6 +125,7 @@ class Topology(Checked):
         return _digest(
             version=_VERSION,
             topic=source.topic,
+            fields=[list(source.user), list(source.value), list(source.time)],  # another user field would be another ledger for the same person
             partitions=source.partitions,
             partitioning=source.partitioning,
             lateness=source.lateness,

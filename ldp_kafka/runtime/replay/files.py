@@ -16,19 +16,28 @@ from ldp_kafka.topology import Topology
 __all__ = ["read_file", "read_slices"]
 
 
-def read_file(topology: Topology, path: Path, user: str = "user", value: str = "value", when: str = "time", start_ms: int | None = None) -> Source:
+def read_file(topology: Topology, path: Path, user: str = "user", value: str = "value", *, when: str = "time", start_ms: int | None = None) -> Source:
     """The events of a CSV (one header line) or Parquet file; see `from_table`."""
-    return from_table(topology, _table(path), user, value, when, start_ms)
+    return from_table(topology, _table(path), user, value, when, start_ms=start_ms)
 
 
-def read_slices(topology: Topology, path: Path, users: int, value: str = "value", slots: int | None = None, start_ms: int | None = None) -> Source:
+def read_slices(topology: Topology, path: Path, users: int, value: str = "value", *, slots: int | None = None, start_ms: int | None = None) -> Source:
     """One series of a file cut into the streams of users, one value a slot: user i has its i-th consecutive piece.
 
     Parameters
     ----------
-    users : how many
-    slots : length of a piece; default: the longest that gives everybody one
-    start_ms : time of the first slot; default: so that the last slot has just ended
+    topology
+        whose values they are
+    path
+        CSV with one header line, or Parquet
+    value
+        the column
+    users
+        how many
+    slots
+        length of a piece; default: the longest that gives everybody one
+    start_ms
+        time of the first slot; default: so that the last slot has just ended
 
     Raises
     ------
@@ -49,7 +58,7 @@ def read_slices(topology: Topology, path: Path, users: int, value: str = "value"
     if not 0 < users * length <= len(series):
         raise ConfigurationError(f"a series of {len(series):,} values is too short for {users:,} users of {max(length, 1):,} slots")
     pieces = series[: users * length].reshape(users, length)
-    return from_slots(topology, iter(pieces.T), users, length, recent_start(topology, length) if start_ms is None else start_ms)
+    return from_slots(topology, iter(pieces.T), users, length, start_ms=recent_start(topology, length) if start_ms is None else start_ms)
 
 
 def _table(path: Path) -> Any:

@@ -49,8 +49,14 @@ def messages(topology: Topology, source: Source, batch: int | None = None, *, ti
 
     Parameters
     ----------
-    batch : events in one message: 1 is one JSON object a message, more an Arrow batch; default: as the topology's format says (arrow: 2,048)
-    ticks : default: yes, unless the raw topic is someone else's
+    topology
+        whose raw topic it is
+    source
+        the events
+    batch
+        events in one message: 1 is one JSON object a message, more an Arrow batch; default: as the topology's format says (arrow: 2,048)
+    ticks
+        default: yes, unless the raw topic is someone else's
 
     Raises
     ------

@@ -18,7 +18,8 @@ def partitions_of(users: Sequence[str], partitions: int) -> NDArray[np.intp]:
     Examples
     --------
     >>> partitions_of(["m1", "m2", "m3"], 2).tolist()
-    [1, 0, 0]
+    [0, 1, 0]
+
     """
     positive = murmur2([user.encode() for user in users]) & np.uint32(0x7FFFFFFF)
     return (positive % np.uint32(partitions)).astype(np.intp)
@@ -31,6 +32,7 @@ def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
     --------
     >>> murmur2([b"21", b"foobar"]).astype("i4").tolist()
     [-973932308, -790332482]
+
     """
     out = np.empty(len(keys), np.uint32)
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))

@@ -62,6 +62,7 @@ class Unread:
         ask: Callable[[str], Mapping[int, int | None]] | None = None,
     ) -> None:
         self._topology, self._limit = topology, limit
+        self._share = min(1.0, topology.method.influence / topology.method.window)  # of the users who report in a slot
         self._sides = {"perturb": (edge, topology.raw_topic), "collect": (collector, topology.reports_topic)}
         self._ask = ask or self._committed
         partitions = range(topology.input.partitions)
@@ -79,7 +80,7 @@ class Unread:
         """Note a message; whether its partition has too much unread now."""
         self._start = self._start or {role: self._ask(role) for role in self._sides}
         # A single report is a JSON object, a batch has its schema: see topology.planner
-        answer = 400 if raw.events <= 1 else 1000 + 56 * raw.events
+        answer = 400 if raw.events <= 1 else 1000 + int(56 * self._share * raw.events)
         self._sent[raw.partition] += 1
         for role, size in (("perturb", len(raw.value) + 100), ("collect", answer)):
             self._open[role][raw.partition].append((self._sent[raw.partition], size))
@@ -129,10 +130,18 @@ def send(
 
     Parameters
     ----------
-    config : of a confluent-kafka client, the edge's side
-    speed : milliseconds of event time in one of wall time; default: as fast as can be
-    unread : holds the replay back while too much is unread (the embedded broker drops what it has no room for)
-    progress : called with the number of events written so far
+    topology
+        whose raw topic it is
+    stream
+        the messages in their order
+    config
+        of a confluent-kafka client, the edge's side
+    speed
+        milliseconds of event time in one of wall time; default: as fast as can be
+    unread
+        holds the replay back while too much is unread (the embedded broker drops what it has no room for)
+    progress
+        called with the number of events written so far
 
     Raises
     ------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ class Source:
     first, last : slot numbers
     events : how many in all
     left_out : rows of the input that lack a user, a value or a time
+
     """
 
     users: list[str]
@@ -66,9 +68,14 @@ def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str]
 
     Parameters
     ----------
-    values : numbers, or category numbers
-    start_ms : time of the first slot
-    users : ids; default: u000000, u000001, ...
+    topology
+        gives slots and the type of values
+    values
+        numbers, or category numbers
+    start_ms
+        time of the first slot
+    users
+        ids; default: u000000, u000001, ...
 
     Examples
     --------
@@ -81,14 +88,15 @@ def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str]
     ... ''')
     >>> from_arrays(topology, np.zeros((3, 4)), 1_700_000_000_000)
     Source(3 users, 12 events, slots 472222 to 472225)
+
     """
     table = np.asarray(values)
     if table.ndim != 2 or not table.size:
         raise ConfigurationError(f"streams must be a table (users, slots) with something in it, got shape {table.shape}")
-    return from_slots(topology, iter(table.T), table.shape[0], table.shape[1], start_ms, users)
+    return from_slots(topology, iter(table.T), table.shape[0], table.shape[1], start_ms=start_ms, users=users)
 
 
-def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: int, start_ms: int, users: list[str] | None = None) -> Source:
+def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: int, *, start_ms: int, users: list[str] | None = None) -> Source:
     """Arrays (users,) that come slot by slot, and need not be in memory together; see `from_arrays`."""
     ids = [f"u{i:06d}" for i in range(people)] if users is None else users
     if len(ids) != people or len(set(ids)) != people:
@@ -105,13 +113,19 @@ def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: in
     return Source(ids, each(), first, first + slots - 1, people * slots)
 
 
-def from_table(topology: Topology, table: Any, user: str, value: str, when: str, start_ms: int | None = None) -> Source:
+def from_table(topology: Topology, table: Any, user: str, value: str, when: str, *, start_ms: int | None = None) -> Source:
     """Rows of a `pyarrow.Table` with a user, a value and a time each, sorted by time.
 
     Parameters
     ----------
-    user, value, when : names of the columns. Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601 text (UTC where they name no zone)
-    start_ms : where given, all times are shifted by whole slots so that the first slot is that of this time
+    topology
+        gives slots and the type of values
+    table
+        the rows
+    user, value, when
+        names of the columns. Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601 text (UTC where they name no zone)
+    start_ms
+        where given, all times are shifted by whole slots so that the first slot is that of this time
 
     Raises
     ------
@@ -136,7 +150,7 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
     slots = topology.slot_of(times)
     _not_too_early(topology, int(slots[0]))
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
-    parts = [SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    parts = [SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b]) for a, b in pairwise(edges)]
     return Source(named.dictionary.to_pylist(), parts, int(slots[0]), int(slots[-1]), len(slots), table.num_rows - kept.num_rows)
 
 
@@ -160,12 +174,16 @@ def _column(column: Any, kind: Any, name: str) -> Any:
 def _milliseconds(column: Any, name: str) -> NDArray[np.int64]:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_date(kind):
-        column = _column(column, pa.timestamp("ms"), name)
+        try:
+            column = pc.cast(column, pa.timestamp("ms", "UTC"))  # with a zone ...
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            column = _column(column, pa.timestamp("ms"), name)  # ... or all without
     if pa.types.is_timestamp(column.type):
         found: NDArray[np.int64] = pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64()).to_numpy().copy()
         return found
     numbers = _column(column, pa.float64(), name).to_numpy() if pa.types.is_floating(kind) else _column(column, pa.int64(), name).to_numpy()
-    return np.where(numbers < SECONDS, numbers * 1000, numbers).astype(np.int64)
+    whole: NDArray[np.int64] = np.where(numbers < SECONDS, numbers * 1000, numbers).astype(np.int64)
+    return whole
 
 
 def _not_too_early(topology: Topology, first: int) -> None:

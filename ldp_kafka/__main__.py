@@ -1,0 +1,32 @@
+"""``ldp-kafka`` and ``python -m ldp_kafka``."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+_EXTRA = ("click", "rich", "confluent_kafka", "faust", "jsonschema", "prometheus_client", "pyarrow", "ruamel.yaml")
+
+
+def main() -> int:
+    """Run the command line; the exit code is 0, 1 (it failed) or 2 (it was used wrongly, or cannot run like this)."""
+    missing = [name for name in _EXTRA if not _found(name)]
+    if missing:
+        sys.stderr.write(f"ldp-kafka needs {', '.join(missing)}; install them with\n\n    pip install 'ldp-kafka[kafka]'\n\n")
+        return 2
+    from ldp_kafka.cli import main as run
+
+    return run()
+
+
+def _found(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # the parent of a dotted name
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,8 @@
+"""``ldp-kafka demo``: a shipped topology, made-up users, a broker of its own, and what comes out beside the truth."""
+
+from __future__ import annotations
+
+from ldp_kafka.runtime.demo.play import run_demo
+from ldp_kafka.runtime.demo.streams import SHAPES
+
+__all__ = ["SHAPES", "run_demo"]

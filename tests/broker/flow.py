@@ -1,0 +1,244 @@
+"""A topology on a real broker: its input, its workers, what may happen to them, and a judge who recomputes everything from the input."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+import ldp_kafka as lk
+from ldp_kafka.errors import BadRecord
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events, Tick
+from ldp_kafka.runtime import admin, local, stages
+from ldp_kafka.runtime.codec import encode
+from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.setup import prepare
+from ldp_kafka.runtime.wire import parse_json, read_reports
+
+KEY = bytes(range(100, 132))
+SLOT = 60_000
+START = 1_700_000_040_000 // SLOT  # the first slot
+
+TEXT = """
+topology: {name}
+kafka:
+  bootstrap_servers: {boot}
+input:
+  partitions: {partitions}
+  format: json
+  slot: 60s
+  lateness: 1
+privacy:
+  method: {method}
+  {shape}
+  epsilon: 4.0
+  window: 3
+output:
+  statistics: [{statistics}]
+edge:
+  key_file: {key}
+runtime:
+  snapshot_messages: 60
+  snapshot_seconds: 0.5
+  shards: 4
+  session_timeout: {session}
+"""
+
+MUTANT = "LDP_KAFKA_TEST_MUTANT"  # read by tests.broker.mutant only
+
+
+@dataclass
+class Verdict:
+    """What the judge found; all zero but the counts is the promise."""
+
+    reports: int = 0
+    releases: int = 0
+    second: int = 0
+    """Reports seen with an id that was seen with other bytes."""
+    missing: int = 0
+    different: int = 0
+    """Reports that are not what the input gives."""
+    releases_missing: int = 0
+    releases_different: int = 0
+    exits: list = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """None second, missing or different, and no worker that had to halt: 75 says "start me again"."""
+        wrong = self.second or self.missing or self.different or self.releases_missing or self.releases_different
+        return not wrong and all(code in (0, 75) for _, code in self.exits)
+
+
+class Flow:
+    """One topology under test."""
+
+    def __init__(self, boot: str, tmp: Path, name: str, *, method="capp", shape="domain: [0.0, 100.0]", statistics="mean, per_user", partitions=2, session="6s", text=TEXT) -> None:
+        key = tmp / f"{name}.key"
+        key.write_bytes(KEY)
+        key.chmod(0o600)
+        self.path = tmp / f"{name}.yaml"
+        self.path.write_text(text.format(name=name, boot=boot, method=method, shape=shape, statistics=statistics, partitions=partitions, key=key, session=session))
+        self.topology = lk.load_topology(self.path)
+        self.boot, self.log_path = boot, tmp / f"{name}.log"
+        self.log = self.log_path.open("ab")
+        prepare(self.topology)
+        self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2})
+        self.workers: list[tuple[str, subprocess.Popen]] = []
+        self.exits: list[tuple[str, int]] = []
+
+    # -- input -----------------------------------------------------------------------------------------------------------------------------------------
+
+    def put(self, partition: int, value: bytes) -> None:
+        self.producer.produce(self.topology.raw_topic, value=value, partition=partition)
+        self.producer.poll(0)
+
+    def slot(self, rnd: random.Random, t: int, users: int, *, idle: range = range(0), late: float = 0.05, tick: bool = True) -> None:
+        """One slot of events: users by partition, shuffled, some late by up to four slots, in small Arrow batches and single JSON records, and a tick in each partition."""
+        partitions = self.topology.input.partitions
+        for partition in range(partitions):
+            if partition == 1 and t in idle:
+                mine = []
+            else:
+                mine = [(f"u{u}", max(0, t - rnd.choice([1, 1, 2, 4])) if rnd.random() < late else t, self.value(rnd)) for u in range(partition, users, partitions)]
+            rnd.shuffle(mine)
+            for at in range(0, len(mine), 10):
+                part = mine[at : at + 10]
+                times = [(START + s) * SLOT + rnd.randrange(SLOT) for _, s, _ in part]
+                if at % 50 == 0:
+                    for (user, _, value), ms in zip(part, times, strict=True):
+                        self.put(partition, json.dumps({"user": user, "value": value, "time": ms}).encode())
+                else:
+                    self.put(partition, encode(Events(Ids.of([user for user, _, _ in part]), np.array(times), np.array([value for _, _, value in part]))))
+            if tick:
+                self.put(partition, encode(Tick((START + t) * SLOT)))
+        self.producer.flush(10)
+
+    def value(self, rnd: random.Random):
+        return rnd.randrange(self.topology.privacy.categories) if self.topology.privacy.categories else float(rnd.randrange(100))
+
+    def finish(self, t: int) -> None:
+        """Ticks that close everything."""
+        for partition in range(self.topology.input.partitions):
+            self.put(partition, encode(Tick((START + t + 5) * SLOT)))
+        self.producer.flush(10)
+
+    # -- workers ---------------------------------------------------------------------------------------------------------------------------------------
+
+    def start(self, role: str) -> subprocess.Popen:
+        module = "tests.broker.mutant" if os.environ.get(MUTANT) else "ldp_kafka"
+        words = [sys.executable, "-m", module, "run", str(self.path), "--role", role]
+        process = subprocess.Popen(words, stdout=self.log, stderr=self.log, cwd=Path(__file__).parents[2])
+        self.workers.append((role, process))
+        return process
+
+    def kill(self, at: int, number: int = signal.SIGKILL) -> str:
+        """End one worker; its role."""
+        role, process = self.workers.pop(at)
+        process.send_signal(number)
+        process.wait(30)
+        return role
+
+    def revive(self) -> None:
+        """Start again what ended by itself: a supervisor's work."""
+        for at, (role, process) in list(enumerate(self.workers)):
+            if process.poll() is not None:
+                self.exits.append((role, process.returncode))
+                self.workers.remove((role, process))
+                self.start(role)
+                del at
+
+    def close(self) -> None:
+        for _, process in self.workers:
+            process.kill()
+            process.wait()
+        self.workers.clear()
+        self.log.close()
+
+    # -- the judge -------------------------------------------------------------------------------------------------------------------------------------
+
+    def read(self, topic: str, quiet: float = 1.0) -> list:
+        """Everything in a topic, by partition and offset."""
+        consumer = Consumer({"bootstrap.servers": self.boot, "group.id": "judge", "enable.auto.commit": False})
+        partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in partitions}
+        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
+        found, seen, last = [], dict.fromkeys(partitions, 0), time.time()
+        while any(seen[p] < ends[p] for p in partitions) and time.time() - last < 20 * quiet:
+            for message in consumer.consume(5000, 0.3):
+                if message.error():
+                    raise KafkaException(message.error())
+                found.append(message)
+                seen[message.partition()] = message.offset() + 1
+                last = time.time()
+        consumer.unassign()
+        return sorted(found, key=lambda m: (m.partition(), m.offset()))
+
+    def raw(self) -> list[list[Message]]:
+        """The raw log as it lies at the broker."""
+        out: list[list[Message]] = [[] for _ in range(self.topology.input.partitions)]
+        for m in self.read(self.topology.raw_topic):
+            out[m.partition()].append(Message(m.offset(), m.timestamp()[1], m.value()))
+        return out
+
+    def expected(self) -> local.Run:
+        return local.run(self.topology, stages.edge_randomness(self.topology, KEY), self.raw(), together=50)
+
+    def wait(self, expected: local.Run, limit: float = 60.0) -> None:
+        """Until every expected release has been written and every group has acknowledged its whole log."""
+        want, until = {record.value for record in expected.releases}, time.time() + limit
+        topology = self.topology
+        while time.time() < until:
+            self.revive()
+            config = {"bootstrap.servers": self.boot}
+            left = sum(
+                sum(admin.lag(config, topology.group(role), topic, range(n)).values())
+                for role, topic, n in (
+                    ("perturb", topology.raw_topic, topology.input.partitions),
+                    ("collect", topology.reports_topic, topology.input.partitions),
+                    ("collect", topology.partials_topic, 1),
+                )
+            )
+            if not left and want <= {m.value() for m in self.read(topology.releases_topic)}:
+                return
+            time.sleep(0.5)
+
+    def judge(self, expected: local.Run) -> Verdict:
+        """Recompute every report and every release from the input and compare, id by id and byte by byte."""
+        verdict = Verdict(exits=self.exits)
+        truth: dict[str, tuple] = {}
+        for partition in expected.reports:
+            for record in partition:
+                for report in read_reports(record.value).singles():
+                    truth[report.id] = (report.slot, report.value, report.series)
+        seen: dict[str, set] = defaultdict(set)
+        for message in self.read(self.topology.reports_topic):
+            batch = read_reports(message.value())
+            for report in () if batch is None else batch.singles():
+                seen[report.id].add((report.slot, report.value, report.series))
+        verdict.reports = len(truth)
+        verdict.second = sum(len(found) > 1 for found in seen.values())
+        verdict.missing = len(truth.keys() - seen.keys())
+        verdict.different = sum(found != {truth.get(name)} for name, found in seen.items())
+        wanted = {(record.key, record.value) for record in expected.releases}
+        released = {(m.key(), m.value()) for m in self.read(self.topology.releases_topic) if not header(m.value())}
+        verdict.releases = len(wanted)
+        verdict.releases_missing, verdict.releases_different = len(wanted - released), len(released - wanted)
+        return verdict
+
+
+def header(value: bytes) -> bool:
+    try:
+        return parse_json(value).get("type") == "header"
+    except BadRecord:
+        return False

@@ -1,0 +1,90 @@
+"""Every streaming method against the contract."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.checks import CheckFailure, worst_loss
+from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
+
+UNIT = {"domain": (0.0, 1.0)}
+
+# name -> what to build it with beside epsilon and window, and what to enumerate it with
+SPECIMENS = {
+    "capp": [
+        ({**UNIT, "block": 1}, {}),
+        ({**UNIT, "block": 2}, {}),
+        ({**UNIT, "block": 3}, {"length": 6}),
+        ({**UNIT, "block": 2}, {"length": 4, "alphabet": (0.0, 0.4, 1.0)}),
+        ({"domain": (-3.0, 7.0), "epsilon": 3.0}, {"length": 6}),
+    ],
+    "lpu": [({"categories": 2}, {}), ({"categories": 3}, {"length": 4})],
+    "sw_direct": [(UNIT, {}), ({"domain": (-3.0, 7.0)}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)})],
+}
+EXCLUSIONS: dict[str, str] = {}
+WINDOWS = (1, 2, 3)
+
+
+def maker(name, window, **parameters):
+    """mechanism factory -> method."""
+    return lambda mechanism: lk.method(name, mechanism=mechanism, window=window, **({"epsilon": 1.0} | parameters))
+
+
+TRIALS = [
+    pytest.param(MethodTrial(maker(name, window, **parameters), window, **how), id=f"{name}-{parameters}-w{window}")
+    for name, shapes in SPECIMENS.items()
+    for parameters, how in shapes
+    for window in WINDOWS
+]
+
+
+@pytest.mark.parametrize("trial", TRIALS)
+@pytest.mark.parametrize("check", METHOD_CHECKS)
+def test_contract(check, trial):
+    """One check on one specimen."""
+    METHOD_CHECKS[check](trial)
+
+
+def test_every_method_is_a_specimen():
+    """A new method is under contract, or excluded for a reason."""
+    assert set(lk.METHODS) == SPECIMENS.keys() | EXCLUSIONS.keys()
+    assert not SPECIMENS.keys() & EXCLUSIONS.keys()
+    assert all(EXCLUSIONS.values())
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+@pytest.mark.parametrize(("name", "parameters"), [("sw_direct", UNIT), ("lpu", {"categories": 2})])
+def test_without_memory_the_budget_is_spent_to_the_last_micro(name, parameters, window):
+    """The guarantee is not only kept but tight."""
+    assert 1 - 3e-6 <= worst_loss(maker(name, window, **parameters), window) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("block", [1, 2, 3])
+@pytest.mark.parametrize("window", WINDOWS)
+def test_capp_needs_its_influence(block, window):
+    """With room for the last block after the window, the sound budget is spent to the last micro (but for what clipping hides): nothing less than window + block - 1 would be sound."""
+    trial = MethodTrial(maker("capp", window, block=block, **UNIT), window, length=6)
+    assert 0.96 <= trial.worst <= 1 + 1e-9
+    assert max(outcomes.reached(i, j) for outcomes in trial.outcomes for i, j in outcomes.neighbours(window)) == window + block - 1
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_published_capp_is_caught(window):
+    """Theorem 3 of the CAPP paper fails for streams longer than the window, and the guarantee says so."""
+    make = maker("capp", window, calibration="published", **UNIT)
+    trial = MethodTrial(make, window)
+    assert trial.worst > 1.1
+    with pytest.raises(CheckFailure, match="exact loss"):
+        METHOD_CHECKS["loss_within_epsilon"](trial)
+    assert trial.small.guarantee.epsilon == float("inf")
+    for name in METHOD_CHECKS.keys() - {"loss_within_epsilon"}:
+        METHOD_CHECKS[name](trial)
+
+
+def test_published_capp_loses_more_the_longer_the_stream():
+    """The deviation never forgets: at window 1 each slot adds to the loss."""
+    losses = [worst_loss(maker("capp", 1, calibration="published", **UNIT), 1, length) for length in (1, 2, 3, 4, 5)]
+    assert all(later > earlier + 0.3 for earlier, later in itertools.pairwise(losses))

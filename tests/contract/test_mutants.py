@@ -1,0 +1,58 @@
+"""The contract finds every fault that it is there to find."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ldp_kafka.checks import METHOD_CHECKS, CheckFailure, check_mechanism, check_method
+from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
+from ldp_kafka.methods import ClippedAccumulatedPerturbation, Direct, PopulationUniform
+from tests.contract.method_mutants import METHOD_MUTANTS, Capp
+from tests.contract.mutants import MECHANISM_MUTANTS, Grr, Wave
+
+WINDOW = 2
+
+
+def make(kind):
+    """mechanism factory -> method, at the common window."""
+    shape = {"categories": 2} if issubclass(kind, PopulationUniform) else {"domain": (0.0, 1.0)}
+    return lambda mechanism: kind(epsilon=1.0, window=WINDOW, mechanism=mechanism, **shape)
+
+
+@pytest.mark.parametrize("kind", MECHANISM_MUTANTS)
+def test_broken_mechanism_is_found(kind):
+    """The whole contract refuses it, and the check meant for it is among those that do."""
+    with pytest.raises(CheckFailure) as caught:
+        check_mechanism(kind)
+    assert MECHANISM_MUTANTS[kind] in caught.value.checks
+
+
+@pytest.mark.parametrize("kind", METHOD_MUTANTS)
+def test_broken_method_is_found(kind):
+    """The same for methods."""
+    with pytest.raises(CheckFailure) as caught:
+        check_method(make(kind), WINDOW)
+    assert METHOD_MUTANTS[kind] in caught.value.checks
+
+
+@pytest.mark.parametrize("kind", [Grr, Wave])
+def test_the_mechanism_that_they_are_twins_of_passes(kind):
+    """It is the fault that is found, not the wrapping."""
+    check_mechanism(kind)
+
+
+@pytest.mark.parametrize("kind", [Direct, Capp, PopulationUniform])
+def test_the_method_that_they_are_twins_of_passes(kind):
+    """It is the fault that is found, not the wrapping."""
+    check_method(make(kind), WINDOW)
+
+
+def test_every_check_kills():
+    """No check is there for show, and nothing has fewer than six twins."""
+    assert set(MECHANISM_MUTANTS.values()) == set(MECHANISM_CHECKS)
+    assert set(METHOD_MUTANTS.values()) == set(METHOD_CHECKS)
+    bases = (Grr, Wave, Direct, ClippedAccumulatedPerturbation, PopulationUniform)
+    twins = Counter(base for kind in [*MECHANISM_MUTANTS, *METHOD_MUTANTS] for base in bases if issubclass(kind, base))
+    assert all(twins[base] >= 6 for base in bases)

@@ -1,0 +1,227 @@
+"""A real Prometheus accepts the rules and the configuration, and finds data for every panel."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import pytest
+
+from ldp_kafka.accounting import Guarantee
+from ldp_kafka.metrics import Metrics, serve
+from ldp_kafka.runtime.kafka_server import free_port
+
+ROOT = Path(__file__).parents[2]
+DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
+BOARD = json.loads((DOCKER / "grafana" / "dashboards" / "ldp-kafka.json").read_text())
+LABELS = 'topology="t",role="perturb",method="capp",instance="i"'
+
+
+def program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        reason = f"{name} is not installed: apt-get install prometheus"
+        if os.environ.get("LDP_KAFKA_REQUIRE_BROKER") == "1":
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    return program("promtool")
+
+
+def check(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_rules_are_valid(promtool):
+    """Their syntax and their templates."""
+    check(promtool, "check", "rules", str(DEPLOY / "alerts.yml"))
+
+
+def test_the_configuration_is_valid(promtool, tmp_path):
+    """With the rules where compose mounts them."""
+    for path in (DOCKER / "prometheus.yml", DEPLOY / "alerts.yml"):
+        shutil.copy(path, tmp_path)
+    check(promtool, "check", "config", str(tmp_path / "prometheus.yml"))
+
+
+BAD = {
+    'ldp_guarantee_info{%s,calibration="published",epsilon="inf"}': "1x240",
+    "ldp_spent_ratio{%s}": "1.01x240",
+    "ldp_refused_total{%s}": "0+1x240",
+    'up{job="ldp-kafka",%s}': "0x240",
+    'ldp_dead_letters_total{%s,reason="time"}': "0x230 1x10",
+    "ldp_watermark_timestamp_seconds{%s}": "1000+60x60 4600x180",
+    "ldp_idle_partitions{%s}": "1x240",
+    "ldp_lag_messages{%s}": "1001x240",
+}
+GOOD = {
+    'ldp_guarantee_info{%s,calibration="sound",epsilon="1"}': "1x240",
+    "ldp_spent_ratio{%s}": "1x240",
+    "ldp_refused_total{%s}": "7x240",
+    'up{job="ldp-kafka",%s}': "1x240",
+    'ldp_dead_letters_total{%s,reason="time"}': "3x240",
+    "ldp_watermark_timestamp_seconds{%s}": "0 0 0 3600x59 7200x59 10800x59 14400x59",  # hourly readings
+    "ldp_idle_partitions{%s}": "0x240",
+    "ldp_lag_messages{%s}": "5000x5 0x7 5000x5 0x223",
+}
+
+
+def alerts() -> list[str]:
+    return re.findall(r"- alert: (\w+)", (DEPLOY / "alerts.yml").read_text())
+
+
+@pytest.mark.parametrize(("inputs", "firing"), [(BAD, alerts()), (GOOD, [])])
+def test_alerts_fire_on_what_is_bad_and_on_nothing_else(promtool, tmp_path, inputs, firing):
+    """Four hours of each: at their end all alerts fire, or none has ever."""
+    rules = {
+        "rule_files": [str(DEPLOY / "alerts.yml")],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": series % LABELS, "values": values} for series, values in inputs.items()],
+                "promql_expr_test": [
+                    {
+                        "expr": 'count by (alertname) (last_over_time(ALERTS{alertstate="firing"}[4h]))'
+                        if not firing
+                        else 'count by (alertname) (ALERTS{alertstate="firing"})',
+                        "eval_time": "239m",
+                        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in firing],
+                    }
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(json.dumps(rules))
+    check(promtool, "test", "rules", str(tmp_path / "test.yml"))
+
+
+class Workers:
+    """Two processes' worth of metrics, moved on by hand."""
+
+    def __init__(self) -> None:
+        guarantee = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
+        self.perturb, self.collect = Metrics("meters", "perturb", "capp"), Metrics("meters", "collect", "capp")
+        for metrics in (self.perturb, self.collect):
+            metrics.guarantee(guarantee)
+            metrics.partitions(2)
+        self.slot = 0
+
+    def work(self) -> None:
+        """One slot."""
+        self.slot += 1
+        counts = {"events": 600, "reports": 550, "silent": 10, "late": 5, "duplicates": 4, "refused": 3, "clamped": 2, "dead_letters:not_json": 1}
+        self.perturb.count(counts | {"watermark": time.time() * 1000}, self.slot % 2)
+        self.perturb.spent(900_000, 1_000_000)
+        self.collect.count({"reports": 550, "repeated": 1, "partials": 2, "closed": self.slot, "dead_letters:range": 1}, self.slot % 2)
+        self.collect.count({"releases": 1, "repeated": 0, "released": self.slot})
+        self.collect.release(550, 0.05, 1.5)
+        for metrics in (self.perturb, self.collect):
+            metrics.step(0.002)
+            metrics.snapshot(0.2, 10_000)
+            metrics.lag(3)
+            metrics.idle_partitions(0)
+
+
+@pytest.fixture
+def workers() -> Iterator[tuple[Workers, list[int]]]:
+    made = Workers()
+    served = [serve(metrics, 0) for metrics in (made.perturb, made.collect)]
+    try:
+        yield made, [port for port, _ in served]
+    finally:
+        for _, close in served:
+            close()
+
+
+@pytest.fixture
+def prometheus(workers, tmp_path) -> Iterator[str]:
+    """The address of a server that scrapes them every second, with our rules."""
+    port = free_port()
+    config = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(DEPLOY / "alerts.yml")],
+        "scrape_configs": [{"job_name": "ldp-kafka", "static_configs": [{"targets": [f"127.0.0.1:{each}" for each in workers[1]]}]}],
+    }
+    (tmp_path / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
+    command = [
+        program("prometheus"),
+        f"--config.file={tmp_path}/prometheus.yml",
+        f"--storage.tsdb.path={tmp_path}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    log = tmp_path / "log"
+    with log.open("w") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        end = time.monotonic() + 10
+        while not ready(address):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def ready(address: str) -> bool:
+    try:
+        with urlopen(f"{address}/-/ready", timeout=2) as answer:
+            return answer.status == 200
+    except (URLError, ConnectionError):
+        return False
+
+
+def ask(address: str, path: str, **parameters: str):
+    with urlopen(f"{address}/api/v1/{path}?{urlencode(parameters)}", timeout=5) as answer:
+        found = json.load(answer)
+    assert found["status"] == "success"
+    return found["data"]
+
+
+def has_data(address: str, query: str) -> bool:
+    """Numbers, and not only that a series is there."""
+    filled = query.replace("$topology", ".*").replace("$__rate_interval", "10s")
+    assert "$" not in filled
+    result = ask(address, "query", query=filled)["result"]
+    return bool(result) and not any(math.isnan(float(each["value"][1])) for each in result)
+
+
+def test_every_panel_shows_data(workers, prometheus):
+    """Each query of the dashboard, the list of topologies, and every rule evaluates without an error."""
+    pending = {f"{panel['title']} {target['refId']}": target["expr"] for panel in BOARD["panels"] for target in panel.get("targets", ())}
+    assert len(pending) > 25
+    end = time.monotonic() + 15
+    while pending and time.monotonic() < end:
+        workers[0].work()
+        time.sleep(0.5)
+        pending = {name: query for name, query in pending.items() if not has_data(prometheus, query)}
+    assert not pending
+    (variable,) = BOARD["templating"]["list"]
+    metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]).groups()
+    assert {each["metric"][label] for each in ask(prometheus, "query", query=metric)["result"]} == {"meters"}
+    rules = [rule for group in ask(prometheus, "rules")["groups"] for rule in group["rules"]]
+    assert {rule["name"] for rule in rules} == set(alerts())
+    assert {(rule["name"], rule["health"], rule.get("lastError", "")) for rule in rules} == {(name, "ok", "") for name in alerts()}
+    assert {target["health"] for target in ask(prometheus, "targets")["activeTargets"]} == {"up"}

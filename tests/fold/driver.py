@@ -1,0 +1,364 @@
+"""A broker and its workers in one thread: every step of the recovery recipe at the moment that a script says.
+
+`World` is what brokers hold of one agent: a log a partition, the compacted changelog, the group's offsets, the topics written to. `Worker` is one process. What it runs is the production
+code (`Partition`, `persist`, the stages); what it replaces is Faust: the admission of `ldp_kafka.runtime.worker.Agent`, whose words it repeats, and the two producers. Whatever a worker
+waits for is in `Worker.waits` and comes about when the script calls `step`, so that a crash, a rebalance or another worker's step fits between any two.
+
+Offsets are committed as Faust does it: the end of the first run of acknowledged offsets, also where exactly one is missing before it (#606), and refused once the partition is another's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.fold import Admission, Message, Partition, Record, Snapshot, Stage, persist
+
+
+class Halt(Exception):  # noqa: N818 - what a process does
+    """A worker refuses to go on."""
+
+
+class Event(NamedTuple):
+    """One delivery of a message."""
+
+    number: int
+    message: Message
+
+
+class Wait(NamedTuple):
+    """Something that a worker awaits of a broker."""
+
+    what: str
+    """``flush``, or ``put`` of a key."""
+    come: Callable[[], None]
+    done: asyncio.Future[None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a worker is made of; the mutants change one of it."""
+
+    partition: Callable[..., Partition[Any]] = Partition
+    persist: Callable[..., Any] = persist
+    worker: type[Worker] | None = None
+    stage: Callable[[Any], Any] = lambda stage: stage
+
+
+class Owned:
+    """A partition in one tenure."""
+
+    def __init__(self, partition: Partition[Any]) -> None:
+        self.partition = partition
+        self.waiting: list[Event] = []
+        self.lock = asyncio.Lock()
+        self.ahead = False
+
+
+@dataclass
+class World:
+    """All that outlives a worker.
+
+    Parameters
+    ----------
+    make : the stage of a partition
+    logs : of each partition, offsets from 1 (a header stands at 0, and 1 is committed)
+    recipe : of the workers
+    header : False for a foreign log: offsets from 0, nothing committed
+    watch : is told of what happens; see `tests.fold.judge`
+    """
+
+    make: Callable[[int], Stage[Any]]
+    logs: Sequence[Sequence[Message]]
+    recipe: Recipe = field(default_factory=Recipe)
+    header: bool = True
+    watch: Any = None
+
+    def __post_init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.changelog: dict[str, bytes] = {}
+        self.start = 1 if self.header else 0
+        self.committed: dict[int, int | None] = {p: 1 if self.header else None for p in range(len(self.logs))}
+        self.owner: dict[int, Worker] = {}
+        self.topics: dict[tuple[str, int], list[Record]] = defaultdict(list)
+        self.workers: list[Worker] = []
+        self.waited = 0
+        """Awaits that came about."""
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self.workers:
+            worker.crash()
+        self.loop.close()
+
+    def begin(self, *numbers: int) -> Worker:
+        """A new process that is given these partitions; whoever had them does not notice."""
+        worker = (self.recipe.worker or Worker)(self)
+        self.workers.append(worker)
+        for number in numbers:
+            worker.assign(number)
+        return worker
+
+    def end_of(self, number: int) -> int:
+        """The offset after the log."""
+        return self.start + len(self.logs[number])
+
+    def put(self, key: str, value: bytes | None) -> None:
+        """A record arrives in the changelog."""
+        if value is None:
+            self.changelog.pop(key, None)
+        else:
+            self.changelog[key] = value
+        self.watch.written(self, key, value)
+
+    def survivor(self) -> Worker:
+        """Everybody dies; one new worker reads all to the end and keeps it."""
+        for worker in self.workers:
+            worker.crash()
+        worker = self.begin(*range(len(self.logs)))
+        for number in range(len(self.logs)):
+            worker.deliver(number, len(self.logs[number]) + 1)
+            worker.snapshot(number)
+            worker.run()
+        worker.commit()
+        return worker
+
+    def spin(self) -> None:
+        """Let coroutines run as far as they can."""
+        while True:
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()
+            if not self.loop._ready:
+                return
+
+
+class Worker:
+    """One process: its partitions in memory, its view of the changelog, its producers, what it acknowledged."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.alive = True
+        self.together = 1
+        """Messages that wait to be folded together."""
+        self.hold = False
+        """Whether what is produced stays in the producer until a flush or `arrive`."""
+        self.parts: dict[int, Owned] = {}
+        self.table: dict[str, bytes] = {}
+        self.outbox: list[Record] = []
+        self.waits: list[Wait] = []
+        self.next: dict[int, int] = {}
+        self._known: dict[int, int | None] = {}
+        self._acked: dict[int, list[int]] = defaultdict(list)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._marks: list[list[int]] = []
+
+    # what the group does
+
+    def assign(self, number: int) -> None:
+        """Own a partition from now on: Faust drops what it knew, recovers the table, and seeks to the committed offset."""
+        self.revoke(number)
+        world = self.world
+        world.owner[number] = self
+        self._known[number] = world.committed[number]
+        self.next[number] = world.start if world.committed[number] is None else world.committed[number]
+        own = {key: value for key, value in self.table.items() if any(wait.what == key for wait in self.waits)}
+        self.table = {**world.changelog, **own}
+
+    def revoke(self, number: int) -> None:
+        """Memory goes, the table stays; a snapshot under way goes on."""
+        self.parts.pop(number, None)
+        self._known.pop(number, None)
+        self._acked.pop(number, None)
+
+    def commit(self) -> None:
+        """What Faust's commit timer does."""
+        for number, acked in self._acked.items():
+            if not acked:
+                continue
+            acked.sort()
+            known = self._known.get(number)
+            if known and acked[0] - known > 1:
+                continue
+            run = 1
+            while run < len(acked) and acked[run] == acked[run - 1] + 1:
+                run += 1
+            offset = acked[run - 1] + 1
+            del acked[:run]
+            if self.world.owner.get(number) is self and (known is None or offset > known):
+                self._known[number] = self.world.committed[number] = offset
+                self.world.watch.kept(self.world, number)
+
+    # what the log does
+
+    def deliver(self, number: int, count: int = 1) -> None:
+        """The next messages."""
+        for _ in range(count):
+            at = self.next[number]
+            if at >= self.world.end_of(number):
+                return
+            self.next[number] = at + 1
+            self.give(number, at)
+
+    def skip(self, number: int) -> None:
+        """Faust loses one message."""
+        self.next[number] += 1
+
+    def give(self, number: int, offset: int) -> None:
+        """Any one message: again, or as a leftover of an earlier assignment."""
+        if self.alive and self.world.start <= offset < self.world.end_of(number):
+            self.take(number, self.world.logs[number][offset - self.world.start])
+
+    def gap(self) -> None:
+        """What the worker does when an offset has not come for some seconds."""
+        if any(owned.ahead for owned in self.parts.values()):
+            self.crash()
+
+    # as in ldp_kafka.runtime.worker.Agent
+
+    def take(self, number: int, message: Message) -> None:
+        owned = self.parts.get(number) or self.load(number)
+        if owned is None:
+            return
+        event = Event(number, message)
+        admission = owned.partition.admit(message.offset)
+        if admission is Admission.AHEAD:
+            owned.ahead = True
+            return
+        owned.ahead = False
+        if admission is Admission.COVERED:
+            owned.partition.pending.append(event)
+        elif admission is Admission.FOLD:
+            owned.waiting.append(event)
+            if len(owned.waiting) >= self.together:
+                self.fold(owned)
+
+    def load(self, number: int) -> Owned | None:
+        """None where it ends the process of one who does not own the partition any more, and whose table is old."""
+        committed = self.world.committed[number]
+        passed = committed is not None and committed > self.world.start
+        stage = self.world.recipe.stage(self.world.make(number))
+        try:
+            partition = self.world.recipe.partition(stage, number, self.table, self.world.start if committed is None else committed, passed, False)
+        except StateError as error:
+            self.crash()
+            if self.world.owner[number] is self:
+                raise Halt(str(error)) from None
+            return None
+        self.world.watch.loaded(partition)
+        owned = self.parts[number] = Owned(partition)
+        return owned
+
+    def fold(self, owned: Owned) -> None:
+        if owned.waiting:
+            events, owned.waiting = owned.waiting, []
+            folded = owned.partition.fold([event.message for event in events])
+            self.outbox += folded.records
+            if not self.hold:
+                self.arrive(len(self.outbox))
+            owned.partition.pending += events
+            self.world.watch.folded(owned.partition.number, folded.counts)
+
+    async def save(self, owned: Owned) -> None:
+        async with owned.lock:
+            self.fold(owned)
+            await self.persist(owned, owned.partition.snapshot(), len(self.outbox))
+
+    async def persist(self, owned: Owned, snapshot: Snapshot, mark: int) -> None:
+        left = [mark]  # of the outbox, when the snapshot was taken
+
+        async def flush() -> None:
+            await self.wait("flush", lambda: self.arrive(left[0]))
+
+        async def put(key: str, value: bytes | None) -> None:
+            if value is None:
+                self.table.pop(key, None)
+            else:
+                self.table[key] = value
+            await self.wait(key, lambda: self.world.put(key, value))
+
+        self._marks.append(left)
+        await self.world.recipe.persist(snapshot, flush=flush, put=put, acknowledge=lambda event: self.acknowledge(owned, event))
+
+    def acknowledge(self, owned: Owned, event: Event) -> None:
+        """A tenure that has ended acknowledges nothing: the next one may have dropped its state already."""
+        if self.parts.get(event.number) is owned:
+            self.ack(event)
+
+    # what producers and timers do
+
+    def ack(self, event: Event) -> None:
+        """Faust takes any event's word, also one of an earlier assignment."""
+        known = self._known.get(event.number)
+        offset = event.message.offset
+        if (known is None or offset >= known) and offset not in self._acked[event.number]:
+            self._acked[event.number].append(offset)
+
+    def arrive(self, count: int) -> None:
+        """The first of what was produced arrives."""
+        for record in self.outbox[:count]:
+            self.world.topics[record.topic, record.partition].append(record)
+        del self.outbox[:count]
+        for left in self._marks:
+            left[0] = max(0, left[0] - count)
+
+    async def wait(self, what: str, come: Callable[[], None]) -> None:
+        wait = Wait(what, come, self.world.loop.create_future())
+        self.waits.append(wait)
+        await wait.done
+
+    def snapshot(self, number: int) -> None:
+        """Begin one, if there is anything to acknowledge."""
+        owned = self.parts.get(number)
+        if self.alive and owned is not None and (owned.partition.pending or owned.waiting) and not owned.lock.locked():
+            self._tasks.append(self.world.loop.create_task(self.save(owned)))
+            self._spin()
+
+    def step(self, which: int = 0) -> bool:
+        """One thing that is awaited comes about: of shards that are written together, any; False if nothing is awaited."""
+        if not self.waits:
+            return False
+        wait = self.waits.pop(which % len(self.waits))
+        wait.come()
+        self.world.waited += 1
+        wait.done.set_result(None)
+        self._spin()
+        return True
+
+    def run(self) -> None:
+        """All that is awaited comes about."""
+        while self.step():
+            pass
+
+    def _spin(self) -> None:
+        self.world.spin()
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.remove(task)
+            task.result()
+
+    def crash(self) -> None:
+        """SIGKILL: memory, what was not yet sent, and what was not yet committed are gone."""
+        if not self.alive:
+            return
+        self.alive = False
+        for task in self._tasks:
+            task.cancel()
+        self.parts.clear()
+        self.outbox.clear()
+        self._acked.clear()
+        self.waits.clear()
+        self.world.spin()
+
+    def leave(self) -> None:
+        """SIGTERM: a last snapshot of everything, a last commit."""
+        for number in list(self.parts):
+            self.run()
+            self.snapshot(number)
+            self.run()
+        self.commit()
+        self.crash()

@@ -1,0 +1,215 @@
+"""What should have come out, recomputed from the input by a straight fold, and every way in which a run can differ from it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ldp_kafka.accounting import NEVER
+from ldp_kafka.randomness import Keyed
+from ldp_kafka.records import Ids
+from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.fold import META, Message, Partition, Record, Stage, choose, tenures
+from ldp_kafka.runtime.wire import read_batch, read_reports
+from ldp_kafka.topology import Topology
+from tests.fold.driver import World
+
+Shard = Mapping[bytes, tuple[Any, ...]]
+
+
+def shard(payload: bytes) -> Shard:
+    """A shard of the edge as {user: fields}, without users who were never in time: the order of rows means nothing."""
+    rows = read_batch(payload)[0].to_pylist()
+    return {row.pop("user"): tuple(tuple(cell) if isinstance(cell, list) else cell for cell in row.values()) for row in rows if row["last"] != NEVER}
+
+
+class Pure:
+    """The straight fold of one log: what came out, and the state at every offset."""
+
+    def __init__(self, stage: Stage[Any], log: Sequence[Message]) -> None:
+        state = stage.fresh()
+        self.records: list[Record] = []
+        self.counts: Counter[str] = Counter()
+        self._metas = {-1: stage.meta(state)}
+        self._shards: dict[int, dict[str, Shard]] = {-1: {}}
+        self._last = -1
+        for message in log:
+            folded = stage.fold(state, [message])
+            self.records += folded.records
+            self.counts.update(folded.counts)
+            self._metas[message.offset] = json.loads(json.dumps(stage.meta(state)))
+            self._shards[message.offset] = self._shards[self._last] | {name: shard(payload) for name, payload in stage.dump(state, stage.dirty(state)).items()}
+            self._last = message.offset
+
+    def meta(self, cover: int) -> Any:
+        return self._metas[cover]
+
+    def shard(self, name: str, cover: int) -> Shard:
+        return self._shards[cover].get(name, {})
+
+
+class Judge:
+    """Watches a `World`, and says what is wrong with it.
+
+    `state`: a changelog record, or a state that was loaded, is not that of its offset. `acknowledged`: an offset was committed that no complete tenure covers. `counted`: an event was
+    taken for a duplicate that is none, or a repeat for an event.
+    """
+
+    def __init__(self, make: Callable[[int], Stage[Any]], logs: Sequence[Sequence[Message]]) -> None:
+        self.logs = logs
+        self.pure = [Pure(make(number), log) for number, log in enumerate(logs)]
+        self.complaints: set[str] = set()
+
+    def fresh(self) -> Judge:
+        """The same for another run."""
+        self.complaints = set()
+        return self
+
+    def written(self, world: World, key: str, value: bytes | None) -> None:
+        number, name, _ = key.split("/")
+        if value is not None:
+            cover = int.from_bytes(value[:8], "big", signed=True)
+            pure = self.pure[int(number)]
+            if name == META:
+                if json.loads(value[8:])["state"] != pure.meta(cover):
+                    self.complaints.add("state")
+            elif shard(value[8:]) != pure.shard(name, cover):
+                self.complaints.add("state")
+        self.kept(world, int(number))
+
+    def kept(self, world: World, number: int) -> None:
+        committed = world.committed[number]
+        if committed is not None and committed > world.start:
+            found = tenures(world.changelog, number)
+            best = choose(found)
+            if best is None or found[best][META][0] < committed - 1:
+                self.complaints.add("acknowledged")
+
+    def loaded(self, partition: Partition[Any]) -> None:
+        pure, stage, state = self.pure[partition.number], partition.stage, partition.state
+        if json.loads(json.dumps(stage.meta(state))) != pure.meta(partition.cover):
+            self.complaints.add("state")
+        have = {name: shard(payload) for name, payload in stage.dump(state, stage.shards_of(state)).items()}
+        for name in have.keys() | set(map(str, range(getattr(stage, "shards", 0)))):
+            if have.get(name, {}) != pure.shard(name, max(partition.cover, partition.covers.get(name, -1))):
+                self.complaints.add("state")
+
+    def folded(self, number: int, counts: Mapping[str, float]) -> None:
+        """Counts are a metric, and at least once; but what never was must not be counted."""
+        for name in ("duplicates", "refused"):
+            if counts.get(name, 0) and not self.pure[number].counts.get(name, 0):
+                self.complaints.add("counted")
+
+    def judge(self, world: World) -> set[str]:
+        """After the survivor: all complaints."""
+        for number in range(len(self.logs)):
+            if world.committed[number] != world.end_of(number):
+                self.complaints.add("stuck")
+            self.kept(world, number)
+        self.outcome(world)
+        return self.complaints
+
+    def outcome(self, world: World) -> None:
+        """Records are byte for byte those of the straight fold, each at least once."""
+        seen: dict[tuple[str, int], set[Any]] = {}
+        expected: dict[tuple[str, int], set[Any]] = {}
+        for place, records in world.topics.items():
+            seen.setdefault(place, set()).update((record.key, record.value, record.headers) for record in records)
+        for pure in self.pure:
+            for record in pure.records:
+                expected.setdefault((record.topic, record.partition), set()).add((record.key, record.value, record.headers))
+        for place in seen.keys() | expected.keys():
+            if seen.get(place, set()) - expected.get(place, set()):
+                self.complaints.add("different record")
+            if expected.get(place, set()) - seen.get(place, set()):
+                self.complaints.add("missing record")
+
+
+class EdgeJudge(Judge):
+    """Looks at each report by itself, as an outside consumer would, at what the collector makes of them, and at every user's budget."""
+
+    def __init__(self, topology: Topology, randomness: Keyed, logs: Sequence[Sequence[Message]]) -> None:
+        super().__init__(lambda number: stages.edge(topology, randomness, number), logs)
+        self.topology, self.randomness = topology, randomness
+        self.run = local.run(topology, randomness, logs)
+
+    @cached_property
+    def expected(self) -> dict[tuple[int, str], Any]:
+        """Of each report: (partition, id) to what it says."""
+        return dict(item for number, records in enumerate(self.run.reports) for item in said(number, records))
+
+    @cached_property
+    def users(self) -> dict[str, tuple[int, int]]:
+        """Whose report, and of which slot, an id is: as only the edge can tell."""
+        found: dict[str, tuple[int, int]] = {}
+        slot_ms = self.topology.input.slot_ms
+        reader = stages.edge(self.topology, self.randomness, 0).reader
+        for log in self.logs:
+            for message in log:
+                events = reader.read(message.value).events
+                if events is None:
+                    continue
+                for name, time in zip(events.users.texts(), events.times.tolist(), strict=True):
+                    digest = self.randomness.digests(Ids.of([name]))
+                    found[self.randomness.report_ids(digest, np.array([time // slot_ms]), 0).tobytes().hex()] = (int(digest[0, 0]), time // slot_ms)
+        return found
+
+    def outcome(self, world: World) -> None:
+        topology = self.topology
+        reports = [world.topics[topology.reports_topic, number] for number in range(len(self.logs))]
+        seen: dict[tuple[int, str], set[Any]] = defaultdict(set)
+        for number, records in enumerate(reports):
+            for name, what in said(number, records):
+                seen[name].add(what)
+        if seen.keys() - self.expected.keys():
+            self.complaints.add("unknown report")
+        if self.expected.keys() - seen.keys():
+            self.complaints.add("missing report")
+        if any(what != {self.expected.get(name)} for name, what in seen.items()):
+            self.complaints.add("second report")
+        if self.overspent(seen):
+            self.complaints.add("over budget")
+        dead = [record for number in range(len(self.logs)) for record in world.topics[topology.dead_letters_topic, number]]
+        dead += world.topics[topology.dead_letters_topic, -1]
+        if {(record.value, record.headers) for record in dead} != {(record.value, record.headers) for record in self.run.dead_letters}:
+            self.complaints.add("dead letters")
+        if sorted(releases(topology, reports)) != sorted({(record.key, record.value) for record in self.run.releases}):
+            self.complaints.add("different release")
+
+    def overspent(self, seen: Mapping[tuple[int, str], set[Any]]) -> bool:
+        """Whether any user, in any run of window + memory slots, said more than the budget allows: each different report costs."""
+        ledger, spend = self.topology.method.ledger, self.topology.method.spend
+        spent: dict[int, Counter[int]] = defaultdict(Counter)
+        for (_, name), what in seen.items():
+            if name in self.users:
+                user, slot = self.users[name]
+                spent[user][slot] += spend * len(what)
+        return any(sum(by[slot - back] for back in range(ledger.run)) > ledger.budget for by in spent.values() for slot in list(by))
+
+
+def said(number: int, records: Sequence[Record]) -> list[tuple[tuple[int, str], Any]]:
+    """Each single report in records of the reports topic: its place and id, and all that it says."""
+    found = []
+    for record in records:
+        batch = read_reports(record.value)
+        if batch is not None:
+            found += [((number, one.id), (one.slot, one.phase, one.value, one.fingerprint, one.series)) for one in batch.singles()]
+    return found
+
+
+def releases(topology: Topology, reports: Sequence[Sequence[Record]]) -> set[tuple[bytes | None, bytes]]:
+    """What collectors and the merger make of the reports topic as it was written, repeats and all. Dead letters of theirs are releases that nobody expects."""
+    partials: list[Record] = []
+    made: list[Record] = []
+    for number, records in enumerate(reports):
+        collect = stages.collect(topology, number)
+        for record in collect.fold(collect.fresh(), local.log(records, 1)).records:
+            (partials if record.topic == topology.partials_topic else made).append(record)
+    merge = stages.merge(topology)
+    made += merge.fold(merge.fresh(), local.log(partials, 1)).records
+    return {(record.key, record.value) for record in made}

@@ -1,0 +1,238 @@
+"""The command line: every command explains itself, exit codes mean what they say, and no user's value or traceback is shown for what was expected."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from ldp_kafka import __main__ as entry
+from ldp_kafka.cli import cli, main
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.setup import prepare
+from ldp_kafka.topology import load
+from ldp_kafka.version import __version__
+
+GOOD = """
+topology: meters
+input: {slot: 1h, user: $.u, value: $.v, time: $.t}
+privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}
+output: {statistics: [mean]}
+"""
+BAD = """
+topology: meters
+input:
+  slot: 1h
+  lateness: -1
+privacy:
+  method: sw_direct
+  epsilonn: 2.0
+  epsilon: 2.0
+  window: 4
+  domain: [0, 10]
+output: {statistics: [mean]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch, tmp_path):
+    """No broker of the user's is touched."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("LDP_KAFKA_BOOTSTRAP", raising=False)
+
+
+@pytest.fixture
+def good(tmp_path):
+    path = tmp_path / "good.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+@pytest.fixture
+def bad(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text(BAD)
+    return path
+
+
+def commands(group: click.Group = cli, path: tuple[str, ...] = ()):
+    yield path
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield (*path, name)
+
+
+def shell(*words, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "ldp_kafka", *words], capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment}
+    )
+
+
+@pytest.mark.parametrize("path", list(commands()), ids=lambda path: " ".join(path) or "ldp-kafka")
+def test_every_command_has_help_with_an_example(path):
+    """The example is a command line of this command."""
+    done = CliRunner().invoke(cli, [*path, "--help"])
+    assert done.exit_code == 0
+    _, _, example = done.output.partition("Example:\n")
+    assert " ".join(("ldp-kafka", *path)) in example
+
+
+def test_help_and_version_are_light():
+    """Asking what there is loads neither Kafka, Faust nor YAML."""
+    code = "import sys\nfrom ldp_kafka.cli import main\nmain(['--help']); main(['run', '--help'])\nprint(sorted(sys.modules), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "Commands:" in done.stdout
+    assert not [name for name in ("faust", "confluent_kafka", "ruamel.yaml", "pyarrow", "matplotlib", "rich.console") if f"'{name}'" in done.stderr]
+    assert shell("--version").stdout.strip() == f"ldp-kafka, version {__version__}"
+
+
+def test_only_what_is_built_is_listed():
+    """No stubs."""
+    assert list(cli.commands) == ["demo", "run", "validate", "plan", "topics", "replay", "key", "broker", "schema"]
+
+
+@pytest.mark.parametrize("words", [["no-such-command"], ["run"], ["plan", "x.yaml", "--users", "0"], ["run", "x.yaml", "--role", "both"], ["replay", "x.csv"]])
+def test_wrong_usage_is_2(words):
+    """Without a traceback."""
+    done = shell(*words)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "Usage:" in done.stderr
+
+
+def test_without_the_extra_it_says_how_to_install_it(monkeypatch, capsys):
+    """And exits 2."""
+    monkeypatch.setattr(entry, "find_spec", lambda name: None if name == "click" else object())
+    assert entry.main() == 2
+    assert "pip install 'ldp-kafka[kafka]'" in capsys.readouterr().err
+
+
+def test_validate(good, bad, capsys):
+    """Every problem with file, line and key; 0 and 2."""
+    assert main(["validate", str(good)]) == 0
+    assert "valid; w-event, epsilon 2" in capsys.readouterr().out
+    assert main(["validate", str(good), str(bad)]) == 2
+    said = capsys.readouterr()
+    assert f"{bad}:5: input.lateness: must be at least 0" in said.err
+    assert f"{bad}:8: privacy.epsilonn: unknown key (did you mean epsilon?)" in said.err
+    assert "valid" in said.out
+    assert main(["validate", str(bad), "--json"]) == 2
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["valid"] is False
+    assert {(problem["line"], problem["key"]) for problem in found["problems"]} == {(5, "input.lateness"), (8, "privacy.epsilonn")}
+    assert main(["validate", str(good.with_name("missing.yaml"))]) == 2
+    assert "cannot read the topology" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (Path(__file__).parents[1] / "topologies").glob("*.yaml")))
+def test_shipped_topologies_are_valid_and_plan(name, capsys):
+    """Through the command line."""
+    path = str(Path(__file__).parents[1] / "topologies" / name)
+    assert main(["validate", path]) == 0
+    capsys.readouterr()
+    assert main(["plan", path, "--users", "5000", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert made["users"] == 5000
+    assert made["guarantee"]["level"] == "w-event"
+    assert main(["plan", path]) == 0
+    assert "guarantee" in capsys.readouterr().out
+
+
+def test_key_new(tmp_path, capsys):
+    """32 bytes, for its owner only, never overwritten."""
+    path = tmp_path / "edge.key"
+    assert main(["key", "new", str(path)]) == 0
+    key = path.read_bytes()
+    assert len(key) == 32
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert main(["key", "new", str(path)]) == 2
+    assert path.read_bytes() == key
+    said = capsys.readouterr()
+    assert "not overwritten" in said.err
+    assert key.hex() not in said.out + said.err
+
+
+def test_topics(good, capsys):
+    """A dry run asks nobody; without a broker it says so; on a broker it checks."""
+    assert main(["topics", str(good), "--dry-run"]) == 0
+    assert "meters.reports" in capsys.readouterr().out
+    assert main(["topics", str(good)]) == 1
+    assert "error: no embedded broker runs for topology meters" in capsys.readouterr().err
+    with EmbeddedBroker() as broker:
+        made = load(good)
+        publish("meters", broker)
+        prepare(made, broker)
+        assert main(["topics", str(good), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["done"] == []
+        assert {topic["name"] for topic in found["topics"]} == {topic.name for topic in made.topics()}
+        good.write_text(GOOD.replace("epsilon: 2.0", "epsilon: 3.0"))
+        assert main(["topics", str(good)]) == 2
+        assert "was begun under other parameters" in capsys.readouterr().err
+
+
+def test_replay(good, tmp_path, capsys):
+    """A file, slices and generated streams; what was written as JSON; what cannot be replayed at all."""
+    (tmp_path / "x.csv").write_text("u,v,t\na,1.5,2023-11-14T22:00:00\nb,2.5,2023-11-14T23:00:00\n")
+    columns = ["--user-column", "u", "--value-column", "v", "--time-column", "t"]
+    with EmbeddedBroker() as broker:
+        publish("meters", broker)
+        prepare(load(good), broker)
+        ask = ["replay", str(tmp_path / "x.csv"), "-t", str(good), "--json"]
+        assert main([*ask, *columns]) == 0
+        assert json.loads(capsys.readouterr().out).items() >= {"topic": "meters.raw", "events": 2, "users": 2}.items()
+        assert main([*ask, "--slice", "2", "--value-column", "v"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["events"], found["last_slot"] - found["first_slot"]) == (2, 0)
+        assert main(["replay", "--generate", "lns", "--users", "30", "--slots", "4", "-t", str(good), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["events"] == 120
+        assert main([*ask, *columns, "--start", "2100-01-01T00:00:00Z"]) == 2
+        assert "max_ahead" in capsys.readouterr().err
+        assert main([*ask, "--user-column", "nobody"]) == 2
+        assert "error: no column nobody" in capsys.readouterr().err
+    assert main(["replay", "-t", str(good)]) == 2
+    assert main([*ask, "--start", "yesterday"]) == 2
+
+
+@pytest.mark.parametrize(("error", "code"), [(BrokerError("down"), 1), (ConfigurationError("wrong\nand more"), 2)])
+def test_errors_of_ours_are_lines_and_codes(error, code, monkeypatch, good, capsys):
+    """No traceback."""
+
+    def raises(*_, **__):
+        raise error
+
+    monkeypatch.setattr("ldp_kafka.topology.load", raises)
+    assert main(["plan", str(good)]) == code
+    assert capsys.readouterr().err == "".join(f"error: {line}\n" for line in str(error).splitlines())
+
+
+def test_run_needs_a_key(good):
+    """Before anything is started."""
+    done = shell("run", str(good), LDP_KAFKA_EDGE_KEY="")
+    assert done.returncode == 2
+    assert "error: the edge needs a key" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert shell("run", str(good), "--until-idle", "soon").returncode == 2
+
+
+def test_broker_status_without_one(tmp_path, capsys):
+    """Says how to start it, and is not a success."""
+    assert main(["broker", "status", "--directory", str(tmp_path / "none")]) == 1
+    assert "ldp-kafka broker start" in capsys.readouterr().out
+    assert main(["broker", "stop", "--directory", str(tmp_path / "none")]) == 0
+
+
+def test_schema(capsys):
+    """Is a JSON Schema."""
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["$schema"].startswith("https://json-schema.org/")

@@ -1,0 +1,60 @@
+"""The tree of errors is the one that is drawn, and each says what to do."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from ldp_kafka import errors
+from ldp_kafka.errors import BadRecord, LdpKafkaError, TopologyError
+
+CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception) and kind.__module__ == errors.__name__]
+
+
+def drawn():
+    """name -> (name of the parent, action, name of the second base) as in the module's docstring."""
+    found, path = {}, {}
+    for line in (errors.__doc__ or "").splitlines():
+        match = re.match(r"^ {4}([│ ]*[├└]── )?([A-Z]\w+)(?: +(halt|retry|drop))?(?: +\((\w+)\))?", line)
+        if match:
+            depth = len(match[1] or "") // 4
+            path[depth] = match[2]
+            found[match[2]] = (path.get(depth - 1), match[3], match[4])
+    return found
+
+
+def test_the_tree_is_drawn():
+    """Names, parents, actions and second bases: what the docstring shows is what is."""
+    tree = drawn()
+    assert set(tree) == {kind.__name__ for kind in CLASSES} == set(errors.__all__)
+    for kind in CLASSES:
+        parent, action, second = tree[kind.__name__]
+        if kind is LdpKafkaError:
+            assert (parent, kind.__bases__) == (None, (Exception,))
+            continue
+        assert kind.action == action
+        assert kind.__bases__[0].__name__ == parent
+        assert [base.__name__ for base in kind.__bases__[1:]] == ([second] if second else [])
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_says_what_to_do(kind):
+    """And by default it is the safe thing: halt."""
+    assert kind.action in ("halt", "retry", "drop")
+    assert LdpKafkaError.action == "halt"
+
+
+def test_a_topology_error_names_file_line_and_key():
+    """In the form that editors understand."""
+    error = TopologyError("must be positive", file="a.yaml", line=7, key="privacy.epsilon")
+    assert str(error) == "a.yaml:7: privacy.epsilon: must be positive"
+    assert (error.file, error.line, error.key, error.reason) == ("a.yaml", 7, "privacy.epsilon", "must be positive")
+    assert str(TopologyError("is empty", file="a.yaml")) == "a.yaml: is empty"
+
+
+def test_a_bad_record_says_its_reason_and_no_more():
+    """The reason is a code; it is what goes into the dead letter."""
+    assert (BadRecord("not_finite").reason, str(BadRecord("not_finite"))) == ("not_finite", "not_finite")
+    assert issubclass(BadRecord, ValueError)

@@ -1,0 +1,253 @@
+"""Who may import whom, and what an import costs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import ldp_kafka
+
+ROOT = Path(ldp_kafka.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+
+# Each room may import those before it, and itself.
+ORDER = [
+    {"errors", "records", "randomness", "version"},
+    {"mechanisms"},
+    {"accounting"},
+    {"methods"},
+    {"checks", "audits", "evaluation", "topology"},
+    {"runtime", "metrics"},
+    {"cli"},
+    {"__init__", "__main__"},
+]
+RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
+BESIDE = [{"checks", "audits", "evaluation"}, {"topology"}]  # of one rank, and strangers to each other
+FRONT = {"__init__", "__main__", "cli"}  # may import upward inside a function, so that their own import stays light
+
+# Third-party package -> the only files or folders that may import it; what is not here may be imported nowhere but by these.
+ONLY = {
+    "aiokafka": (),
+    "click": ("cli.py", "runtime/demo"),
+    "confluent_kafka": ("runtime",),
+    "cryptography": ("randomness.py",),
+    "faust": ("runtime/worker.py",),
+    "jsonschema": ("topology",),
+    "matplotlib": ("runtime/demo", "evaluation"),
+    "mode": ("runtime/worker.py",),
+    "numpy": ("",),
+    "prometheus_client": ("metrics.py",),
+    "pyarrow": ("runtime",),
+    "rich": ("cli.py", "runtime"),
+    "ruamel": ("topology",),
+    "scipy": ("accounting", "evaluation"),
+    "uvloop": ("runtime",),
+    "yaml": ("topology",),
+}
+LIGHT = (
+    "faust",
+    "mode",
+    "aiokafka",
+    "confluent_kafka",
+    "prometheus_client",
+    "yaml",
+    "ruamel",
+    "scipy",
+    "pyarrow",
+    "jsonschema",
+    "click",
+    "rich",
+    "matplotlib",
+    "pytest",
+    "cryptography",
+)
+
+
+class Import(NamedTuple):
+    """One import of one module."""
+
+    file: str
+    line: int
+    module: str
+    lazy: bool  # inside a function
+    typing: bool  # under TYPE_CHECKING: never happens
+
+
+def imports(path):
+    """Every import of a file, with the names that ``from package import`` takes from a package as modules of their own."""
+    found = []
+
+    def visit(node, lazy, typing):
+        for child in ast.iter_child_nodes(node):
+            inside = lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            unreal = typing or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test))
+            names = []
+            if isinstance(child, ast.Import):
+                names = [alias.name for alias in child.names]
+            elif isinstance(child, ast.ImportFrom):
+                assert not child.level, f"{path}: relative imports hide where they lead"
+                assert child.module
+                names = [f"{child.module}.{alias.name}" for alias in child.names]
+            found.extend(Import(str(path.relative_to(ROOT)), getattr(child, "lineno", 0), name, lazy, unreal) for name in names)
+            visit(child, inside, unreal)
+
+    visit(ast.parse(path.read_text(encoding="utf-8")), False, False)
+    return found
+
+
+IMPORTS = [one for path in FILES for one in imports(path)]
+OURS = [one for one in IMPORTS if one.module.split(".")[0] == "ldp_kafka"]
+
+
+def room_of(file):
+    """The first part of a file's path: the package's rooms."""
+    return Path(file).parts[0].removesuffix(".py")
+
+
+def target(module):
+    """The room that an import of ours leads to: ``ldp_kafka.method`` is the package itself."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in RANK else "__init__"
+
+
+def test_every_room_has_its_place():
+    """A new room must be put in order, or it could import anything."""
+    assert {room_of(str(path.relative_to(ROOT))) for path in FILES} <= RANK.keys()
+
+
+def stranger(room, other):
+    """Whether a room may not know the other."""
+    if room in FRONT and other in FRONT:
+        return False
+    if other == "__init__":
+        return RANK[room] < RANK["runtime"]  # the whole house: only what is above all rooms that it opens at import
+    if RANK[room] == RANK[other]:
+        return any((room in side) != (other in side) for side in BESIDE)
+    return RANK[other] > RANK[room]
+
+
+def test_imports_go_down():
+    """errors, records, randomness <- mechanisms <- accounting <- methods <- topology <- runtime <- cli; checks, audits and evaluation stand beside topology."""
+    wrong = [one for one in OURS if not one.typing and stranger(room_of(one.file), target(one.module)) and not (one.lazy and room_of(one.file) in FRONT)]
+    assert not wrong
+
+
+def test_only_the_front_imports_upward_lazily():
+    """And types may not be borrowed from above either, but by the front."""
+    wrong = [one for one in OURS if one.typing and stranger(room_of(one.file), target(one.module)) and room_of(one.file) not in FRONT]
+    assert not wrong
+
+
+def test_the_worker_is_for_the_runner_only():
+    """What imports Faust is loaded by whoever starts a worker, when it starts one."""
+    users = [one for one in OURS if one.module.startswith("ldp_kafka.runtime.worker") and not one.file.startswith("runtime/worker")]
+    assert all(one.lazy and room_of(one.file) in {"runtime", "cli"} for one in users), users
+
+
+def test_third_parties_stay_where_they_belong():
+    """faust only in runtime/worker.py, confluent_kafka only in runtime, prometheus_client only in metrics, YAML only in topology, scipy only in accounting and evaluation."""
+    theirs = [one for one in IMPORTS if one.module.split(".")[0] not in {*sys.stdlib_module_names, "ldp_kafka"}]
+    wrong = [
+        one
+        for one in theirs
+        if not any(one.file == place or place == "" or one.file.startswith(place + "/") for place in ONLY.get(one.module.split(".")[0], ()))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_all_is_sorted_and_true(path):
+    """Every file says what it offers, in the order that ruff keeps (constants, classes, functions), and offers it."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    lists = [node.value for node in tree.body if isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["__all__"]]
+    if not tree.body or all(isinstance(node, ast.Expr) for node in tree.body) or path.name == "version.py":
+        return
+    if path.name == "__init__.py" and not lists:
+        assert not [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        return
+    (names,) = (ast.literal_eval(value) for value in lists)
+    assert len(set(names)) == len(names)
+    assert names == sorted(names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
+    bound = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+    bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        bound |= {leaf.id for one in targets for leaf in ast.walk(one) if isinstance(leaf, ast.Name)}
+    assert set(names) <= bound
+
+
+@pytest.mark.parametrize("name", ldp_kafka.__all__)
+def test_the_front_offers_what_it_says(name):
+    """The public names exist."""
+    assert hasattr(ldp_kafka, name)
+
+
+def loaded(code):
+    """Modules in a fresh interpreter after some code."""
+    run = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys, json; print(json.dumps(sorted(sys.modules)))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT.parent,
+        timeout=60,
+    )
+    return set(json.loads(run.stdout))
+
+
+@pytest.mark.parametrize(
+    "code", ["import ldp_kafka", "import ldp_kafka.checks", "import ldp_kafka as lk; lk.mechanism('grr', epsilon=1.0, categories=3).law(0)"]
+)
+def test_the_core_is_light(code):
+    """The core, and the contract that is shipped with it, load numpy and nothing else of ours or theirs."""
+    modules = loaded(code)
+    assert not modules & set(LIGHT)
+    assert not {module for module in modules if module.startswith(("ldp_kafka.runtime", "ldp_kafka.topology", "ldp_kafka.metrics", "ldp_kafka.cli"))}
+
+
+def test_the_core_runs_on_cryptography_alone():
+    """A draw loads it, and no more."""
+    modules = loaded(
+        "import ldp_kafka as lk; lk.method('sw_direct', epsilon=1.0, window=2, domain=(0.0, 1.0)).release([[0.5, 0.2]], lk.randomness.keyed(bytes(32)))"
+    )
+    assert modules & set(LIGHT) == {"cryptography"}
+
+
+def test_registries_are_literal():
+    """MECHANISMS and METHODS are dicts written out, sorted, whose keys are their classes' names."""
+    for room, name in (("mechanisms", "MECHANISMS"), ("methods", "METHODS")):
+        tree = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
+        (table,) = [node.value for node in tree.body if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name]
+        assert isinstance(table, ast.Dict)
+        keys = [ast.literal_eval(key) for key in table.keys if key]
+        assert keys == sorted(keys) == list(getattr(import_module(f"ldp_kafka.{room}"), name))
+    assert all(kind.name == key for key, kind in ldp_kafka.METHODS.items())
+
+
+@pytest.mark.parametrize(
+    ("room", "other"),
+    [
+        ("randomness", "mechanisms"),
+        ("mechanisms", "accounting"),
+        ("accounting", "methods"),
+        ("methods", "topology"),
+        ("methods", "__init__"),
+        ("checks", "topology"),
+        ("topology", "evaluation"),
+        ("evaluation", "runtime"),
+        ("topology", "runtime"),
+        ("runtime", "cli"),
+        ("metrics", "cli"),
+    ],
+)
+def test_the_rule_has_teeth(room, other):
+    """One way is forbidden, the other is not."""
+    assert stranger(room, other)
+    assert not stranger(other, room) or {room, other} in ({"checks", "topology"}, {"topology", "evaluation"})
