@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ldp_kafka.accounting.guarantee import MICRO, Guarantee, micro
-from ldp_kafka.accounting.ledger import NEVER, Field, Ledger, State
+from ldp_kafka.accounting.ledger import NEVER, Field, Ledger, State, take16
 
-__all__ = ["MICRO", "NEVER", "Field", "Guarantee", "Ledger", "State", "micro"]
+__all__ = ["MICRO", "NEVER", "Field", "Guarantee", "Ledger", "State", "micro", "take16"]

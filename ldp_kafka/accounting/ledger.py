@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Digests
 
-__all__ = ["NEVER", "Field", "Ledger", "State"]
+__all__ = ["NEVER", "Field", "Ledger", "State", "take16"]
 
 NEVER = -(2**62)  # the last slot of a user who has reported nothing
 
@@ -46,6 +46,10 @@ class State:
         self.users[first : self.count] = users
         return np.arange(first, self.count)
 
+    def digests(self, rows: NDArray[np.intp]) -> Digests:
+        """Digests (n, 2) of the users at ``rows``."""
+        return take16(self.users, rows)
+
     def _grow(self, capacity: int) -> None:
         users = np.empty((capacity, 2), np.uint64)
         users[: len(self.users)] = self.users
@@ -64,6 +68,11 @@ class State:
 
     def __repr__(self) -> str:
         return f"State({self.count} users; {', '.join(self.fields)})"  # never a value
+
+
+def take16(pairs: NDArray[np.uint64], rows: NDArray[np.intp]) -> NDArray[np.uint64]:
+    """``pairs[rows]``: as elements of 16 bytes, which numpy gathers three times as fast as rows of two."""
+    return pairs.view(np.complex128).ravel().take(rows).view(np.uint64).reshape(-1, 2)
 
 
 class Ledger:
@@ -100,14 +109,14 @@ class Ledger:
         if not (price >= 0).all():
             raise ValueError("a cost must not be negative")
         last, ring, spent = state.columns["last"], state.columns["ring"], state.columns["spent"]
-        before = last[rows]
+        before = last.take(rows)
         gap = slot - before
         gap[before == NEVER] = 1  # an empty ring has nothing to forget
-        if not (gap > 0).all():
+        if not gap.min(initial=1) > 0:
             raise ValueError("a user's slots must increase")
-        total = spent[rows]
+        total = spent.take(rows)
         now = ring[slot % self.run]
-        total -= now[rows]  # what leaves the run as slot enters it
+        total -= now.take(rows)  # what leaves the run as slot enters it
         for back in range(1, min(int(gap.max(initial=0)), self.run)):  # slots that were passed over
             passed = ring[(slot - back) % self.run]
             stale = rows[gap > back]

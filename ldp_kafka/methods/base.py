@@ -217,7 +217,7 @@ class Method:
         pairs = np.empty((len(rows), len(bound)), np.int64)
         for i, column in enumerate(bound):
             pairs[:, i] = column
-        answers: NDArray[Any] = self.mechanism.perturb(inputs, randomness.at(state.users[rows], slot, phase, pairs))
+        answers: NDArray[Any] = self.mechanism.perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
         return answers
 
 

@@ -80,10 +80,10 @@ class ClippedAccumulatedPerturbation(Method):
         everyone = bool(allowed.all())
         if not everyone:
             rows, values = rows[allowed], values[allowed]
-        deviation = state.columns["deviation"][rows]
+        deviation = state.columns["deviation"].take(rows)
         if self.calibration == "sound":
             block, began = slot // self.block, state.columns["began"]
-            deviation[began[rows] != block] = 0
+            deviation *= began.take(rows) == block
             began[rows] = block
         aim = np.clip(values + deviation, self._low, self._high)
         answers = self._draw(state, rows, slot, (aim - self._low) / self._span, (values, deviation), randomness)

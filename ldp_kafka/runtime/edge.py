@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import NEVER
+from ldp_kafka.accounting import NEVER, take16
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import REFUSED, SENT
 from ldp_kafka.randomness import Keyed
@@ -177,7 +177,7 @@ class Edge:
         counts["refused"] = int(np.count_nonzero(status == REFUSED))
         if not sent.all():
             users, slots, answers, message = users[sent], slots[sent], answers[sent], message[sent]
-        digests = state.users.state.users[users]
+        digests = state.users.state.digests(users)
         ids = self.randomness.report_ids(digests, slots, 0)
         batch = Reports(ids, slots, answers, self.method.mechanism.scale, self.fingerprint, 0, None, series=self.randomness.series(digests) if self.per_user else None)
         ends = np.searchsorted(message, np.arange(len(messages) + 1))
@@ -200,7 +200,7 @@ class Edge:
         if not len(who):
             return
         slot = int(slots[group][0])
-        new = state.users.state.columns["last"][who] < slot
+        new = state.users.state.columns["last"].take(who) < slot
         if not new.all():
             counts["duplicates"] += int(np.count_nonzero(~new))
             group = np.arange(len(users))[group][new]
@@ -280,4 +280,5 @@ def _part(batch: Reports, start: int, end: int) -> Reports:
 def _sorted(batch: Reports) -> Reports:
     """By report id: the order of rows says nothing of the order of users."""
     order = np.argsort(batch.ids[:, 0].byteswap())  # as the digits read
-    return Reports(batch.ids[order], batch.slots[order], batch.values[order], batch.scale, batch.fingerprint, 0, None, series=None if batch.series is None else batch.series[order])
+    series = None if batch.series is None else take16(batch.series, order)
+    return Reports(take16(batch.ids, order), batch.slots.take(order), batch.values.take(order), batch.scale, batch.fingerprint, 0, None, series=series)

@@ -155,7 +155,7 @@ class Partition(Generic[S]):
         meta = json.loads(payload)
         for name in ("fingerprint", "layout"):
             if meta[name] != getattr(self.stage, name):
-                what = "a privacy parameter" if name == "fingerprint" else "the raw topic, its partitions, the lateness or the sharding"
+                what = "a privacy parameter or the slot" if name == "fingerprint" else "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead or the shards"
                 raise StateError(f"partition {self.number}: the state was written under another {name}: {what} of the topology changed; give the topology a new name, or its old parameters")
         self.state = self.stage.load(meta["state"], shards)
         self.covers = {shard: cover for shard, (cover, _) in shards.items()}

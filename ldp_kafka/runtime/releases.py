@@ -52,17 +52,30 @@ class Publisher:
 
     def _crowd(self, slot: int, statistic: str, sums: list[int] | None) -> Release:
         if not sums or not sums[0]:
-            return self._release(slot, statistic, None, None, None, 0)
+            return self._release(slot, statistic, value=None, error=None, interval=None, reports=0)
         estimate = self.method.crowd(np.array(sums, np.int64))
         low, high = estimate.interval()
-        return self._release(slot, statistic, _plain(estimate.value), _plain(estimate.standard_error), _pair(low, high), estimate.reports)
+        return self._release(
+            slot, statistic, value=_plain(estimate.value), error=_plain(estimate.standard_error), interval=_pair(low, high), reports=estimate.reports
+        )
 
     def _single(self, slot: int, value: float, user: str) -> Release:
         error = self.method.single_error
         low, high = Estimate(value, error, 1).interval()
-        return self._release(slot, "per_user", _plain(value), _plain(error), _pair(low, high), 1, user, _plain(self.method.reliability))
+        return self._release(
+            slot,
+            "per_user",
+            value=_plain(value),
+            error=_plain(error),
+            interval=_pair(low, high),
+            reports=1,
+            user=user,
+            reliability=_plain(self.method.reliability),
+        )
 
-    def _release(self, slot: int, statistic: str, value: Any, error: Any, interval: Any, reports: int, user: str | None = None, reliability: Any = None) -> Release:
+    def _release(
+        self, slot: int, statistic: str, *, value: Any, error: Any, interval: Any, reports: int, user: str | None = None, reliability: Any = None
+    ) -> Release:
         start, end = (_iso(at * self.slot_ms) for at in (slot, slot + 1))
         return Release(self.topology, slot, start, end, statistic, value, error, interval, reports, self.method.name, self._guarantee, user, reliability)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import Field, State
+from ldp_kafka.accounting import Field, State, take16
 from ldp_kafka.errors import StateError
 from ldp_kafka.randomness import Digests, Ids, Keyed
 from ldp_kafka.runtime.wire import read_batch, write_batch
@@ -18,30 +18,28 @@ __all__ = ["Users"]
 
 
 class Index:
-    """Digest to row, vectorised: an open-addressing table of (32 bits of the digest, row + 1) at most a quarter full. Digests are uniform already, so they are their own hash."""
+    """Digest to row, vectorised: an open-addressing table of rows, at most a quarter full. Digests are uniform already, so they are their own hash."""
 
     def __init__(self) -> None:
-        self._table = np.zeros(1 << 10, np.uint64)
+        self._table = np.full(1 << 10, -1, np.int32)
         self._count = 0
 
     def find(self, digests: Digests, known: Digests) -> NDArray[np.intp]:
         """Rows (n,) of ``known`` that hold these digests, -1 where none does."""
-        found = np.full(len(digests), -1, np.intp)
-        mask = np.uint64(len(self._table) - 1)
-        place, tag = digests[:, 0] & mask, digests[:, 0] >> np.uint64(32)
-        left: NDArray[np.intp] | slice = slice(None)
-        while True:
-            entry = self._table[place]
-            row = (entry & np.uint64(0xFFFFFFFF)).astype(np.intp) - 1
-            same = (entry >> np.uint64(32) == tag) & (row >= 0)
-            same &= (known[row] == digests[left]).all(axis=1)  # row -1 is some row, and not the same
-            if isinstance(left, slice):
-                left = np.arange(len(digests))
+        place = self._places(digests)
+        row = self._table.take(place)
+        same = _same(take16(known, row), digests) & (row >= 0)  # -1 takes the last row, whoever that is
+        if same.all():
+            return row.astype(np.intp)
+        found = np.where(same, row, -1).astype(np.intp)
+        left = np.flatnonzero(~same & (row >= 0))
+        while len(left):  # another digest lies there: try the next place
+            place[left] = (place[left] + 1) & (len(self._table) - 1)
+            row = self._table[place[left]]
+            same = _same(take16(known, row), take16(digests, left)) & (row >= 0)
             found[left[same]] = row[same]
-            on = np.flatnonzero(~same & (row >= 0))
-            if not len(on):
-                return found
-            left, tag, place = left[on], tag[on], (place[on] + np.uint64(1)) & mask
+            left = left[~same & (row >= 0)]
+        return found
 
     def add(self, digests: Digests, rows: NDArray[np.intp], known: Digests) -> None:
         """Enter distinct digests that are not in it."""
@@ -50,16 +48,24 @@ class Index:
             size = len(self._table)
             while 4 * self._count > size:
                 size *= 2
-            self._table = np.zeros(size, np.uint64)
+            self._table = np.full(size, -1, np.int32)
             digests, rows = known[: self._count], np.arange(self._count)
-        mask = np.uint64(len(self._table) - 1)
-        place = digests[:, 0] & mask
-        entry = (digests[:, 0] >> np.uint64(32)) << np.uint64(32) | (rows + 1).astype(np.uint64)
+        place = self._places(digests)
+        entry = rows.astype(np.int32)
         while len(place):
-            free = np.flatnonzero(self._table[place] == 0)
+            free = self._table[place] < 0
             self._table[place[free]] = entry[free]  # of several at one place the last stays
             on = self._table[place] != entry
-            place, entry = (place[on] + np.uint64(1)) & mask, entry[on]
+            place, entry = (place[on] + 1) & (len(self._table) - 1), entry[on]
+
+    def _places(self, digests: Digests) -> NDArray[np.intp]:
+        return (digests[:, 0] & np.uint64(len(self._table) - 1)).view(np.intp)
+
+
+def _same(a: Digests, b: Digests) -> NDArray[np.bool_]:
+    """Whether both halves agree, row by row; the comparison's bytes are looked at in pairs, which is faster than a reduction over two."""
+    equal = np.ascontiguousarray(a) == np.ascontiguousarray(b)
+    return equal.view(np.uint16).ravel() == 0x0101
 
 
 class Users:

@@ -399,7 +399,7 @@ def pure_releases(judge: EdgeJudge) -> set[Any]:
     return {(record.key, record.value) for record in judge.run.releases}
 
 
-def routine(worker: Worker, number: int, every: int = 4) -> Iterator[None]:
+def routine(worker: Worker, number: int, every: int = 2) -> Iterator[None]:
     """Read a log, with a snapshot after every few messages and one more message folded after each second await; stops before whatever is awaited."""
     turn = 0
     while worker.alive and worker.next[number] < worker.world.end_of(number):

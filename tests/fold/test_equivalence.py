@@ -1,0 +1,266 @@
+"""What must not make a difference to a fold, and what must."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from zlib import crc32
+
+import pytest
+
+from ldp_kafka.errors import StateError
+from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.fold import Partition
+from ldp_kafka.topology import loads
+from tests.fold import cases
+from tests.fold.judge import shard
+
+SW = "{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}"
+LPU = "{method: lpu, epsilon: 2.0, window: 3, categories: 12}"
+METHODS = {"capp": (cases.CAPP, "[mean, per_user]"), "sw_direct": (SW, "[mean]"), "lpu": (LPU, "[frequencies]")}
+
+
+def wild(method, seed):
+    """One partition's log with everything in it; whole numbers where the method is for categories."""
+    return categorical(cases.wild(seed)[0]) if method == "lpu" else cases.wild(seed)[0]
+
+
+def categorical(log):
+    """The same log with category numbers; single events only, and what is no event stays."""
+    values = []
+    reader = stages.edge(cases.topology(), cases.randomness(cases.topology()), 0).reader
+    for message in log:
+        events = reader.read(message.value).events
+        if events is None:
+            values.append(message.value)
+            continue
+        for user, time, value in zip(events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True):
+            values.append(json.dumps({"user": user, "time": time, "value": int(value)}).encode())
+    return cases.log(values)
+
+
+def edge_of(method, partitions=1):
+    topology = cases.topology(partitions, *METHODS[method])
+    return stages.edge(topology, cases.randomness(topology), 0)
+
+
+def by_topic(records):
+    """Records in their order, topic by topic: that of different topics says nothing."""
+    return {topic: [record for record in records if record.topic == topic] for topic in {record.topic for record in records}}
+
+
+def state_of(stage, state):
+    """All that a state says."""
+    shards = {name: shard(payload) for name, payload in stage.dump(state, stage.shards_of(state)).items()}
+    return json.dumps(stage.meta(state)), {name: users for name, users in shards.items() if users}
+
+
+def folded(stage, log, sizes):
+    """Records, counts and state of a log that is folded in runs of these sizes."""
+    state, records, counts, at = stage.fresh(), [], {}, 0
+    for size in sizes:
+        result = stage.fold(state, log[at : at + size])
+        records += result.records
+        for name, count in result.counts.items():
+            counts[name] = count if name == "watermark" else counts.get(name, 0) + count
+        at += size
+    assert at == len(log)
+    return by_topic(records), counts, state_of(stage, state)
+
+
+def splits(length, random):
+    """Any runs that make up the length."""
+    left = length
+    while left:
+        size = random.randint(1, min(left, random.choice((2, 5, left))))
+        left -= size
+        yield size
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("method", METHODS)
+def test_messages_together_or_one_by_one(method, seed):
+    """Runs of messages fold to the same bytes, counts and state however they are cut."""
+    log, random = wild(method, seed), Random(seed)
+    expected = folded(edge_of(method), log, [1] * len(log))
+    assert expected[1]["reports"] > 20
+    assert expected[1]["late"] > 0
+    assert expected[1]["duplicates"] > 0
+    assert folded(edge_of(method), log, [len(log)]) == expected
+    for _ in range(15):
+        sizes = list(splits(len(log), random))
+        assert folded(edge_of(method), log, sizes) == expected, sizes
+
+
+def in_time(method, slots=7, users=11):
+    """(user, event) of users, none of them late: half of them lag one slot behind the others, which is allowed."""
+    random = Random(5)
+    found = []
+    for slot in range(slots + 1):
+        now = [(user, slot - user % 2) for user in range(users) if 0 <= slot - user % 2 < slots and random.random() < 0.9]
+        random.shuffle(now)
+        for user, when in now:
+            value = random.randrange(12) if method == "lpu" else random.uniform(-1, 11)
+            found.append((f"user {user}", cases.START + when * cases.SLOT + random.randrange(cases.SLOT), value))
+    return found
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_partitions_make_no_difference(method):
+    """The same events on 1, 2 and 4 partitions give the same reports and, bit for bit, the same releases; nothing of it depends on how they come together in messages."""
+    events = in_time(method)
+    seen = {}
+    for partitions in (1, 2, 4):
+        topology = cases.topology(partitions, *METHODS[method])
+        random = Random(partitions)
+        logs = []
+        for number in range(partitions):
+            rows = [row for row in events if crc32(row[0].encode()) % partitions == number]
+            values = []
+            while rows:
+                size = 1 if method == "lpu" else random.randint(1, 4)
+                values.append(cases.batch(rows[:size]))
+                rows = rows[size:]
+            logs.append(cases.log([*values, cases.closing(8)]))
+        run = local.run(topology, cases.randomness(topology), logs, together=partitions)
+        assert run.counts["late"] == 0
+        assert not run.dead_letters
+        assert all(len(log) > 2 for log in logs)
+        reports = {one.id: one for records in run.reports for record in records for one in stages_reports(record)}
+        seen[partitions] = reports, {(record.key, record.value) for record in run.releases}, len(run.releases)
+    assert len(seen[1][1]) == seen[1][2] > 5
+    assert seen[1] == seen[2] == seen[4]
+
+
+def stages_reports(record):
+    from ldp_kafka.runtime.wire import read_reports
+
+    return read_reports(record.value).singles()
+
+
+def stage_and_log(role, method):
+    """A stage of each role and a log for it: what the one before it wrote, once more from half of it on."""
+    topology = cases.topology(1, *METHODS[method])
+    log = wild(method, 1)
+    if role == "edge":
+        return lambda: stages.edge(topology, cases.randomness(topology), 0), log
+    run = local.run(topology, cases.randomness(topology), [log])
+    written = run.reports[0] if role == "collect" else run.partials
+    again = written[: len(written) // 2] + written[len(written) // 4 :]
+    return lambda: stages.collect(topology, 0) if role == "collect" else stages.merge(topology), local.log(again, 1)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("role", ["edge", "collect", "merge"])
+def test_state_is_all_that_counts(role, method):
+    """Written down and read again at any offset, a fold goes on as if nothing had been."""
+    make, log = stage_and_log(role, method)
+    pure = make()
+    state = pure.fresh()
+    whole = [pure.fold(state, [message]).records for message in log]
+    for at in range(len(log)):
+        first = Partition(make(), 0, {}, 1)
+        for message in log[: at + 1]:
+            first.admit(message.offset)
+            first.fold([message])
+        snapshot = first.snapshot()
+        second = Partition(make(), 0, {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}, at + 2, committed=True)
+        rest = [second.fold([message]).records for message in log[at + 1 :]]
+        assert rest == whole[at + 1 :]
+        assert state_of(second.stage, second.state) == state_of(pure, state)
+
+
+BASE = """
+topology: {topology}
+input:
+  topic: {topic}
+  partitions: {partitions}
+  user: {user}
+  value: {value}
+  time: {time}
+  slot: {slot}
+  lateness: {lateness}
+  partitioning: {partitioning}
+  max_ahead: {max_ahead}
+privacy:
+  method: {method}
+  epsilon: {epsilon}
+  window: {window}
+  calibration: {calibration}
+  {domain}
+  {more}
+output: {{statistics: {statistics}}}
+runtime: {{shards: {shards}, snapshot_messages: {snapshot}}}
+"""
+OLD = {
+    **{"topology": "old", "topic": "raw", "partitions": 2, "user": "$.user", "value": "$.value", "time": "$.time", "slot": "1m", "lateness": 1, "partitioning": "trusted", "max_ahead": "1h"},
+    **{"method": "capp", "epsilon": 2.0, "window": 3, "calibration": "sound", "domain": "domain: [0, 10]", "more": "block: 2", "statistics": "[mean]", "shards": 3, "snapshot": 100},
+}
+CATEGORIES = {"method": "lpu", "more": "", "statistics": "[frequencies]", "domain": "categories: [a, b, c]"}
+
+FINGERPRINT = [
+    {"epsilon": 2.000001},
+    {"window": 4},
+    {"more": "block: 3"},
+    {"more": ""},
+    {"calibration": "published"},
+    {"domain": "domain: [0, 10.5]"},
+    {"domain": "domain: [-1, 10]"},
+    {"method": "sw_direct", "more": ""},
+    {"slot": "2m"},
+    {"topology": "other"},
+    CATEGORIES,
+]
+FINGERPRINT_CATEGORIES = [{"domain": "categories: [a, b, d]"}, {"domain": "categories: [b, a, c]"}, {"domain": "categories: 3"}, {"domain": "categories: [a, b, c, d]"}, {"epsilon": 1.0}, {"window": 2}]
+LAYOUT = [
+    {"topic": "raw2"},
+    {"partitions": 3},
+    {"user": "$.id"},
+    {"value": "$.kwh"},
+    {"time": "$.at"},
+    {"lateness": 2},
+    {"partitioning": "murmur2"},
+    {"max_ahead": "2h"},
+    {"shards": 4},
+]
+HARMLESS = [{}, {"statistics": "[mean, per_user]"}, {"snapshot": 5}]
+
+
+def state_under(settings, role):
+    """A changelog written by a stage of a topology with these settings."""
+    partition = Partition(stage_under(settings, role), 0, {}, 1)
+    partition.admit(1)
+    partition.fold(cases.log([b"{}"]))
+    snapshot = partition.snapshot()
+    return {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
+
+
+def stage_under(settings, role):
+    topology = loads(BASE.format(**settings))
+    if role == "edge":
+        return stages.edge(topology, cases.randomness(topology), 0)
+    return stages.collect(topology, 0) if role == "collect" else stages.merge(topology)
+
+
+CHANGES = [
+    *[pytest.param(OLD, change, "fingerprint: a privacy parameter or the slot", id=f"{change}") for change in FINGERPRINT],
+    *[pytest.param(OLD | CATEGORIES, change, "fingerprint: a privacy parameter or the slot", id=f"lpu {change}") for change in FINGERPRINT_CATEGORIES],
+    *[pytest.param(OLD, change, f"layout: .*{word}", id=f"{change}") for change, word in zip(LAYOUT, ["topic", "partitions", "fields", "fields", "fields", "lateness", "partitioning", "max_ahead", "shards"], strict=True)],
+]
+
+
+@pytest.mark.parametrize("role", ["edge", "collect", "merge"])
+@pytest.mark.parametrize(("old", "change", "words"), CHANGES)
+def test_changed_topology_refuses_the_old_state(old, change, words, role):
+    """A state is of one topology: another one says that it is not its own, and what may have changed."""
+    table = state_under(old, role)
+    with pytest.raises(StateError, match=f"partition 0: the state was written under another {words}"):
+        Partition(stage_under(old | change, role), 0, table, 2, committed=True)
+
+
+@pytest.mark.parametrize("role", ["edge", "collect", "merge"])
+@pytest.mark.parametrize("change", HARMLESS, ids=str)
+def test_harmless_change_takes_the_old_state(change, role):
+    """What shapes neither reports nor the state's place may change."""
+    table = state_under(OLD, role)
+    assert Partition(stage_under(OLD | change, role), 0, table, 2, committed=True).cover == 1
