@@ -41,7 +41,8 @@ def client_config(topology: Topology, side: str, bootstrap: str | None = None) -
     """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the topology's own options and the address."""
     kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
-    return {**kafka.client, "bootstrap.servers": found}
+    # What librdkafka notes below errors is no news to whoever runs a command
+    return {"log_level": 3, **kafka.client, "bootstrap.servers": found}
 
 
 def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[str]:

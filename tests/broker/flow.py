@@ -22,6 +22,7 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import admin, local, stages
 from ldp_kafka.runtime.codec import encode
+from ldp_kafka.runtime.embedded import publish
 from ldp_kafka.runtime.fold import Message
 from ldp_kafka.runtime.setup import prepare
 from ldp_kafka.runtime.wire import parse_json, read_reports
@@ -83,16 +84,18 @@ class Verdict:
 class Flow:
     """One topology under test."""
 
-    def __init__(self, boot: str, tmp: Path, name: str, *, method="capp", shape="domain: [0.0, 100.0]", statistics="mean, per_user", partitions=2, session="6s", text=TEXT) -> None:
+    def __init__(self, boot: str, tmp: Path, name: str, *, method="capp", shape="domain: [0.0, 100.0]", statistics="mean, per_user", partitions=2, session="6s", text=TEXT, embedded=None, **more) -> None:
         key = tmp / f"{name}.key"
         key.write_bytes(KEY)
         key.chmod(0o600)
         self.path = tmp / f"{name}.yaml"
-        self.path.write_text(text.format(name=name, boot=boot, method=method, shape=shape, statistics=statistics, partitions=partitions, key=key, session=session))
+        self.path.write_text(text.format(name=name, boot="embedded" if embedded else boot, method=method, shape=shape, **more, statistics=statistics, partitions=partitions, key=key, session=session))
         self.topology = lk.load_topology(self.path)
         self.boot, self.log_path = boot, tmp / f"{name}.log"
         self.log = self.log_path.open("ab")
-        prepare(self.topology)
+        if embedded is not None:
+            publish(name, embedded)
+        prepare(self.topology, embedded)
         self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2})
         self.workers: list[tuple[str, subprocess.Popen]] = []
         self.exits: list[tuple[str, int]] = []
@@ -151,12 +154,19 @@ class Flow:
 
     def revive(self) -> None:
         """Start again what ended by itself: a supervisor's work."""
-        for at, (role, process) in list(enumerate(self.workers)):
+        for role, process in list(self.workers):
             if process.poll() is not None:
                 self.exits.append((role, process.returncode))
                 self.workers.remove((role, process))
                 self.start(role)
-                del at
+
+    def stop(self) -> None:
+        """End all workers gracefully: each must leave its group and exit 0."""
+        for _, process in self.workers:
+            process.terminate()
+        codes = [process.wait(30) for _, process in self.workers]
+        self.workers.clear()
+        assert set(codes) == {0}, codes
 
     def close(self) -> None:
         for _, process in self.workers:

@@ -77,7 +77,7 @@ def orderly(partitions: int = 1, slots: int = 6, first: int = 1) -> list[list[Me
 @cache
 def wild(seed: int, partitions: int = 2, slots: int = 8) -> list[list[Message]]:
     """Late, out of order, twice, bad, idle."""
-    random = Random(seed)  # noqa: S311 - an input, not noise
+    random = Random(seed)
     logs = []
     for number in range(partitions):
         values: list[bytes] = []

@@ -13,13 +13,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.fold import Admission, Message, Partition, Record, Snapshot, Stage, persist
 
 
-class Halt(Exception):  # noqa: N818 - what a process does
+class Halt(Exception):
     """A worker refuses to go on."""
 
 
@@ -82,14 +82,14 @@ class World:
         self.loop = asyncio.new_event_loop()
         self.changelog: dict[str, bytes] = {}
         self.start = 1 if self.header else 0
-        self.committed: dict[int, int | None] = {p: 1 if self.header else None for p in range(len(self.logs))}
+        self.committed: dict[int, int | None] = dict.fromkeys(range(len(self.logs)), 1 if self.header else None)
         self.owner: dict[int, Worker] = {}
         self.topics: dict[tuple[str, int], list[Record]] = defaultdict(list)
         self.workers: list[Worker] = []
         self.waited = 0
         """Awaits that came about."""
 
-    def __enter__(self) -> World:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

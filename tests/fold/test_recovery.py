@@ -12,8 +12,8 @@ from tests.fold.driver import Halt, World
 from tests.fold.mutants import EDGE_MUTANTS
 from tests.fold.scripts import SCRIPTS, collect_world, edge_world, finish, keep, merge_world, one_source_behind, play, pure_releases, routine
 
-SCRIPTED = 220  # random scripts at the edge
-CHAINED = 60  # random scripts through edge, collectors and merger
+SCRIPTED = 150  # random scripts at the edge
+CHAINED = 40  # random scripts through edge, collectors and merger
 POINTS = 30  # of the undisturbed routine, at least: awaits and commits
 
 
@@ -31,8 +31,7 @@ def test_undisturbed():
 
     def script(world):
         worker = world.begin(0)
-        for _ in routine(worker, 0):
-            metas.append(frozenset(value for key, value in world.changelog.items() if "meta" in key))
+        metas.extend(frozenset(value for key, value in world.changelog.items() if "meta" in key) for _ in routine(worker, 0))
 
     assert finish(world, script) == set()
     assert len(set(metas)) > 3
@@ -156,7 +155,12 @@ def test_two_crashes():
             pytest.fail("the second owner never came to its end")
 
 
-STEPS = ["deliver"] * 5 + ["step"] * 5 + ["snapshot"] * 3 + ["run", "commit", "commit", "crash", "begin", "zombie", "assign", "revoke", "skip", "again", "leftover", "leave", "gap", "hold", "arrive"]
+STEPS = (
+    ["deliver"] * 5
+    + ["step"] * 5
+    + ["snapshot"] * 3
+    + ["run", "commit", "commit", "crash", "begin", "zombie", "assign", "revoke", "skip", "again", "leftover", "leave", "gap", "hold", "arrive"]
+)
 
 
 def random_script(random: Random) -> list[tuple[str, int, int]]:

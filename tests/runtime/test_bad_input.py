@@ -295,6 +295,16 @@ def test_exactly_max_ahead_is_allowed():
         assert state.watermark == limit
 
 
+def test_of_two_rows_the_one_beyond_max_ahead_is_refused():
+    """To the millisecond, in one batch."""
+    topology = loads(NUMERIC.format(format="arrow"))
+    edge = stages.edge(topology, stages.edge_randomness(topology, KEY), 0)
+    limit = NOW + 24 * HOUR
+    folded = edge.fold(edge.fresh(), [Message(0, NOW, batch([("a", limit, 1.0), ("b", limit + 1, 1.0)]))])
+    assert [json.loads(record.value)["row"] for record in folded.records if record.topic == topology.dead_letters_topic] == [1]
+    assert (folded.counts["reports"], folded.counts["watermark"]) == (1, limit)
+
+
 def test_values_outside_the_domain_are_clamped_not_refused():
     """They are counted at the edge, and reported as the domain's end would be."""
     topology = loads(NUMERIC.format(format="arrow"))

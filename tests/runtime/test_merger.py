@@ -55,6 +55,9 @@ def test_slots_before_the_first_report_are_not_released():
     """Not before any source has one, and never those before it."""
     fed = Fed()
     assert fed.send((0, 10**9, None, None), (1, 10**9, None, None)) == []
+    assert fed.counts["released"] == 10**9, "passed over"
+    assert fed.send((0, 10**9 + 1, None, None), (1, 10**9 + 1, None, None)) == []
+    assert fed.counts["released"] == 10**9 + 1
     at = 10**9 + 5
     assert fed.send((0, at - 1, at, None), (0, at, at, (1, 1)), (0, at + 2, at, None)) == []
     assert fed.send((1, at + 1, None, None)) == [(at, [1, 1]), (at + 1, None)]
@@ -67,6 +70,13 @@ def test_a_source_that_starts_later_does_not_start_earlier():
     assert fed.send((1, 6, 7, None)) == []
     assert fed.send((1, 7, 7, (2, 2))) == [(7, [2, 2])]
     assert fed.send((1, 9, 7, None)) == [(8, [1, 1]), (9, None)]
+
+
+def test_a_source_that_is_heard_later_takes_no_slot_away():
+    """Its first report is later than the others'."""
+    fed = Fed()
+    assert fed.send((0, 3, 3, (1, 1))) == []
+    assert fed.send((1, 10, 5, None)) == [(3, [1, 1])]
 
 
 def test_empty_slots_are_released_as_null():

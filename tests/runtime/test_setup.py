@@ -162,5 +162,5 @@ input: {slot: 1h}
 privacy: {method: sw_direct, epsilon: 1.0, window: 3, domain: [0, 10]}
 output: {statistics: [mean]}
 """)
-    assert setup.client_config(both, "edge") == {"client.id": "both", "sasl.username": "e", "bootstrap.servers": "edge:9092"}
-    assert setup.client_config(both, "collector") == {"client.id": "both", "bootstrap.servers": "collector:9092"}
+    assert setup.client_config(both, "edge") == {"log_level": 3, "client.id": "both", "sasl.username": "e", "bootstrap.servers": "edge:9092"}
+    assert setup.client_config(both, "collector") == {"log_level": 3, "client.id": "both", "bootstrap.servers": "collector:9092"}

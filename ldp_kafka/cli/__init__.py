@@ -1,0 +1,68 @@
+"""The command line: thin. Each command reads its arguments, calls one function of `runtime` or `topology`, and prints what it got."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ldp_kafka.cli.options import FAILED, WRONG, example
+from ldp_kafka.cli.replay import replay
+from ldp_kafka.cli.tools import broker, demo, key
+from ldp_kafka.cli.topologies import plan, run, schema, topics, validate
+from ldp_kafka.errors import ConfigurationError, LdpKafkaError
+from ldp_kafka.version import __version__
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS: dict[str, click.Command] = {
+    "demo": demo,
+    "run": run,
+    "validate": validate,
+    "plan": plan,
+    "topics": topics,
+    "replay": replay,
+    "key": key,
+    "broker": broker,
+    "schema": schema,
+}
+"""In the order in which they are needed."""
+
+
+class Ordered(click.Group):
+    """Lists its commands in their own order, not in the alphabet's."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        del ctx
+        return list(self.commands)
+
+
+@click.group(
+    cls=Ordered,
+    commands=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=example("ldp-kafka demo", "ldp-kafka validate topology.yaml"),
+)
+@click.version_option(__version__, prog_name="ldp-kafka")
+def cli() -> None:
+    """Local differential privacy for data streams, run as Kafka stream processors."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code is 0, 1 (it failed) or 2 (usage, or a configuration that cannot run)."""
+    try:
+        return int(cli.main(arguments, prog_name="ldp-kafka", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        click.echo("stopped", err=True)
+        return 130
+    except LdpKafkaError as error:
+        for line in str(error).splitlines():
+            click.echo(f"error: {line}", err=True)
+        return WRONG if isinstance(error, ConfigurationError) else FAILED
+    except BrokenPipeError:  # the reader, `head` for one, has seen enough
+        sys.stderr.close()
+        return FAILED

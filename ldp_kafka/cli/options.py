@@ -1,0 +1,43 @@
+"""What the commands have in common."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from ldp_kafka.topology import Topology
+
+__all__ = ["FAILED", "FILE", "FOLDER", "WRONG", "as_json", "example", "load_topology", "print_json"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+FILE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FAILED, WRONG = 1, 2
+"""Exit codes: it failed; it was used wrongly, or is configured so that it cannot run."""
+
+
+def example(*lines: str) -> str:
+    """An epilog that shows a command at work."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def as_json(command: F) -> F:
+    """Add ``--json``."""
+    return click.option("--json", "json_", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def load_topology(file: Path) -> Topology:
+    """The topology in a file; its libraries are loaded only now."""
+    from ldp_kafka.topology import load
+
+    return load(file)

@@ -1,0 +1,134 @@
+"""Commands beside a topology: demo, key, broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldp_kafka.cli.options import FAILED, FILE, FOLDER, as_json, example, print_json
+from ldp_kafka.errors import ConfigurationError
+
+__all__ = ["broker", "demo", "key"]
+
+
+@click.command(
+    epilog=example("ldp-kafka demo", "ldp-kafka demo app-usage --users 4000 --slots 60 --output out", "ldp-kafka demo --keep      # then look at the metrics")
+)
+@click.argument("name", default="smart-meters-mean")
+@click.option("--users", type=click.IntRange(10, 10_000), help="How many streams.  [default: 3000]")
+@click.option("--slots", type=click.IntRange(4, 2000), help="How many slots.  [default: 48]")
+@click.option(
+    "--input",
+    "kind",
+    type=click.Choice(["synthetic", "volume"]),
+    default="synthetic",
+    show_default=True,
+    help="volume: days of a traffic counter, from LDP_KAFKA_DATA.",
+)
+@click.option("--output", type=FOLDER, default=Path("demo-output"), show_default=True, help="Folder for the plot and the releases.")
+@click.option("--keep", is_flag=True, help="Keep the workers running until Ctrl-C, to look at their metrics.")
+@as_json
+def demo(name: str, *, users: int | None, slots: int | None, kind: str, output: Path, keep: bool, json_: bool) -> int:
+    """Run a shipped topology on this machine, with its own broker and made-up users, and compare what is released with the truth.
+
+    NAME is smart-meters-mean (the default) or app-usage.
+    """
+    from ldp_kafka.runtime.demo import SHAPES, run_demo
+
+    if name not in SHAPES:
+        raise click.UsageError(f"NAME must be one of {', '.join(SHAPES)}, got {name!r}")
+    values = None
+    if kind == "volume":
+        from ldp_kafka.evaluation.data import volume_days
+
+        if SHAPES[name] != "numeric":
+            raise click.UsageError(f"--input volume is for numbers; {name} has categories")
+        try:
+            values = volume_days(2)
+        except FileNotFoundError as error:
+            raise ConfigurationError(str(error)) from None
+    return run_demo(name, values, users=users, slots=slots, output=output, keep=keep, json_=json_)
+
+
+@click.group(epilog=example("ldp-kafka key new edge.key"))
+def key() -> None:
+    """The edge's key, which every user's noise hangs on."""
+
+
+@key.command("new", epilog=example("ldp-kafka key new edge.key", "LDP_KAFKA_EDGE_KEY_FILE=edge.key ldp-kafka run topology.yaml"))
+@click.argument("file", type=FILE)
+def key_new(file: Path) -> None:
+    """Write 32 random bytes to FILE, which must not exist, readable by its owner only."""
+    from ldp_kafka.runtime.keys import new_key
+
+    new_key(file)
+    click.echo(f"{file}: a new key. Keep it secret, and do not lose it: whoever has it can undo every report, and without it the workers cannot go on.")
+
+
+@click.group(epilog=example("ldp-kafka broker start --port 9092", "LDP_KAFKA_BOOTSTRAP=127.0.0.1:9092 ldp-kafka run topology.yaml"))
+def broker() -> None:
+    """A real Apache Kafka on this machine, for development and tests (Java 17 and Maven)."""
+
+
+_directory = click.option("--directory", type=FOLDER, help="Its data and logs; default: in the cache directory.")
+
+
+@broker.command("start", epilog=example("ldp-kafka broker start --port 9092", "ldp-kafka broker start --kafka-version 3.9.2 --directory /tmp/kafka-3"))
+@click.option("--kafka-version", default="4.3.1", show_default=True)
+@click.option("--port", type=click.IntRange(0, 65534), default=0, help="0: the last one, or a free one.")
+@click.option("--nodes", type=click.Choice(["1", "3"]), default="1", show_default=True)
+@_directory
+@as_json
+def broker_start(kafka_version: str, port: int, nodes: str, directory: Path | None, json_: bool) -> None:
+    """Start it and leave it running; what is already running is left alone."""
+    from ldp_kafka.runtime import kafka_server
+    from ldp_kafka.runtime.demo.show import waiting
+
+    with waiting(f"Apache Kafka {kafka_version} starts"):
+        _print_status(kafka_server.start(kafka_version, port, directory, nodes=int(nodes)), json_)
+
+
+@broker.command("stop", epilog=example("ldp-kafka broker stop"))
+@_directory
+def broker_stop(directory: Path | None) -> None:
+    """Stop it; its data stay."""
+    from ldp_kafka.runtime import kafka_server
+    from ldp_kafka.runtime.demo.show import waiting
+
+    with waiting("Apache Kafka stops"):
+        stopped = kafka_server.stop(directory)
+    click.echo("stopped" if stopped else "none was running")
+
+
+@broker.command("status", epilog=example("ldp-kafka broker status --json"))
+@_directory
+@as_json
+def broker_status(directory: Path | None, json_: bool) -> int:
+    """Say where it is; the exit code is 0 if it answers, else 1."""
+    from ldp_kafka.runtime import kafka_server
+
+    found = kafka_server.status(directory)
+    if found is None:
+        print_json(None) if json_ else click.echo("none was ever started here: ldp-kafka broker start")
+        return FAILED
+    _print_status(found, json_)
+    return 0 if found.ready else FAILED
+
+
+def _print_status(found: Any, json_: bool) -> None:
+    if json_:
+        print_json(
+            {
+                "version": found.version,
+                "bootstrap_servers": found.bootstrap_servers,
+                "ready": found.ready,
+                "pids": found.pids,
+                "logs": [str(log) for log in found.logs],
+            }
+        )
+        return
+    click.echo(f"Apache Kafka {found.version} at {found.bootstrap_servers}: {'ready' if found.ready else 'not running'}")
+    for pid, log in zip(found.pids, found.logs, strict=True):
+        click.echo(f"  process {pid if pid is not None else 'none'}, log {log}")

@@ -1,0 +1,99 @@
+"""Commands on a topology: run, validate, plan, topics, schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ldp_kafka.cli.options import FILE, WRONG, as_json, example, load_topology, print_json
+
+__all__ = ["plan", "run", "schema", "topics", "validate"]
+
+
+@click.command(epilog=example("ldp-kafka run topology.yaml", "ldp-kafka run topology.yaml --role perturb --metrics-port 9101"))
+@click.argument("topology", type=FILE)
+@click.option("--role", type=click.Choice(["perturb", "collect"]), help="One role, as in production; without it, a process for each.")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Loopback port of the Prometheus metrics; 0: a free one, printed.")
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address they are served at; any other lets a network read them.")
+@click.option("--until-idle", metavar="DURATION", help="End once nothing has been left to read for so long, such as 10s.")
+def run(topology: Path, role: str | None, metrics_port: int | None, metrics_host: str, until_idle: str | None) -> int:
+    """Run the workers of a topology until they are stopped."""
+    from ldp_kafka.runtime.run import run as start
+    from ldp_kafka.topology.sections import parse_duration
+
+    idle = None if until_idle is None else parse_duration(until_idle)
+    return start(load_topology(topology), role=role, metrics_port=metrics_port, metrics_host=metrics_host, until_idle_ms=idle)
+
+
+@click.command(epilog=example("ldp-kafka validate topology.yaml other.yaml"))
+@click.argument("topologies", nargs=-1, required=True, type=FILE)
+@as_json
+def validate(topologies: tuple[Path, ...], json_: bool) -> int:
+    """Check topology files: every problem with its file, line and key."""
+    from ldp_kafka.errors import TopologyError
+
+    found: list[dict[str, Any]] = []
+    for file in topologies:
+        try:
+            topology = load_topology(file)
+        except TopologyError as error:
+            problems = [{"file": each.file, "line": each.line, "key": each.key, "message": each.reason} for each in error.problems]
+            found.append({"file": str(file), "valid": False, "problems": problems})
+            if not json_:
+                click.echo(str(error), err=True)
+        else:
+            found.append({"file": str(file), "valid": True, "problems": [], "fingerprint": topology.fingerprint, "layout": topology.layout})
+            if not json_:
+                click.echo(f"{file}: valid; {topology.guarantee.describe()}")
+    if json_:
+        print_json(found)
+    return 0 if all(each["valid"] for each in found) else WRONG
+
+
+@click.command(epilog=example("ldp-kafka plan topology.yaml --users 100000"))
+@click.argument("topology", type=FILE)
+@click.option("--users", type=click.IntRange(1), default=1000, show_default=True, help="How many users to plan for.")
+@as_json
+def plan(topology: Path, users: int, json_: bool) -> None:
+    """Say what a topology will do: its topics, traffic and state, what it promises, and how good its releases can be."""
+    from ldp_kafka.topology import plan as make
+
+    made = make(load_topology(topology), users)
+    if json_:
+        print_json(made.as_json())
+    else:
+        click.echo("\n".join(made.lines()))
+
+
+@click.command(epilog=example("ldp-kafka topics topology.yaml --dry-run", "ldp-kafka topics topology.yaml"))
+@click.argument("topology", type=FILE)
+@click.option("--dry-run", is_flag=True, help="Only say what it needs; nothing is asked or created.")
+@as_json
+def topics(topology: Path, dry_run: bool, json_: bool) -> None:
+    """Create the topics that are missing and check those that exist, with their header records and first offsets."""
+    loaded = load_topology(topology)
+    done: list[str] = []
+    if not dry_run:
+        from ldp_kafka.runtime.setup import prepare
+
+        done = prepare(loaded)
+    if json_:
+        print_json({"topology": loaded.name, "topics": [topic.as_json() for topic in loaded.topics()], "done": done})
+        return
+    from ldp_kafka.runtime.demo.show import topics_table
+
+    topics_table(loaded.topics())
+    for line in done:
+        click.echo(line)
+    if not dry_run:
+        click.echo("all topics are as they must be" if not done else "all topics are as they must be now")
+
+
+@click.command(epilog=example("ldp-kafka schema > topology.schema.json"))
+def schema() -> None:
+    """Print the JSON Schema of topology files, for editors."""
+    from ldp_kafka.topology import schema as read
+
+    print_json(read())

@@ -1,0 +1,73 @@
+"""What the topologies under test read: every user once a slot, in another order each slot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import ldp_kafka as lk
+from ldp_kafka.runtime.wire import write_batch
+
+ROWS = 2048  # events in a batch
+SLOT = 60_000
+FIRST = 1_700_000_040_000 // SLOT
+KEY = bytes(range(100, 132))
+
+TEXT = """
+topology: {name}
+kafka:
+  bootstrap_servers: {boot}
+input:
+  topic: {raw}
+  create: false
+  partitions: 1
+  format: {format}
+  slot: 60s
+privacy:
+  method: capp
+  epsilon: 1.0
+  window: 10
+  domain: [0.0, 100.0]
+output:
+  statistics: [mean]
+edge:
+  key_file: {key}
+"""
+
+
+def topology(folder: Path, name: str, boot: str, raw: str, *, shape: str = "arrow", more: str = "") -> tuple[Path, lk.Topology]:
+    """The one of all measurements, with defaults wherever there are any; ``more`` is appended."""
+    key = folder / "edge.key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    path = folder / f"{name}.yaml"
+    path.write_text(TEXT.format(name=name, boot=boot, raw=raw, format=shape, key=key) + more)
+    return path, lk.load_topology(path)
+
+
+def batches(users: int, slots: int, first: int = 0) -> Iterator[tuple[bytes, int]]:
+    """(message, events in it): Arrow batches of at most ROWS events of one slot."""
+    rng = np.random.default_rng(first)
+    ids = pa.array([f"meter-{user:06d}" for user in range(users)])
+    for slot in range(first, first + slots):
+        order = rng.permutation(users)
+        times, values = (FIRST + slot) * SLOT + rng.integers(0, SLOT, users), rng.random(users) * 100
+        for start in range(0, users, ROWS):
+            part = slice(start, start + ROWS)
+            columns = [ids.take(pa.array(order[part])), pa.array(times[part]), pa.array(values[part])]
+            yield write_batch("event", ["user", "time", "value"], columns), len(columns[0])
+
+
+def singles(users: int, count: int) -> Iterator[bytes]:
+    """JSON events, one a message."""
+    rng = np.random.default_rng(0)
+    made, slot = 0, 0
+    while made < count:
+        for user, value in zip(rng.permutation(users)[: count - made].tolist(), (rng.random(users) * 100).tolist(), strict=False):
+            yield json.dumps({"user": f"meter-{user:06d}", "time": (FIRST + slot) * SLOT, "value": value}).encode()
+            made += 1
+        slot += 1

@@ -1,0 +1,143 @@
+"""Real streams end to end, two partitions and two workers a role: the releases are those of `runtime.local`, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numpy as np
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from ldp_kafka.evaluation import data, streams
+from ldp_kafka.runtime.replay.messages import messages
+from ldp_kafka.runtime.replay.source import from_arrays, from_slots
+from tests.broker.flow import Flow
+
+LONG = os.environ.get("LDP_KAFKA_LONG") == "1"
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: {boot}}}
+input: {{partitions: {partitions}, format: arrow, slot: 1h, lateness: 1}}
+privacy: {{method: {method}, {shape}, epsilon: 1.0, window: {window}}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
+"""
+START = 1_600_000_000_000 // 3_600_000 * 3_600_000
+
+
+def sliced(name: str, users: int, slots: int) -> tuple[np.ndarray, str]:
+    """A series in slices, one a user, and the domain for the topology; the whole of it in the long run."""
+    try:
+        values = data.series(name)
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    table = streams.slice_series(values, users)
+    lo, hi = data.SERIES[name].domain
+    return table if LONG else table[:, :slots], f"domain: [{lo}, {hi}]"
+
+
+def through(flow: Flow, source, *, batch: int, workers: int = 2, limit: float = 90.0):
+    """Send a source through a flow's workers; the judge's verdict and the seconds it took."""
+    for role in ("perturb", "collect"):
+        for _ in range(workers):
+            flow.start(role)
+    begin = time.time()
+    for raw in messages(flow.topology, source, batch):
+        flow.put(raw.partition, raw.value)
+        while len(flow.producer) > 1000:
+            flow.producer.poll(0.05)
+    flow.producer.flush(30)
+    expected = flow.expected()
+    flow.wait(expected, limit)
+    return flow.judge(expected), time.time() - begin
+
+
+CASES = [("volume", 402, 40, "sw_direct", "mean, per_user"), ("volume", 402, 40, "capp", "mean, per_user"), ("c6h6", 155, 58, "capp", "per_user"), ("c6h6", 155, 58, "sw_direct", "mean")]
+
+
+def run(boot, tmp_path, prefix, case, *, embedded=None, session="6s"):
+    name, users, slots, method, statistics = case
+    values, shape = sliced(name, users, slots)
+    flow = Flow(boot, tmp_path, prefix, method=method, shape=shape, statistics=statistics, text=TEXT, window=10, embedded=embedded, session=session)
+    try:
+        verdict, seconds = through(flow, from_arrays(flow.topology, values, START), batch=64)
+    finally:
+        flow.close()
+    print(f"{case} {values.shape}: {seconds:.0f} s, {verdict}")
+    assert verdict.clean, verdict
+    assert verdict.reports == values.size, "every user reports in every slot"
+    crowd, single = ("mean" in statistics) * values.shape[1], ("per_user" in statistics) * values.size
+    assert verdict.releases >= crowd + single > 0
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[3]}")
+def test_real_streams_on_kafka(kafka, tmp_path, prefix, case):
+    run(kafka, tmp_path, prefix, case)
+
+
+@pytest.mark.parametrize("case", CASES if LONG else CASES[1:2], ids=lambda case: f"{case[0]}-{case[3]}")
+def test_real_streams_on_kafka_3_9(kafka_3_9, tmp_path, prefix, case):
+    run(kafka_3_9, tmp_path, prefix, case)
+
+
+@pytest.mark.parametrize("case", CASES if LONG else CASES[1:3], ids=lambda case: f"{case[0]}-{case[3]}")
+def test_real_streams_on_the_embedded_broker(embedded, tmp_path, prefix, case):
+    run(embedded.bootstrap_servers, tmp_path, prefix, case, embedded=embedded, session="2s")
+
+
+def binary(boot, tmp_path, prefix, users: int, slots: int, limit: float) -> None:
+    flow = Flow(boot, tmp_path, prefix, method="lpu", shape="categories: 2", statistics="frequencies", text=TEXT, window=20)
+    try:
+        shares = streams.lns(slots, seed=1)
+        source = from_slots(flow.topology, streams.binary(shares, users, seed=2), users, slots, start_ms=START)
+        verdict, seconds = through(flow, source, batch=2048, limit=limit)
+    finally:
+        flow.close()
+    print(f"LNS, {users} users x {slots} slots: {seconds:.0f} s, {verdict}")
+    assert verdict.clean and verdict.releases == slots, verdict
+    assert 0.9 * users * slots / 20 < verdict.reports < 1.1 * users * slots / 20, "one report in twenty slots"
+
+
+def test_lns_of_the_ldp_ids_paper(kafka, tmp_path, prefix):
+    binary(kafka, tmp_path, prefix, 20_000, 25, 60)
+
+
+@pytest.mark.long
+def test_lns_with_200_000_users(kafka, tmp_path, prefix):
+    binary(kafka, tmp_path, prefix, 200_000, 100, 600)
+
+
+def remove(boot: str, flow: Flow) -> None:
+    """Topics and groups of a topology, so that its name can be used again."""
+    admin = AdminClient({"bootstrap.servers": boot})
+    names = [topic.name for topic in flow.topology.topics()]
+    for answer in admin.delete_topics(names).values():
+        answer.result(20)
+    for role in ("perturb", "collect"):
+        for answer in admin.delete_consumer_groups([flow.topology.group(role)]).values():
+            answer.result(20)
+    while set(names) & set(admin.list_topics(timeout=10).topics):
+        time.sleep(0.1)
+
+
+def test_partitions_do_not_matter(kafka, tmp_path, prefix):
+    """The same input without late events over 1, 2 and 4 partitions: the same mean in every slot, bit for bit. The topologies have one name, as their noise depends on it."""
+    values = np.random.default_rng(7).uniform(0, 100, (300, 20))
+    found = []
+    for partitions in (1, 2, 4):
+        folder = tmp_path / str(partitions)
+        folder.mkdir()
+        flow = Flow(kafka, folder, prefix, method="capp", statistics="mean", text=TEXT, window=10, partitions=partitions)
+        try:
+            verdict, _ = through(flow, from_arrays(flow.topology, values, START), batch=32)
+            assert verdict.clean, verdict
+            found.append({m.key(): m.value() for m in flow.read(flow.topology.releases_topic)})
+            flow.stop()
+        finally:
+            flow.close()
+        remove(kafka, flow)
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == 20
