@@ -65,7 +65,8 @@ def method(name: str, *, mechanism: str | Callable[..., Any] | None = None, **pa
     """
     kind = _known(METHODS, name, "method")
     chosen = kind.default_mechanism if mechanism is None else mechanism
-    return kind(mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen, **parameters)
+    made: Method = kind(mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen, **parameters)
+    return made
 
 
 def load_topology(path: str | PathLike[str]) -> Topology:

@@ -35,21 +35,21 @@ def demo(name: str, *, users: int | None, slots: int | None, kind: str, output: 
 
     NAME is smart-meters-mean (the default) or app-usage.
     """
-    from ldp_kafka.runtime.demo import SHAPES, run_demo
+    from ldp_kafka.runtime.demo import SHAPES, Given, run_demo
 
     if name not in SHAPES:
         raise click.UsageError(f"NAME must be one of {', '.join(SHAPES)}, got {name!r}")
-    values = None
+    given = None
     if kind == "volume":
-        from ldp_kafka.evaluation.data import volume_days
+        from ldp_kafka.evaluation.data import SERIES, volume_days
 
         if SHAPES[name] != "numeric":
             raise click.UsageError(f"--input volume is for numbers; {name} has categories")
         try:
-            values = volume_days(2)
+            given = Given(volume_days(2), "Traffic past one counter, two days from midnight: mean of all pairs of days", SERIES["volume"].unit)
         except FileNotFoundError as error:
             raise ConfigurationError(str(error)) from None
-    return run_demo(name, values, users=users, slots=slots, output=output, keep=keep, json_=json_)
+    return run_demo(name, given, users=users, slots=slots, output=output, keep=keep, json_=json_)
 
 
 @click.group(epilog=example("ldp-kafka key new edge.key"))

@@ -65,12 +65,12 @@ class SquareWave:
 
     def perturb(self, values: NDArray[np.floating], randomness: Randomness) -> NDArray[np.float64]:
         """Reports (n,) on the unit scale, whole multiples of 2**-10, for values (n,) of the domain. ValueError for NaN and infinities (the value is not shown)."""
-        values = np.asarray(values, dtype=np.float64)
-        if len(values) <= CHUNK:
-            return self._perturb(values, randomness, 0)
-        out = np.empty(len(values))
-        for first in range(0, len(values), CHUNK):
-            out[first : first + CHUNK] = self._perturb(values[first : first + CHUNK], randomness, first)
+        exact: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+        if len(exact) <= CHUNK:
+            return self._perturb(exact, randomness, 0)
+        out = np.empty(len(exact))
+        for first in range(0, len(exact), CHUNK):
+            out[first : first + CHUNK] = self._perturb(exact[first : first + CHUNK], randomness, first)
         return out
 
     def _perturb(self, values: NDArray[np.float64], randomness: Randomness, first: int) -> NDArray[np.float64]:
@@ -84,8 +84,7 @@ class SquareWave:
         inside = word < np.uint32(self._inside)
         word -= np.uint32(self._inside)
         word //= np.uint32(self._far)  # the rank among the others
-        point = word >= point
-        word += point * np.uint32(self._reach)
+        word += (word >= point) * np.uint32(self._reach)
         np.minimum(word, np.uint32(self._points - 1), out=word)  # left over
         np.copyto(word, near, where=inside)
         word -= np.uint32(self._half)

@@ -131,7 +131,8 @@ class Method:
         scaled = np.clip(values, lo, hi)
         scaled -= lo
         scaled *= FIXED / (hi - lo)
-        return np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
+        bound: NDArray[np.int64] = np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
+        return bound
 
     def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
         """Reports of distinct users ``rows`` (n,) at ``slot``, later than any slot they had, for their `bound` values (n,). Updates their rows in place."""
@@ -155,7 +156,8 @@ class Method:
         """Root mean square error of one released value, on the domain's scale, at the worst input."""
         unit = self._unit_laws()
         lo, hi = self.domain
-        return (hi - lo) * max((variance + (mean - x) ** 2) ** 0.5 for x, (mean, variance) in zip((0.0, 0.5, 1.0), unit, strict=True))
+        worst: float = max((variance + (mean - x) ** 2) ** 0.5 for x, (mean, variance) in zip((0.0, 0.5, 1.0), unit, strict=True))
+        return (hi - lo) * worst
 
     @cached_property
     def reliability(self) -> float:

@@ -113,7 +113,8 @@ class ClippedAccumulatedPerturbation(Method):
         """Root mean square error of one released value at the worst value and deviation: the aim may be at either end whatever the value."""
         lo, hi = self.domain
         (low, v0), _, (high, v2) = self._unit_laws()
-        return (hi - lo) * max((variance + (mean - x) ** 2) ** 0.5 for x in (0.0, 1.0) for mean, variance in ((low, v0), (high, v2)))
+        worst: float = max((variance + (mean - x) ** 2) ** 0.5 for x in (0.0, 1.0) for mean, variance in ((low, v0), (high, v2)))
+        return (hi - lo) * worst
 
     @cached_property
     def feedback_bias(self) -> float:
@@ -143,4 +144,4 @@ class ClippedAccumulatedPerturbation(Method):
         mean = fsum(weight * point for weight, point in points)
         spread = fsum(weight * (point - mean) ** 2 for weight, point in points) ** 0.5
         margin = round((exp(1 - mean) - 1 - spread) * 2**20) / 2**20
-        return min(margin, 0.45)  # leave something to aim at whatever the mechanism
+        return float(min(margin, 0.45))  # leave something to aim at whatever the mechanism

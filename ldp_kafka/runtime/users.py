@@ -64,8 +64,9 @@ class Index:
 
 def _same(a: Digests, b: Digests) -> NDArray[np.bool_]:
     """Whether both halves agree, row by row; the comparison's bytes are looked at in pairs, which is faster than a reduction over two."""
-    equal = np.ascontiguousarray(a) == np.ascontiguousarray(b)
-    return equal.view(np.uint16).ravel() == 0x0101
+    equal = (np.ascontiguousarray(a) == np.ascontiguousarray(b)).view(np.uint16).ravel()
+    same: NDArray[np.bool_] = equal == 0x0101
+    return same
 
 
 class Users:

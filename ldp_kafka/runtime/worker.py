@@ -106,6 +106,8 @@ class Agent:
         message = event.message
         owned = self.parts.get(message.partition)
         if owned is None:
+            if (self.spec.topic, message.partition) not in self.worker.assigned():
+                return None  # a leftover of a partition that is another's by now: it brings what it needs
             owned = self.parts[message.partition] = self.load(message.partition)
         admission = owned.partition.admit(message.offset)
         if admission is Admission.AHEAD:
@@ -160,13 +162,14 @@ class Agent:
             self.fold(owned)
             begin = time.perf_counter()
             snapshot, mark = owned.partition.snapshot(), self.worker.mark()
-            await self.persist(owned.partition.number, snapshot, mark)
+            await self.persist(owned, snapshot, mark)
             owned.cost = time.perf_counter() - begin
             owned.saved = time.monotonic()
             self.worker.metrics.snapshot(owned.cost, sum(map(len, snapshot.shards.values())) + len(snapshot.meta[1]))
 
-    async def persist(self, number: int, snapshot: Snapshot, mark: list[dict[tuple[str, int], int]]) -> None:
-        """`fold.persist` with Faust's table and our producers."""
+    async def persist(self, owned: Owned, snapshot: Snapshot, mark: list[dict[tuple[str, int], int]]) -> None:
+        """`fold.persist` with Faust's table and our producers. A tenure that ended meanwhile acknowledges nothing: its successor may have loaded an older state."""
+        number = owned.partition.number
 
         async def flush() -> None:
             await self.worker.settle(mark)
@@ -183,7 +186,7 @@ class Agent:
             except TimeoutError:
                 raise BrokerError(f"the changelog of {self.spec.name} took nothing for {WAIT:g} s") from None
 
-        await persist(snapshot, flush=flush, put=put, acknowledge=lambda event: event.ack())
+        await persist(snapshot, flush=flush, put=put, acknowledge=lambda event: event.ack() if self.parts.get(number) is owned else None)
 
     async def revoked(self, _: Any, revoked: Any, **__: Any) -> None:
         """Faust revokes all partitions at every rebalance: memory goes, the table stays."""
@@ -343,7 +346,7 @@ class Worker:
             end(error)
 
     def assigned(self) -> set[tuple[str, int]]:
-        """This worker's partitions of the topics that its agents fold."""
+        """The partitions that this worker has of the topics that its agents fold."""
         topics = {agent.spec.topic for agent in self.agents}
         return {(place.topic, place.partition) for place in (self.app.consumer.assignment() if self.app.consumer else ()) if place.topic in topics}
 

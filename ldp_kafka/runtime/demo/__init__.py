@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from ldp_kafka.runtime.demo.play import run_demo
-from ldp_kafka.runtime.demo.streams import SHAPES
+from ldp_kafka.runtime.demo.streams import SHAPES, Given
 
-__all__ = ["SHAPES", "run_demo"]
+__all__ = ["SHAPES", "Given", "run_demo"]

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 from confluent_kafka import Consumer, TopicPartition
-from numpy.typing import NDArray
 
 import ldp_kafka
 from ldp_kafka.errors import BrokerError, ConfigurationError
@@ -28,7 +27,7 @@ from ldp_kafka.runtime import setup
 from ldp_kafka.runtime.demo import show
 from ldp_kafka.runtime.demo.plot import plot
 from ldp_kafka.runtime.demo.result import Result, again, compare, largest_spent
-from ldp_kafka.runtime.demo.streams import DEFAULTS, crowd, made_up
+from ldp_kafka.runtime.demo.streams import DEFAULTS, Given, crowd, made_up
 from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.keys import new_key, read_key
 from ldp_kafka.runtime.replay import Raw, Unread, as_log, from_arrays, messages, recent_start, send
@@ -67,15 +66,15 @@ def shipped(name: str) -> Path:
     raise ConfigurationError(f"this installation has no topology {name}.yaml")
 
 
-def run_demo(name: str, values: NDArray[Any] | None, *, users: int | None, slots: int | None, output: Path, keep: bool = False, json_: bool = False) -> int:
+def run_demo(name: str, given: Given | None = None, *, users: int | None, slots: int | None, output: Path, keep: bool = False, json_: bool = False) -> int:
     """Run a shipped topology and compare what it releases with the truth.
 
     Parameters
     ----------
     name
         of the topology
-    values
-        streams (users, slots) in place of made-up ones
+    given
+        streams in place of made-up ones
     users, slots
         how many, of both; default: the demo's own, or all there are
     output
@@ -92,9 +91,9 @@ def run_demo(name: str, values: NDArray[Any] | None, *, users: int | None, slots
         new_key(key_file)
         topology = load(shipped(name))
         default = DEFAULTS[name]
-        if values is None:
-            values = made_up(topology, users or default.users, slots or default.slots)
-        values = values[:users, :slots]
+        if given is None:
+            given = Given(made_up(topology, users or default.users, slots or default.slots), default.title, default.unit)
+        values = given.values[:users, :slots]
         source = from_arrays(topology, values, recent_start(topology, values.shape[1]) // _DAY * _DAY)
         raw = list(messages(topology, source, _BATCH))
         say(
@@ -115,7 +114,7 @@ def run_demo(name: str, values: NDArray[Any] | None, *, users: int | None, slots
     picture = output / f"{name}.png"
     caption = f"{len(source.users):,} users. Guarantee: {topology.guarantee.describe()}. Largest epsilon spent in any user's window: {spent:g} of {topology.privacy.epsilon:g}."
     starts = [topology.slot_start(int(slot)) for slot in result.slots]
-    drawn = plot(picture, result, starts, title=default.title, unit=default.unit, caption=caption, panels=names)
+    drawn = plot(picture, result, starts, title=given.title, unit=given.unit, caption=caption, panels=names)
     summary = {
         "topology": topology.name,
         "users": len(source.users),
@@ -133,7 +132,7 @@ def run_demo(name: str, values: NDArray[Any] | None, *, users: int | None, slots
     if json_:
         click.echo(json.dumps(summary, indent=2))
     else:
-        _report(topology, result, starts, summary, unit=default.unit, names=names)
+        _report(topology, result, starts, summary, given=given, names=names)
     return 0 if equal else 1
 
 
@@ -251,7 +250,7 @@ def _names(topology: Topology) -> tuple[str, ...]:
     return privacy.category_names or tuple(str(number) for number in range(privacy.categories))
 
 
-def _report(topology: Topology, result: Result, starts: list[int], summary: dict[str, Any], *, unit: str, names: tuple[str, ...]) -> None:
+def _report(topology: Topology, result: Result, starts: list[int], summary: dict[str, Any], *, given: Given, names: tuple[str, ...]) -> None:
     sample = np.unique(np.linspace(0, len(starts) - 1, _SAMPLE).round().astype(int)).tolist()
     when = [time.strftime("%a %H:%M", time.gmtime(start / 1000)) for start in starts]
     if names:
@@ -264,8 +263,8 @@ def _report(topology: Topology, result: Result, starts: list[int], summary: dict
         cells = zip(result.truth, result.released, result.half, result.inside, strict=True)
         lines = [(f"{truth:,.0f}", f"{released:,.0f}", f"{half:,.0f}", "yes" if inside else "no") for truth, released, half, inside in cells]
         rows = [(when[t], *lines[t]) for t in sample]
-        what = unit
-    click.echo(f"\n{DEFAULTS[topology.name].title}, {len(sample)} of {len(starts)} slots; {what}")
+        what = given.unit
+    click.echo(f"\n{given.title}, {len(sample)} of {len(starts)} slots; {what}")
     show.release_table(head, rows)
     click.echo()
     click.echo(f"coverage:    {summary['covered']} of {summary['intervals']} true values lie inside their 95 % interval")

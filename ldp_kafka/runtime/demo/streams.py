@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.topology import Topology
 
-__all__ = ["DEFAULTS", "SHAPES", "Default", "crowd", "made_up"]
+__all__ = ["DEFAULTS", "SHAPES", "Default", "Given", "crowd", "made_up"]
 
 SHAPES = {"smart-meters-mean": "numeric", "app-usage": "categorical"}
 """The shipped topologies that a demo makes sense of, and the kind of their values."""
@@ -22,6 +22,15 @@ class Default:
 
     users: int
     slots: int
+    title: str
+    unit: str
+
+
+@dataclass(frozen=True, repr=False)
+class Given:
+    """Streams (users, slots) in place of made-up ones, and what to call them."""
+
+    values: NDArray[Any]
     title: str
     unit: str
 

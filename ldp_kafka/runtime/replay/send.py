@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime import admin
@@ -188,6 +188,8 @@ def _produce(producer: Any, topic: str, raw: Raw) -> None:
             producer.produce(topic, raw.value, raw.key, partition=raw.partition)
         except BufferError:  # the local queue is full: let it drain
             producer.poll(0.1)
+        except KafkaException as error:  # refused before it was sent: the topic has no such partition, for one
+            raise BrokerError(f"topic {topic} did not take the replay: {error.args[0].name()}") from error
         else:
             producer.poll(0)
             return
