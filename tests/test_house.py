@@ -35,7 +35,7 @@ FRONT = {"__init__", "__main__", "cli"}  # may import upward inside a function, 
 # Third-party package -> the only files or folders that may import it; what is not here may be imported nowhere but by these.
 ONLY = {
     "aiokafka": (),
-    "click": ("cli.py", "runtime/demo"),
+    "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
     "cryptography": ("randomness.py",),
     "faust": ("runtime/worker.py",),
@@ -45,7 +45,7 @@ ONLY = {
     "numpy": ("",),
     "prometheus_client": ("metrics.py",),
     "pyarrow": ("runtime",),
-    "rich": ("cli.py", "runtime"),
+    "rich": ("cli", "runtime/demo"),
     "ruamel": ("topology",),
     "scipy": ("accounting", "evaluation"),
     "uvloop": ("runtime",),

@@ -46,7 +46,7 @@ def demo(name: str, *, users: int | None, slots: int | None, kind: str, output: 
         if SHAPES[name] != "numeric":
             raise click.UsageError(f"--input volume is for numbers; {name} has categories")
         try:
-            given = Given(volume_days(2), "Traffic past one counter, two days from midnight: mean of all pairs of days", SERIES["volume"].unit)
+            given = Given(volume_days(2), "Traffic past one counter, mean of pairs of days", SERIES["volume"].unit)
         except FileNotFoundError as error:
             raise ConfigurationError(str(error)) from None
     return run_demo(name, given, users=users, slots=slots, output=output, keep=keep, json_=json_)

@@ -261,7 +261,7 @@ def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     bad = (times < 0) | (times >= (LATEST // 1000 if unit == "s" else LATEST))
     seconds = {None: SECONDS, "s": LATEST}.get(unit, 0)  # numbers below it are seconds
     if n and times.min() < seconds:
-        times = np.where((times < seconds) & ~bad, times * 1000, times)
+        times = np.where(times < seconds, times * 1000, times)
     return times, bad
 
 

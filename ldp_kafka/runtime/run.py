@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.topology import Topology
 
 __all__ = ["ROLES", "run"]
@@ -49,7 +49,12 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     from ldp_kafka.runtime.setup import prepare, resolve
 
     key = read_key(topology.edge.key_file) if role == "perturb" else None
-    edge, collector = resolve(topology)
+    try:
+        edge, collector = resolve(topology)
+    except BrokerError:
+        if os.environ.get(SUPERVISED):
+            return RETRY
+        raise
     if os.environ.get(SUPERVISED):
         _die_with_parent()
     else:
@@ -72,7 +77,8 @@ def _die_with_parent() -> None:
     """A child whose parent is gone ends at once, without acknowledging: as after any crash, what it had not saved is folded again."""
 
     def wait() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 1024):  # not sys.stdin: its lock would be held when the interpreter ends
+            pass
         os._exit(HALT)
 
     threading.Thread(target=wait, daemon=True, name="parent").start()

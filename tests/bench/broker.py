@@ -73,8 +73,8 @@ class Topics:
     def reader(self) -> Consumer:
         return Consumer({"bootstrap.servers": self.boot, "group.id": "bench-reader", "enable.auto.commit": False, "log_level": 0})
 
-    def read(self, name: str, first: int = 0) -> list[tuple[float, bytes]]:
-        """(seconds, value) of every record from offset ``first`` on."""
+    def read(self, name: str, first: int = 0, *, keep: bool = True) -> list[tuple[float, bytes]]:
+        """(seconds, value) of every record from offset ``first`` on; without the value unless it is to be kept."""
         consumer, found = self.reader(), []
         try:
             end = self.end(name, consumer)
@@ -83,7 +83,7 @@ class Topics:
                 for message in consumer.consume(2000, 5):
                     if message.error():
                         raise KafkaException(message.error())
-                    found.append((message.timestamp()[1] / 1000, message.value()))
+                    found.append((message.timestamp()[1] / 1000, message.value() if keep else b""))
         finally:
             consumer.close()
         return found

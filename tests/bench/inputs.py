@@ -62,6 +62,13 @@ def batches(users: int, slots: int, first: int = 0) -> Iterator[tuple[bytes, int
             yield write_batch("event", ["user", "time", "value"], columns), len(columns[0])
 
 
+def crowd(users: int) -> Iterator[bytes]:
+    """Every user once, in order, with nothing held that grows with their number."""
+    for start in range(0, users, ROWS):
+        ids = [f"meter-{user:06d}" for user in range(start, min(start + ROWS, users))]
+        yield write_batch("event", ["user", "time", "value"], [pa.array(ids), pa.array([FIRST * SLOT] * len(ids)), pa.array([50.0] * len(ids))])
+
+
 def singles(users: int, count: int) -> Iterator[bytes]:
     """JSON events, one a message."""
     rng = np.random.default_rng(0)

@@ -51,20 +51,20 @@ def stop(process: subprocess.Popen) -> None:
             process.wait()
 
 
-def observe(topics: Topics, words: list[str], log: Path, output: str, sizes: list[int], *, header: int = 0, limit: float = 180.0) -> Outcome:
-    """Run it until ``output`` holds a record for each of ``sizes`` (the events that each stands for) after ``header`` others."""
+def observe(topics: Topics, words: list[str], log: Path, output: str, sizes: list[int], *, header: int = 0, keep: bool = True, limit: float = 180.0) -> Outcome:
+    """Run it until ``output`` holds a record for each of ``sizes`` (the events that each stands for) after ``header`` others; ``keep`` what it wrote."""
     process, consumer, seen, until = spawn(words, log), topics.reader(), [], time.monotonic() + limit
     want = header + len(sizes)
     try:
         while not seen or seen[-1][0] < want:
-            time.sleep(0.1)
+            time.sleep(0.02)
             if process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(f"{words[:3]} ended or stood still at {seen[-1:]} of {want}: {log.read_text(errors='replace')[-2000:]}")
             seen.append((topics.end(output, consumer), cpu(process.pid)))
     finally:
         stop(process)
         consumer.close()
-    records = topics.read(output, header)[: len(sizes)]
+    records = topics.read(output, header, keep=keep)[: len(sizes)]
     warm = int(len(sizes) * WARM)
     seconds = records[-1][0] - records[warm][0]
     begun = next(at for at, (done, _) in enumerate(seen) if done >= header + warm)

@@ -50,10 +50,11 @@ class Bench:
             raise RuntimeError(f"{sum(sizes)} events gave {reports} reports")
         return outcome
 
-    def raw(self, label: str, source: str, sizes: list[int]) -> Outcome:
+    def raw(self, label: str, source: str, sizes: list[int], passes: int) -> Outcome:
         target = self.topics.create(f"{self.prefix}-{label}.out")
+        words = ["-m", "tests.bench.raw_loop", self.topics.boot, source, target, str(len(sizes)), str(passes)]
         try:
-            return observe(self.topics, ["-m", "tests.bench.raw_loop", self.topics.boot, source, target, str(len(sizes))], self.folder / f"{label}.log", target, sizes)
+            return observe(self.topics, words, self.folder / f"{label}.log", target, sizes * passes, keep=False)
         finally:
             self.topics.delete(f"{self.prefix}-{label}")
 
@@ -75,10 +76,10 @@ def measure(boot: str, *, quick: bool = False) -> list[Figure]:
             for at in range(bench.rounds):
                 runs = {
                     "ours, batches": lambda at=at: bench.ours(f"ours{at}", bench.batched, bench.sizes, "arrow"),
-                    "raw, batches": lambda at=at: bench.raw(f"raw{at}", bench.batched, bench.sizes),
+                    "raw, batches": lambda at=at: bench.raw(f"raw{at}", bench.batched, bench.sizes, 2),
                     "ours, single": lambda at=at: bench.ours(f"single{at}", bench.single, [1] * bench.count, "json"),
                     "naive": lambda at=at: bench.naive(f"naive{at}"),
-                    "raw, single": lambda at=at: bench.raw(f"rawsingle{at}", bench.single, [1] * bench.count),
+                    "raw, single": lambda at=at: bench.raw(f"rawsingle{at}", bench.single, [1] * bench.count, 20),
                 }
                 for name, run in runs.items():
                     found.setdefault(name, []).append(outcome := run())

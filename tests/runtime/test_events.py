@@ -567,6 +567,17 @@ def test_no_reason_is_forgotten():
     assert all(text and text == text.strip() for text in REASONS.values())
 
 
+@pytest.mark.parametrize("error", [pa.ArrowNotImplementedError(NAMES[0]), pa.ArrowInvalid(NAMES[0]), ValueError(NAMES[0])])
+def test_what_arrow_cannot_do_with_a_column_is_a_dead_letter(monkeypatch, error):
+    """A kernel that some release of Arrow lacks must not stop the worker at the same message forever."""
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("ldp_kafka.runtime.events._times", fail)
+    assert reader().read(arrow({"user": ["a"], "time": [NOON], "value": [1.0]})).bad == [(0, "not_arrow")]
+
+
 def test_no_value_no_message():
     """A Kafka record without a value is empty, not an error."""
     assert reader().read(None).bad == [(0, "empty")]

@@ -1,0 +1,45 @@
+"""``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17 and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.bench import core, profiling
+from tests.bench.measure import Figure, table
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--only", choices=["core", "worker", "state"], help="one part")
+    parser.add_argument("--quick", action="store_true", help="little input and few rounds: whether it works, not how fast it is")
+    parser.add_argument("--profile", action="store_true", help="where a fold's time goes, and nothing else")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there, every round of them")
+    given = parser.parse_args(words)
+    figures = profiling.measure(quick=given.quick) if given.profile else measure(given.only, quick=given.quick)
+    print(table(figures))
+    if given.json:
+        given.json.write_text(json.dumps([figure.as_json() for figure in figures], indent=1) + "\n")
+    return 0
+
+
+def measure(only: str | None, *, quick: bool) -> list[Figure]:
+    figures = core.measure(quick=quick) if only in (None, "core") else []
+    if only == "core":
+        return figures
+    from tests.bench import broker, state, worker
+
+    with ExitStack() as stack:
+        boot = stack.enter_context(broker.broker())
+        if only in (None, "worker"):
+            figures += worker.measure(boot, quick=quick)
+        if only in (None, "state"):
+            figures += state.memory(quick=quick) + state.recovery(boot, quick=quick)
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""What the state of many users costs: memory by user, and the time to have it back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+
+from ldp_kafka.runtime.setup import prepare
+from ldp_kafka.topology import Topology
+from tests.bench import inputs
+from tests.bench.broker import Topics
+from tests.bench.measure import Figure, cores, pin, say
+from tests.bench.subject import ROOT, spawn, stop
+
+USERS, SHARDS, ROUNDS = (100_000, 300_000, 1_000_000), 512, 3
+QUICK = (10_000, 30_000, 100_000)
+
+
+def memory(*, quick: bool = False) -> list[Figure]:
+    """A process for each number of users; the least-squares line through them."""
+    counts, found = QUICK if quick else USERS, []
+    for users in counts:
+        made = subprocess.run([sys.executable, "-m", "tests.bench.memory", str(users), str(SHARDS)], cwd=ROOT, check=True, capture_output=True, text=True)
+        found.append(json.loads(made.stdout.splitlines()[-1]))
+        say(f"state: {users:,} users: {found[-1]['rss'] / 2**20:.0f} MiB, of which the table {found[-1]['table'] / 2**20:.0f} MiB")
+    x, y = np.array(counts, float), np.array([each["rss"] for each in found], float)
+    slope, start = np.polyfit(x, y, 1)
+    off = np.abs(slope * x + start - y).max() / y.max()
+    each = ", ".join(f"{users:,}: {rss / users:.0f}" for users, rss in zip(counts, y, strict=True))
+    return [
+        Figure("state", "RSS, arrays and table, slope", "bytes/user", (float(slope),), note=f"bytes a user at {each}"),
+        Figure("state", "its furthest point from the line", "%", (float(100 * off),), note="of the largest; arrays grow by doubling"),
+        Figure("state", "of which the table's values", "bytes/user", (found[-1]["table"] / counts[-1],), note=f"largest record {found[-1]['largest'] / 1024:.0f} KiB"),
+    ]
+
+
+class Recovery:
+    """The same worker twice: over a state, and over none."""
+
+    def __init__(self, boot: str, folder: Path) -> None:
+        self.topics, self.folder = Topics(boot), folder
+        self.prefix = f"bench-{uuid.uuid4().hex[:8]}"
+
+    def topology(self, label: str) -> tuple[Path, Topology]:
+        raw = self.topics.create(f"{self.prefix}-{label}.raw")
+        more = f"runtime: {{shards: {SHARDS}, snapshot_seconds: 3600, snapshot_messages: 1000000}}\n"
+        path, topology = inputs.topology(self.folder, f"{self.prefix}-{label}", self.topics.boot, raw, more=more)
+        self.topics.create(topology.reports_topic)
+        prepare(topology)
+        return path, topology
+
+    def grow(self, path: Path, topology: Topology, users: int) -> None:
+        """One slot of all users, and a graceful end, which writes the state once."""
+        count = self.topics.fill(topology.raw_topic, inputs.crowd(users))
+        self.until(path, topology, 1 + count)
+
+    def until(self, path: Path, topology: Topology, want: int) -> tuple[float, float]:
+        """Run a worker until the reports topic holds ``want`` records, and end it gracefully: (seconds from its start to the first record that is new, to the last)."""
+        consumer = self.topics.reader()
+        log, begin = self.folder / f"{topology.name}.log", time.time()
+        process = spawn(["-m", "ldp_kafka", "run", str(path), "--role", "perturb"], log)
+        try:
+            while (end := self.topics.end(topology.reports_topic, consumer)) < want:
+                time.sleep(0.05)
+                if process.poll() is not None or time.time() - begin > 120:
+                    raise RuntimeError(f"the worker ended or stood still at {end} of {want}: {log.read_text(errors='replace')[-2000:]}")
+        finally:
+            stop(process)
+            consumer.close()
+        return begin, self.topics.read(topology.reports_topic, want - 1)[-1][0]
+
+    def restart(self, path: Path, topology: Topology, slot: int) -> float:
+        """Seconds from a worker's start to its first report."""
+        value, _ = next(inputs.batches(inputs.ROWS, 1, first=slot))
+        consumer = self.topics.reader()
+        have = self.topics.end(topology.reports_topic, consumer)
+        consumer.close()
+        self.topics.fill(topology.raw_topic, [value])
+        begin, first = self.until(path, topology, have + 1)
+        return first - begin
+
+
+def recovery(boot: str, *, quick: bool = False) -> list[Figure]:
+    """From the start of a worker to its first report, less the same without a state. Rounds take turns; each leaves the state behind that its last snapshot wrote."""
+    pin(cores()[1])
+    users = QUICK[-1] if quick else USERS[-1]
+    with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as name:
+        bench = Recovery(boot, Path(name))
+        try:
+            full, empty = bench.topology("full"), bench.topology("empty")
+            say(f"state: writing {users:,} users")
+            bench.grow(*full, users)
+            found: dict[str, list[float]] = {"full": [], "empty": []}
+            for at in range(1 if quick else ROUNDS):
+                found["full"].append(bench.restart(*full, 1 + at))
+                found["empty"].append(bench.restart(*empty, 1 + at))
+                say(f"state: first report {found['full'][-1]:.2f} s after the start, {found['empty'][-1]:.2f} s without a state")
+        finally:
+            bench.topics.delete(bench.prefix)
+    gap = tuple(a - b for a, b in zip(found["full"], found["empty"], strict=True))
+    return [
+        Figure("state", f"recovery of {users:,} users", "s", gap, "<= 4", "start to first report, less the same without a state"),
+        Figure("state", "start to first report", "s", tuple(found["full"])),
+        Figure("state", "the same without a state", "s", tuple(found["empty"])),
+    ]
