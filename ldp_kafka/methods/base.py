@@ -214,7 +214,9 @@ class Method:
             out[:, t] = np.where(status == SENT, self.released(answers) if numeric else answers, np.nan if numeric else -1)
         return out.reshape(streams.shape)
 
-    def _draw(self, state: State, rows: NDArray[np.intp], slot: int, inputs: NDArray[Any], bound: Sequence[NDArray[np.int64]], randomness: Randomness, phase: int = 0) -> NDArray[Any]:
+    def _draw(
+        self, state: State, rows: NDArray[np.intp], slot: int, inputs: NDArray[Any], bound: Sequence[NDArray[np.int64]], randomness: Randomness, phase: int = 0
+    ) -> NDArray[Any]:
         """One draw of the mechanism a row, its noise tied to the user, the slot, the phase and the integers in ``bound``."""
         pairs = np.empty((len(rows), len(bound)), np.int64)
         for i, column in enumerate(bound):

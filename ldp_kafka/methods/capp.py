@@ -128,7 +128,11 @@ class ClippedAccumulatedPerturbation(Method):
         values = np.repeat((levels * FIXED).astype(np.int64), users)
         worst, source = 0.0, seeded(0)
         for slot in range(slots):
-            deviation = np.where(state.columns["began"][rows] == slot // self.block, state.columns["deviation"][rows], 0) if self.calibration == "sound" else state.columns["deviation"][rows]
+            deviation = (
+                np.where(state.columns["began"][rows] == slot // self.block, state.columns["deviation"][rows], 0)
+                if self.calibration == "sound"
+                else state.columns["deviation"][rows]
+            )
             aim = np.clip(values + deviation, self._low, self._high)
             worst = max(worst, float(np.abs(((aim - values) / FIXED).reshape(len(levels), users).mean(1)).max()))
             self.step(state, rows, slot, values, source)

@@ -6,7 +6,7 @@ the slot goes to the merger; runs of slots without reports go as one partial.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods import Method
 from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime.deadletters import dead_letter
-from ldp_kafka.runtime.fold import Folded, Message, Record
+from ldp_kafka.runtime.fold import Folded, Message, Record, Unsharded
 from ldp_kafka.runtime.wire import encode_json, read_reports
 
 __all__ = ["Collect", "CollectState"]
@@ -39,7 +39,7 @@ class CollectState:
 
 
 @dataclass(frozen=True)
-class Collect:
+class Collect(Unsharded[CollectState]):
     """The collect stage of one source.
 
     Parameters
@@ -129,15 +129,6 @@ class Collect:
     def _partial(self, records: list[Record], counts: dict[str, float], partial: Partial) -> None:
         counts["partials"] += 1
         records.append(Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial)))
-
-    def dirty(self, state: CollectState) -> set[str]:  # noqa: ARG002 - all of it is in meta
-        return set()
-
-    def shards_of(self, state: CollectState) -> set[str]:  # noqa: ARG002
-        return set()
-
-    def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:  # noqa: ARG002
-        return {}
 
     def meta(self, state: CollectState) -> dict[str, Any]:
         return {"last": list(state.last), "first": state.first, "closed": state.closed, "open": {str(slot): sums for slot, sums in state.open.items()}}

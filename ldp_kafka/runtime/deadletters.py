@@ -15,5 +15,11 @@ def dead_letter(to: str, topic: str, partition: int, offset: int, row: int, reas
     The body is JSON; the headers carry the same under the names that Kafka Connect gives them (``__connect.errors.*``), with ``ldp.reason`` a code of `ldp_kafka.runtime.events.REASONS`.
     """
     body = {"ldp_kafka": 1, "type": "dead_letter", "topic": topic, "partition": partition, "offset": offset, "row": row, "reason": reason}
-    headers = {"__connect.errors.topic": topic, "__connect.errors.partition": partition, "__connect.errors.offset": offset, "ldp.row": row, "ldp.reason": reason}
+    headers = {
+        "__connect.errors.topic": topic,
+        "__connect.errors.partition": partition,
+        "__connect.errors.offset": offset,
+        "ldp.row": row,
+        "ldp.reason": reason,
+    }
     return Record(to, 0, None, json.dumps(body, separators=(",", ":")).encode(), tuple((name, str(value).encode()) for name, value in headers.items()))

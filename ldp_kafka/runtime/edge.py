@@ -52,6 +52,9 @@ class Rows(NamedTuple):
     message: NDArray[np.intp]
     """Which message of the run each came with."""
 
+    def __repr__(self) -> str:
+        return f"Rows({len(self.slots)})"  # never a value
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -179,7 +182,9 @@ class Edge:
             users, slots, answers, message = users[sent], slots[sent], answers[sent], message[sent]
         digests = state.users.state.digests(users)
         ids = self.randomness.report_ids(digests, slots, 0)
-        batch = Reports(ids, slots, answers, self.method.mechanism.scale, self.fingerprint, 0, None, series=self.randomness.series(digests) if self.per_user else None)
+        batch = Reports(
+            ids, slots, answers, self.method.mechanism.scale, self.fingerprint, 0, None, series=self.randomness.series(digests) if self.per_user else None
+        )
         ends = np.searchsorted(message, np.arange(len(messages) + 1))
         for at, source in enumerate(messages):
             self._report(records, source, _part(batch, int(ends[at]), int(ends[at + 1])), before[at], after[at])
@@ -218,13 +223,24 @@ class Edge:
         if not n and before == after:
             return
         closed = [None if slot == NEVER else slot for slot in (before, after)]
-        empty = Reports(np.empty((0, 2), np.uint64), np.empty(0, np.int64), np.empty(0, np.int64), self.method.mechanism.scale, self.fingerprint, 0, None, series=np.empty((0, 2), np.uint64) if self.per_user else None)
+        empty = Reports(
+            np.empty((0, 2), np.uint64),
+            np.empty(0, np.int64),
+            np.empty(0, np.int64),
+            self.method.mechanism.scale,
+            self.fingerprint,
+            0,
+            None,
+            series=np.empty((0, 2), np.uint64) if self.per_user else None,
+        )
+        if batch is not None and n > 1:
+            batch = _sorted(batch)  # whole, before it is cut: which chunk a row is in says nothing either
         starts = range(0, max(n, 1), CHUNK_ROWS)
         for chunk, start in enumerate(starts):
             part = empty if batch is None else _part(batch, start, min(start + CHUNK_ROWS, n))
-            if len(part) > 1:
-                part = _sorted(part)
-            stamped = Reports(part.ids, part.slots, part.values, part.scale, part.fingerprint, source.offset, closed[chunk == len(starts) - 1], chunk, 0, part.series)
+            stamped = Reports(
+                part.ids, part.slots, part.values, part.scale, part.fingerprint, source.offset, closed[chunk == len(starts) - 1], chunk, 0, part.series
+            )
             records.append(Record(self.reports_topic, self.partition, None, write_reports(stamped)))
 
     def dirty(self, state: EdgeState) -> set[str]:
@@ -274,7 +290,16 @@ def _part(batch: Reports, start: int, end: int) -> Reports:
     if start == 0 and end == len(batch):
         return batch
     rows = slice(start, end)
-    return Reports(batch.ids[rows], batch.slots[rows], batch.values[rows], batch.scale, batch.fingerprint, batch.offset, batch.closed, series=None if batch.series is None else batch.series[rows])
+    return Reports(
+        batch.ids[rows],
+        batch.slots[rows],
+        batch.values[rows],
+        batch.scale,
+        batch.fingerprint,
+        batch.offset,
+        batch.closed,
+        series=None if batch.series is None else batch.series[rows],
+    )
 
 
 def _sorted(batch: Reports) -> Reports:

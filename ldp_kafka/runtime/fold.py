@@ -25,7 +25,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ldp_kafka.errors import StateError
 
-__all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Snapshot", "Stage", "persist"]
+__all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Snapshot", "Stage", "Unsharded", "persist"]
 
 META = "meta"
 S = TypeVar("S")
@@ -39,6 +39,9 @@ class Message(NamedTuple):
     """Milliseconds, of the record; -1 if it has none."""
     value: bytes | None
 
+    def __repr__(self) -> str:
+        return f"Message(offset={self.offset})"  # never a value
+
 
 class Record(NamedTuple):
     """One record to be produced."""
@@ -48,6 +51,9 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes
     headers: tuple[tuple[str, bytes], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Record(topic={self.topic!r}, partition={self.partition})"
 
 
 class Folded(NamedTuple):
@@ -83,6 +89,19 @@ class Stage(Protocol[S]):
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> S:
         """The state from what `meta` and `dump` gave; each shard with the offset that it covers, which can be later than that of meta."""
+
+
+class Unsharded(Generic[S]):
+    """A stage whose state is all in ``meta``."""
+
+    def dirty(self, state: S) -> set[str]:  # noqa: ARG002
+        return set()
+
+    def shards_of(self, state: S) -> set[str]:  # noqa: ARG002
+        return set()
+
+    def dump(self, state: S, shards: Iterable[str]) -> dict[str, bytes]:  # noqa: ARG002
+        return {}
 
 
 class Admission(Enum):
@@ -151,12 +170,20 @@ class Partition(Generic[S]):
         shards = dict(found[best])
         self.cover, payload = shards.pop(META)
         if self.committed and self.cover < self.want - 1:
-            raise StateError(f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {self.want - 1} was acknowledged: it is an old one")
+            raise StateError(
+                f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {self.want - 1} was acknowledged: it is an old one"
+            )
         meta = json.loads(payload)
         for name in ("fingerprint", "layout"):
             if meta[name] != getattr(self.stage, name):
-                what = "a privacy parameter or the slot" if name == "fingerprint" else "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead or the shards"
-                raise StateError(f"partition {self.number}: the state was written under another {name}: {what} of the topology changed; give the topology a new name, or its old parameters")
+                what = (
+                    "a privacy parameter or the slot"
+                    if name == "fingerprint"
+                    else "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead or the shards"
+                )
+                raise StateError(
+                    f"partition {self.number}: the state was written under another {name}: {what} of the topology changed; give the topology a new name, or its old parameters"
+                )
         self.state = self.stage.load(meta["state"], shards)
         self.covers = {shard: cover for shard, (cover, _) in shards.items()}
 

@@ -26,7 +26,9 @@ def read_key(path: Path | None) -> bytes:
     if path is None:
         text = os.environ.get(VARIABLE)
         if not text:
-            raise ConfigurationError(f"the edge needs a key: set edge.key_file in the topology (ldp-kafka key new FILE makes one), or {VARIABLE} to the base64 of {KEY_BYTES} random bytes")
+            raise ConfigurationError(
+                f"the edge needs a key: set edge.key_file in the topology (ldp-kafka key new FILE makes one), or {VARIABLE} to the base64 of {KEY_BYTES} random bytes"
+            )
         try:
             key = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):

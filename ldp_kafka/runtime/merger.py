@@ -14,7 +14,7 @@ from typing import Any
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime.deadletters import dead_letter
-from ldp_kafka.runtime.fold import Folded, Message, Record
+from ldp_kafka.runtime.fold import Folded, Message, Record, Unsharded
 from ldp_kafka.runtime.wire import check_size, decode_json, parse_json
 
 __all__ = ["EMPTY_RUN", "Merge", "MergeState"]
@@ -39,7 +39,7 @@ class MergeState:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(Unsharded[MergeState]):
     """The merge stage of one topology.
 
     Parameters
@@ -118,15 +118,6 @@ class Merge:
             state.full = state.full if sums is None else slot
             yield slot, sums
         state.released = through if state.released is None else max(through, state.released)
-
-    def dirty(self, state: MergeState) -> set[str]:  # noqa: ARG002 - all of it is in meta
-        return set()
-
-    def shards_of(self, state: MergeState) -> set[str]:  # noqa: ARG002
-        return set()
-
-    def dump(self, state: MergeState, shards: Iterable[str]) -> dict[str, bytes]:  # noqa: ARG002
-        return {}
 
     def meta(self, state: MergeState) -> dict[str, Any]:
         return {

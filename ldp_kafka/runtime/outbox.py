@@ -57,7 +57,7 @@ class Outbox:
         """What has been handed over so far."""
         return dict(self._given)
 
-    async def settle(self, mark: Mapping[tuple[str, int], int], timeout: float = 20.0) -> None:
+    async def settle(self, mark: Mapping[tuple[str, int], int], timeout: float = 20.0) -> None:  # noqa: ASYNC109 - what is late is an error of ours
         """Wait until all of it has arrived: within a partition records arrive in order. BrokerError after ``timeout`` seconds."""
         until = time.monotonic() + timeout
         while True:

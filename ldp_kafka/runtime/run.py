@@ -22,7 +22,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between restarts
 HALT, RETRY = 1, 75
 
 
-def run(topology: Topology, *, role: str | None = None, metrics_port: int | None = None, metrics_host: str = "127.0.0.1", until_idle_ms: int | None = None) -> int:
+def run(
+    topology: Topology, *, role: str | None = None, metrics_port: int | None = None, metrics_host: str = "127.0.0.1", until_idle_ms: int | None = None
+) -> int:
     """Run a role of a topology, or all of them in one child process each; returns the exit code.
 
     Parameters

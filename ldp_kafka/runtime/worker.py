@@ -56,7 +56,9 @@ class Side:
         known = self.security
         settings: dict[str, Any] = {"broker": [f"kafka://{address.strip()}" for address in self.bootstrap.split(",")]}
         if known.protocol.startswith("SASL"):
-            settings["broker_credentials"] = faust.SASLCredentials(username=known.username, password=known.password, ssl_context=known.context, mechanism=known.mechanism)
+            settings["broker_credentials"] = faust.SASLCredentials(
+                username=known.username, password=known.password, ssl_context=known.context, mechanism=known.mechanism
+            )
         elif known.context is not None:
             settings["broker_credentials"] = faust.SSLCredentials(known.context)
         return settings
@@ -152,7 +154,9 @@ class Agent:
         committed, start = self.worker.position(self.spec.topic, number)
         want = start if committed is None else committed
         if committed is not None and start > committed:
-            raise StateError(f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read")
+            raise StateError(
+                f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read"
+            )
         passed = committed is not None and committed > (1 if self.spec.header else 0)
         return Owned(Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps))
 
@@ -202,7 +206,9 @@ class Agent:
             self.worker.poll()
             for owned in list(self.parts.values()):
                 if owned.ahead and now - owned.ahead > GAP:
-                    raise GapError(f"{self.spec.topic} partition {owned.partition.number}: offset {owned.partition.want} was not delivered for {GAP:g} s; a new assignment will bring it")
+                    raise GapError(
+                        f"{self.spec.topic} partition {owned.partition.number}: offset {owned.partition.want} was not delivered for {GAP:g} s; a new assignment will bring it"
+                    )
                 pending = owned.partition.pending or owned.waiting
                 if pending and not owned.lock.locked() and now - owned.saved > max(self.worker.topology.runtime.snapshot_seconds, 10 * owned.cost):
                     await self.save(owned)

@@ -63,7 +63,10 @@ def measure(*, quick: bool = False) -> list[Figure]:
         "capp": lambda: capp.release(streams, system),
         "capp keyed": lambda: capp.release(streams, keyed),
     }
-    speed = {name: [(streams.size if name.startswith(("sw_direct", "capp")) else n) / s / 1e6 for s in seconds] for name, seconds in interleave(work, rounds, least).items()}
+    speed = {
+        name: [(streams.size if name.startswith(("sw_direct", "capp")) else n) / s / 1e6 for s in seconds]
+        for name, seconds in interleave(work, rounds, least).items()
+    }
 
     def line(key, name, unit="M values/s", target="", note=""):
         return Figure("core", name, unit, tuple(speed[key]), target, note)

@@ -39,7 +39,15 @@ def table(figures: Sequence[Figure]) -> str:
     rows = [("", "median", "least .. most", "", "target", "")]
     rows += [(f"{f.part}: {f.name}", digits(f.median), f"{digits(min(f.rounds))} .. {digits(max(f.rounds))}", f.unit, f.target, f.note) for f in figures]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    aligned = [(row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), *(cell.ljust(width) for cell, width in zip(row[3:], widths[3:], strict=True))) for row in rows]
+    aligned = [
+        (
+            row[0].ljust(widths[0]),
+            row[1].rjust(widths[1]),
+            row[2].rjust(widths[2]),
+            *(cell.ljust(width) for cell, width in zip(row[3:], widths[3:], strict=True)),
+        )
+        for row in rows
+    ]
     return "\n".join("  ".join(row).rstrip() for row in aligned)
 
 

@@ -24,7 +24,9 @@ class Report(faust.Record, serializer="json"):
 
 
 def app(name: str, boot: str, source: str, target: str) -> faust.App:
-    made = faust.App(name, broker=f"kafka://{boot}", store="memory://", web_enabled=False, topic_replication_factor=1, datadir=tempfile.mkdtemp(prefix="ldp-kafka-naive-"))
+    made = faust.App(
+        name, broker=f"kafka://{boot}", store="memory://", web_enabled=False, topic_replication_factor=1, datadir=tempfile.mkdtemp(prefix="ldp-kafka-naive-")
+    )
     events, reports = made.topic(source, value_type=Event), made.topic(target, value_type=Report)
     spent = made.Table("spent", default=int, partitions=1)
     noise = random.SystemRandom()

@@ -93,6 +93,9 @@ def measure(*, quick: bool = False) -> list[Figure]:
     share = median(whole)
     return [
         Figure("fold", "all", "ns/event", tuple(whole), note=f"{1e3 / share:.2f} M events/s on the fold alone"),
-        *(Figure("fold", part, "ns/event", tuple(spent[part] for spent in rounds), note=f"{median(spent[part] for spent in rounds) / share:.0%}") for part in parts),
+        *(
+            Figure("fold", part, "ns/event", tuple(spent[part] for spent in rounds), note=f"{median(spent[part] for spent in rounds) / share:.0%}")
+            for part in parts
+        ),
         Figure("fold", "a snapshot of all shards", "ns/user", (tracer.spent["snapshot"] / USERS,)),
     ]

@@ -37,7 +37,13 @@ def memory(*, quick: bool = False) -> list[Figure]:
     return [
         Figure("state", "RSS, arrays and table, slope", "bytes/user", (float(slope),), note=f"bytes a user at {each}"),
         Figure("state", "its furthest point from the line", "%", (float(100 * off),), note="of the largest; arrays grow by doubling"),
-        Figure("state", "of which the table's values", "bytes/user", (found[-1]["table"] / counts[-1],), note=f"largest record {found[-1]['largest'] / 1024:.0f} KiB"),
+        Figure(
+            "state",
+            "of which the table's values",
+            "bytes/user",
+            (found[-1]["table"] / counts[-1],),
+            note=f"largest record {found[-1]['largest'] / 1024:.0f} KiB",
+        ),
     ]
 
 

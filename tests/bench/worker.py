@@ -42,7 +42,9 @@ class Bench:
         self.topics.create(topology.reports_topic)
         prepare(topology)
         try:
-            outcome = observe(self.topics, [*words, "run", str(path), "--role", "perturb"], self.folder / f"{name}.log", topology.reports_topic, sizes, header=1)
+            outcome = observe(
+                self.topics, [*words, "run", str(path), "--role", "perturb"], self.folder / f"{name}.log", topology.reports_topic, sizes, header=1
+            )
         finally:
             self.topics.delete(name)
         reports = sum(len(read_reports(value) or ()) for value in outcome.values)
@@ -62,7 +64,13 @@ class Bench:
         name = f"{self.prefix}-{label}"
         target = self.topics.create(f"{name}.out")
         try:
-            return observe(self.topics, ["-m", "tests.bench.naive", name, self.topics.boot, self.single, target], self.folder / f"{label}.log", target, [1] * self.naive_count)
+            return observe(
+                self.topics,
+                ["-m", "tests.bench.naive", name, self.topics.boot, self.single, target],
+                self.folder / f"{label}.log",
+                target,
+                [1] * self.naive_count,
+            )
         finally:
             self.topics.delete(name)
 

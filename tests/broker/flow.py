@@ -84,12 +84,38 @@ class Verdict:
 class Flow:
     """One topology under test."""
 
-    def __init__(self, boot: str, tmp: Path, name: str, *, method="capp", shape="domain: [0.0, 100.0]", statistics="mean, per_user", partitions=2, session="6s", text=TEXT, embedded=None, **more) -> None:
+    def __init__(
+        self,
+        boot: str,
+        tmp: Path,
+        name: str,
+        *,
+        method="capp",
+        shape="domain: [0.0, 100.0]",
+        statistics="mean, per_user",
+        partitions=2,
+        session="6s",
+        text=TEXT,
+        embedded=None,
+        **more,
+    ) -> None:
         key = tmp / f"{name}.key"
         key.write_bytes(KEY)
         key.chmod(0o600)
         self.path = tmp / f"{name}.yaml"
-        self.path.write_text(text.format(name=name, boot="embedded" if embedded else boot, method=method, shape=shape, **more, statistics=statistics, partitions=partitions, key=key, session=session))
+        self.path.write_text(
+            text.format(
+                name=name,
+                boot="embedded" if embedded else boot,
+                method=method,
+                shape=shape,
+                **more,
+                statistics=statistics,
+                partitions=partitions,
+                key=key,
+                session=session,
+            )
+        )
         self.topology = lk.load_topology(self.path)
         self.boot, self.log_path = boot, tmp / f"{name}.log"
         self.log = self.log_path.open("ab")
@@ -113,7 +139,9 @@ class Flow:
             if partition == 1 and t in idle:
                 mine = []
             else:
-                mine = [(f"u{u}", max(0, t - rnd.choice([1, 1, 2, 4])) if rnd.random() < late else t, self.value(rnd)) for u in range(partition, users, partitions)]
+                mine = [
+                    (f"u{u}", max(0, t - rnd.choice([1, 1, 2, 4])) if rnd.random() < late else t, self.value(rnd)) for u in range(partition, users, partitions)
+                ]
             rnd.shuffle(mine)
             for at in range(0, len(mine), 10):
                 part = mine[at : at + 10]

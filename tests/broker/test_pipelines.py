@@ -55,7 +55,12 @@ def through(flow: Flow, source, *, batch: int, workers: int = 2, limit: float = 
     return flow.judge(expected), time.time() - begin
 
 
-CASES = [("volume", 402, 40, "sw_direct", "mean, per_user"), ("volume", 402, 40, "capp", "mean, per_user"), ("c6h6", 155, 58, "capp", "per_user"), ("c6h6", 155, 58, "sw_direct", "mean")]
+CASES = [
+    ("volume", 402, 40, "sw_direct", "mean, per_user"),
+    ("volume", 402, 40, "capp", "mean, per_user"),
+    ("c6h6", 155, 58, "capp", "per_user"),
+    ("c6h6", 155, 58, "sw_direct", "mean"),
+]
 
 
 def run(boot, tmp_path, prefix, case, *, embedded=None, session="6s"):
