@@ -278,6 +278,7 @@ class Worker:
         }
         self.agents = [Agent(self, spec, making[spec.name]) for spec in stages.agents(topology, role)]
         self._quiet, self._asked = time.monotonic(), 0.0
+        self._ticked: dict[int, float] = {}
         self.app.timer(1.0)(self.watch)
 
     def send(self, records: list[Record]) -> None:
@@ -336,7 +337,7 @@ class Worker:
                     ledger = self.topology.method.ledger
                     spent = max(ledger.largest(owned.partition.state.users.state) for owned in agent.parts.values())
                     self.metrics.spent(spent, ledger.budget)
-                    self.tick(agent)
+                    self.tick(agent, assigned)
             if assigned and (self.until_idle is not None or now - self._asked > 5):
                 self._asked = now
                 left = await asyncio.get_running_loop().run_in_executor(None, self.left, assigned)
@@ -356,17 +357,22 @@ class Worker:
         topics = {agent.spec.topic for agent in self.agents}
         return {(place.topic, place.partition) for place in (self.app.consumer.assignment() if self.app.consumer else ()) if place.topic in topics}
 
-    def tick(self, agent: Agent) -> None:
+    def tick(self, agent: Agent, assigned: set[tuple[str, int]]) -> None:
         """Where the topology asks for it, tell an idle partition how far event time has come on the others: appended to the log, never used in a fold directly."""
         idle = self.topology.input.idle_ms
         if idle is None:
             return
         now = time.monotonic()
-        latest = max(owned.partition.state.watermark for owned in agent.parts.values())
-        for number, owned in agent.parts.items():
-            if now - owned.seen > idle / 1000 and latest > owned.partition.state.watermark:
-                owned.seen = now
-                self.send([Record(self.topology.raw_topic, number, None, encode_json(Tick(latest)))])
+        marks = {number: owned.partition.state.watermark for number, owned in agent.parts.items()}
+        latest = max(marks.values())
+        for topic, number in assigned:
+            owned = agent.parts.get(number)
+            seen = owned.seen if owned else self._ticked.setdefault(number, now)  # one without any event since it came here
+            if now - seen > idle / 1000 and latest > marks.get(number, -1):
+                self._ticked[number] = now
+                if owned:
+                    owned.seen = now
+                self.send([Record(topic, number, None, encode_json(Tick(latest)))])
 
     async def leave_when_idle(self, left: int) -> None:
         """End gracefully, where asked to, once nothing has been left to read for so long; writes nothing for it."""

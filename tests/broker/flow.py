@@ -118,10 +118,10 @@ class Flow:
         )
         self.topology = lk.load_topology(self.path)
         self.boot, self.log_path = boot, tmp / f"{name}.log"
-        self.log = self.log_path.open("ab")
         if embedded is not None:
             publish(name, embedded)
         prepare(self.topology, embedded)
+        self.log = self.log_path.open("ab")
         self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2})
         self.workers: list[tuple[str, subprocess.Popen]] = []
         self.exits: list[tuple[str, int]] = []

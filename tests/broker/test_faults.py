@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.broker.flow import MUTANT, Flow
+from tests.broker.flow import MUTANT, TEXT, Flow
 
 LONG = os.environ.get("LDP_KAFKA_LONG") == "1"
 SESSION = 6.0  # seconds, in the topology of `flow`
@@ -150,3 +150,25 @@ def test_the_judge_finds_mutants(kafka, tmp_path, prefix, monkeypatch, mutant, k
     assert not verdict.clean
     if mutant == "fresh noise":
         assert verdict.second > 0, "a second draw is what this mutant does"
+
+
+def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix):
+    """With ``input.idle`` a partition that gets nothing does not hold the releases back; the ticks are in the log, so the judge folds them too."""
+    flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=TEXT.replace("  lateness: 1", "  lateness: 1\n  idle: 1s"))
+    try:
+        flow.start("perturb"), flow.start("collect")
+        rnd = random.Random(5)
+        for t in range(8):
+            flow.slot(rnd, t, USERS, idle=range(100), late=0, tick=False)
+            time.sleep(0.5)
+        until = time.time() + 40
+        while time.time() < until and len(flow.read(flow.topology.releases_topic)) < 6:
+            time.sleep(0.5)
+        ticks = [message for message in flow.raw()[1] if b'"tick"' in message.value]
+        expected = flow.expected()
+        flow.wait(expected)
+        verdict = flow.judge(expected)
+    finally:
+        flow.close()
+    assert ticks, "nobody else writes to that partition"
+    assert verdict.clean and verdict.releases >= 6, verdict

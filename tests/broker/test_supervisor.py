@@ -1,0 +1,105 @@
+"""`ldp-kafka run` without a role: a parent and one child a role."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.broker.flow import Flow
+
+
+@pytest.fixture
+def flow(kafka, tmp_path, prefix):
+    made = Flow(kafka, tmp_path, prefix, statistics="mean")
+    rnd = random.Random(1)
+    for t in range(8):
+        made.slot(rnd, t, 60)
+    made.finish(8)
+    yield made
+    made.close()
+
+
+def run(flow: Flow, *words: str) -> subprocess.Popen:
+    return subprocess.Popen([sys.executable, "-m", "ldp_kafka", "run", str(flow.path), *words], stdout=flow.log, stderr=flow.log)
+
+
+def children(pid: int) -> dict[str, int]:
+    """{role: pid} of a parent's children."""
+    found = {}
+    for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split():
+        try:
+            with open(f"/proc/{child}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except FileNotFoundError:
+            continue
+        if b"--role" in words:
+            found[words[words.index(b"--role") + 1].decode()] = int(child)
+    return found
+
+
+def until(what, limit: float = 30.0):
+    end = time.time() + limit
+    while time.time() < end:
+        if found := what():
+            return found
+        time.sleep(0.1)
+    raise AssertionError("it did not come to pass")
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(") ", 1)[1][0] != "Z"
+
+
+def test_it_ends_when_idle_and_everything_is_released(flow):
+    parent = run(flow, "--until-idle", "4s")
+    assert parent.wait(90) == 0, flow.log_path.read_text()[-1500:]
+    verdict = flow.judge(flow.expected())
+    assert verdict.clean, verdict
+    assert verdict.releases >= 8
+
+
+def test_a_killed_child_is_started_again_and_sigterm_ends_all(flow):
+    parent = run(flow)
+    first = until(lambda: (found := children(parent.pid)) and len(found) == 2 and found)
+    time.sleep(3)
+    os.kill(first["perturb"], signal.SIGKILL)
+    second = until(lambda: (found := children(parent.pid)) and found.get("perturb", first["perturb"]) != first["perturb"] and len(found) == 2 and found)
+    expected = flow.expected()
+    flow.wait(expected)
+    assert flow.judge(expected).clean
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(30) == 0
+    assert not alive(second["perturb"])
+    assert not alive(second["collect"])
+    assert "Traceback" not in flow.log_path.read_text()
+
+
+def test_children_die_with_their_parent(flow):
+    parent = run(flow)
+    found = until(lambda: (found := children(parent.pid)) and len(found) == 2 and found)
+    time.sleep(3)
+    parent.kill()
+    parent.wait()
+    until(lambda: not any(alive(pid) for pid in found.values()), 10)
+
+
+def test_a_changed_topology_refuses_the_old_state(flow):
+    """The worker halts with a message that says what changed; nothing is folded."""
+    parent = run(flow, "--until-idle", "3s")
+    assert parent.wait(90) == 0
+    flow.path.write_text(flow.path.read_text().replace("epsilon: 4.0", "epsilon: 3.0"))
+    changed = subprocess.run([sys.executable, "-m", "ldp_kafka", "run", str(flow.path)], capture_output=True, text=True, timeout=60, check=False)
+    assert changed.returncode == 2
+    assert "privacy" in changed.stderr
+    assert "Traceback" not in changed.stderr
