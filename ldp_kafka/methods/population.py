@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
+from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step
 from ldp_kafka.randomness import Randomness
 
@@ -41,6 +42,11 @@ class PopulationUniform(Method):
     @property
     def influence(self) -> float:
         return 1
+
+    def crowd(self, support: NDArray[np.int64]) -> Estimate:
+        """Frequencies among all users: those who report in a slot are a sample of them, so its sampling error is in the standard error."""
+        estimate: Estimate = self.mechanism.estimate_support(support, population=True)
+        return estimate
 
     def _shares(self) -> int:
         return 1
