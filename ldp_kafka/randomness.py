@@ -158,6 +158,7 @@ class Keyed:
         self._ids = _Chain(_derive(key, b"report id", context))
         self._series = _Chain(_derive(key, b"series", context))
         self._users = _Chain(_derive(key, b"user", context))
+        self._check = _derive(key, b"check", context)[:8].hex()
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:
         return self._users.digests(users)
@@ -167,6 +168,11 @@ class Keyed:
 
     def words(self, n: int, k: int = 1, *, first: int = 0) -> NDArray[np.uint32]:  # noqa: ARG002
         raise TypeError("keyed noise needs a context: call .at(users, slot, phase, bound) first")
+
+    @property
+    def check(self) -> str:
+        """16 hexadecimal digits that tell whether two processes have the same key and context; they tell nothing else of it."""
+        return self._check
 
     def report_ids(self, users: Digests, slot: int | NDArray[np.int64], phase: int) -> Digests:
         """Ids (n, 2) of the reports of these users: unlinkable across slots without the key."""

@@ -84,6 +84,11 @@ class Edge:
     shards: int
     per_user: bool
 
+    @property
+    def key(self) -> str:
+        """Under another key all users would look new, their budgets unspent."""
+        return self.randomness.check
+
     def fresh(self) -> EdgeState:
         return EdgeState(Users(self.method.fields, self.randomness, self.shards), np.full(self.shards, -1, np.int64))
 

@@ -28,6 +28,13 @@ from ldp_kafka.errors import StateError
 __all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Snapshot", "Stage", "Unsharded", "persist"]
 
 META = "meta"
+BINDINGS = {
+    "fingerprint": "a privacy parameter or the slot of the topology changed; give the topology a new name, or its old parameters",
+    "layout": "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead or the shards changed; give the topology a new name, or its old parameters",
+    "key": "the edge's key changed; bring the old one back: under a new one every user's budget would look unspent",
+}
+"""What a state is bound to, and what to say where it is another's."""
+
 S = TypeVar("S")
 
 
@@ -69,6 +76,10 @@ class Stage(Protocol[S]):
     fingerprint: str
     layout: str
 
+    @property
+    def key(self) -> str:
+        """What tells one secret key from another, where the state depends on it; empty elsewhere."""
+
     def fresh(self) -> S:
         """The state before the first message."""
 
@@ -92,7 +103,9 @@ class Stage(Protocol[S]):
 
 
 class Unsharded(Generic[S]):
-    """A stage whose state is all in ``meta``."""
+    """A stage whose state is all in ``meta``, and depends on no key."""
+
+    key = ""
 
     def dirty(self, state: S) -> set[str]:  # noqa: ARG002
         return set()
@@ -174,16 +187,9 @@ class Partition(Generic[S]):
                 f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {self.want - 1} was acknowledged: it is an old one"
             )
         meta = json.loads(payload)
-        for name in ("fingerprint", "layout"):
+        for name, changed in BINDINGS.items():
             if meta[name] != getattr(self.stage, name):
-                what = (
-                    "a privacy parameter or the slot"
-                    if name == "fingerprint"
-                    else "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead or the shards"
-                )
-                raise StateError(
-                    f"partition {self.number}: the state was written under another {name}: {what} of the topology changed; give the topology a new name, or its old parameters"
-                )
+                raise StateError(f"partition {self.number}: the state was written under another {name}: {changed}")
         self.state = self.stage.load(meta["state"], shards)
         self.covers = {shard: cover for shard, (cover, _) in shards.items()}
 
@@ -211,7 +217,7 @@ class Partition(Generic[S]):
         pending, self.pending = self.pending, []
         old, self._old = self._old, []
         written = {f"{self.number}/{shard}/{self.tenure}": pack(self.covers[shard], payload) for shard, payload in self.stage.dump(self.state, shards).items()}
-        meta = {"fingerprint": self.stage.fingerprint, "layout": self.stage.layout, "manifest": self.covers, "state": self.stage.meta(self.state)}
+        meta = {**{name: getattr(self.stage, name) for name in BINDINGS}, "manifest": self.covers, "state": self.stage.meta(self.state)}
         return Snapshot(written, (f"{self.number}/{META}/{self.tenure}", pack(self.cover, json.dumps(meta).encode())), pending, old)
 
 

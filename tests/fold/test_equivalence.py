@@ -285,3 +285,17 @@ def test_harmless_change_takes_the_old_state(change, role):
     """What shapes neither reports nor the state's place may change; so may a default be left out (block: 2 is one)."""
     table = state_under(OLD, role)
     assert Partition(stage_under(OLD | change, role), 0, table, 2, committed=True).cover == 1
+
+
+def test_another_key_refuses_the_old_state():
+    """Under another key every user would look new, with the whole budget to spend again."""
+    topology = cases.topology()
+    stage = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
+    table: dict[str, bytes] = {}
+    owned = Partition(stage, 0, table, 0)
+    written = owned.snapshot()
+    table.update({**written.shards, written.meta[0]: written.meta[1]})
+    other = stages.edge(topology, stages.edge_randomness(topology, bytes(range(1, 33))), 0)
+    with pytest.raises(StateError, match="key changed"):
+        Partition(other, 0, table, 0)
+    Partition(stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0), 0, table, 0)
