@@ -142,7 +142,7 @@ class Agent:
             return
         events, owned.waiting = owned.waiting, []
         begin = time.perf_counter()
-        folded = owned.partition.fold([Message(e.message.offset, int((e.message.timestamp or 0) * 1000) or -1, e.message.value) for e in events])
+        folded = owned.partition.fold([Message(e.message.offset, round((e.message.timestamp or -0.001) * 1000), e.message.value) for e in events])
         self.worker.send(folded.records)
         for event in events:
             event.message.value = event.value = None  # it waits for its acknowledgement: its bytes need not

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from statistics import median
 
@@ -61,8 +62,9 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+@cache
 def cores() -> tuple[int, int]:
-    """The core of what is measured, and that of the broker and everything else; the same where there is but one."""
+    """The core of what is measured, and that of the broker and everything else; the same where there is but one. Asked once: `pin` changes the answer."""
     mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
     return mine[0], mine[min(1, len(mine) - 1)]
 

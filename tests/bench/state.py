@@ -68,7 +68,7 @@ class Recovery:
         self.until(path, topology, 1 + count)
 
     def until(self, path: Path, topology: Topology, want: int) -> tuple[float, float]:
-        """Run a worker until the reports topic holds ``want`` records, and end it gracefully: (seconds from its start to the first record that is new, to the last)."""
+        """Run a worker until the reports topic holds ``want`` records, and end it gracefully: (when it was started, when the last of them was written)."""
         consumer = self.topics.reader()
         log, begin = self.folder / f"{topology.name}.log", time.time()
         process = spawn(["-m", "ldp_kafka", "run", str(path), "--role", "perturb"], log)

@@ -29,16 +29,17 @@ class Outcome:
     """What was written."""
 
 
-def spawn(words: list[str], log: Path, core: int | None = None, environment: dict[str, str] | None = None) -> subprocess.Popen:
-    """A Python process of ours, pinned before its first instruction so that all its threads are."""
-    core = cores()[0] if core is None else core
-
-    def before() -> None:
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, {core})
-
-    with log.open("ab") as out:
-        return subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=out, stderr=out, preexec_fn=before, env={**os.environ, **(environment or {})})
+def spawn(words: list[str], log: Path, core: int | None = None) -> subprocess.Popen:
+    """A Python process of ours, on its core from its first instruction on so that all its threads are: it inherits that from us."""
+    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    try:
+        if mine is not None:
+            os.sched_setaffinity(0, {cores()[0] if core is None else core})
+        with log.open("ab") as out:
+            return subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=out, stderr=out)
+    finally:
+        if mine is not None:
+            os.sched_setaffinity(0, mine)
 
 
 def stop(process: subprocess.Popen) -> None:

@@ -1,0 +1,62 @@
+"""The benchmark's plumbing, without a broker and without a word on how fast anything is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.bench import core, inputs
+from tests.bench.measure import Figure, digits, ratio, table
+
+pytest.importorskip("pyarrow")
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("words", "part"), [(["--only", "core"], "core"), (["--profile"], "fold")])
+def test_quick_run_prints_its_table_and_writes_every_round(words, part, tmp_path):
+    file = tmp_path / "figures.json"
+    done = subprocess.run([sys.executable, "-m", "tests.bench", "--quick", *words, "--json", str(file)], cwd=ROOT, check=True, capture_output=True, text=True)
+    figures = json.loads(file.read_text())
+    assert {figure["part"] for figure in figures} == {part}
+    assert all(figure["rounds"] and all(0 <= each < float("inf") for each in figure["rounds"]) for figure in figures)
+    assert len(done.stdout.splitlines()) == 1 + len(figures)
+    assert done.stderr  # progress
+
+
+def test_ratios_are_taken_round_by_round():
+    figure = ratio("worker", "ours / raw", [2.0, 6.0, 1.0], [1.0, 2.0, 2.0])
+    assert figure.rounds == (2.0, 3.0, 0.5)
+    assert figure.median == 2.0
+
+
+def test_the_table_says_median_and_spread():
+    text = table([Figure("core", "grr", "M values/s", (150.0, 170.0, 1600.0), ">= 150")])
+    assert text.splitlines()[1].split() == ["core:", "grr", "170", "150", "..", "1,600", "M", "values/s", ">=", "150"]
+    assert digits(0.1234) == "0.123"
+
+
+def test_plain_numpy_samples_what_it_is_compared_with():
+    rng = np.random.default_rng(7)
+    grr = core.numpy_grr(np.full(200_000, 3), rng)
+    p = np.exp(1) / (np.exp(1) + core.CATEGORIES - 1)
+    assert grr.min() == 0
+    assert grr.max() == core.CATEGORIES - 1
+    assert abs((grr == 3).mean() - p) < 0.002
+    wave = core.numpy_square_wave(np.full(200_000, 0.5), rng)
+    b = 1 / (2 * (np.e - 2))  # (1 e - e + 1) / (2 e (e - 2)), times e
+    b /= np.e
+    assert -b - 1e-9 <= wave.min()
+    assert wave.max() <= 1 + b + 1e-9
+    assert abs((np.abs(wave - 0.5) <= b).mean() - 2 * b * np.e / (2 * b * np.e + 1)) < 0.005
+
+
+def test_inputs_hold_every_user_once_a_slot():
+    sizes = [rows for _, rows in inputs.batches(5000, 2)]
+    assert sizes == [2048, 2048, 904] * 2
+    assert len({json.loads(value)["user"] for value in inputs.singles(50, 50)}) == 50
+    assert len(list(inputs.crowd(5000))) == 3
