@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 import random
 
@@ -31,7 +31,7 @@ def certificate(folder):
 
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     names = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
     signed = (
         x509.CertificateBuilder()
@@ -39,8 +39,8 @@ def certificate(folder):
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=2))
         .add_extension(names, critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
@@ -73,7 +73,9 @@ def secured(can_start, tmp_path_factory):
 
 def secret_topology(secured, password: str) -> str:
     _, port, folder = secured
-    return TEXT.replace("kafka:\n  bootstrap_servers: {boot}\n", BLOCK.format(ca=folder / "ca.pem", port=port, password=password).replace("{", "{{").replace("}", "}}"))
+    return TEXT.replace(
+        "kafka:\n  bootstrap_servers: {boot}\n", BLOCK.format(ca=folder / "ca.pem", port=port, password=password).replace("{", "{{").replace("}", "}}")
+    )
 
 
 def test_two_sides_with_tls_and_passwords(secured, tmp_path, prefix):

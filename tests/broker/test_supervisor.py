@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -34,8 +35,7 @@ def children(pid: int) -> dict[str, int]:
     found = {}
     for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split():
         try:
-            with open(f"/proc/{child}/cmdline", "rb") as file:
-                words = file.read().split(b"\0")
+            words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
         except FileNotFoundError:
             continue
         if b"--role" in words:
@@ -57,8 +57,7 @@ def alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rsplit(") ", 1)[1][0] != "Z"
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] != "Z"
 
 
 def test_it_ends_when_idle_and_everything_is_released(flow):
