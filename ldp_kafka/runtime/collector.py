@@ -80,6 +80,8 @@ class Collect(Unsharded[CollectState]):
         if batch.fingerprint != self.fingerprint:
             raise BadRecord("fingerprint")
         if (batch.offset, batch.chunk) <= state.last:
+            if batch.offset < state.last[0] and batch.closed is not None and (state.closed is None or batch.closed > state.closed):
+                raise BadRecord("restarted")  # a replay closes nothing new: the raw log was begun anew under the same name
             counts["repeated"] += 1
             return
         sums = self._sums(state, batch)  # may refuse the batch: before anything is changed

@@ -21,6 +21,7 @@ from ldp_kafka.records import Events, Ids, Reports
 from ldp_kafka.runtime.deadletters import dead_letter
 from ldp_kafka.runtime.events import Decoded, EventReader
 from ldp_kafka.runtime.fold import Folded, Message, Record
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.users import Users
 from ldp_kafka.runtime.wire import write_reports
 
@@ -83,6 +84,8 @@ class Edge:
     max_ahead_ms: int
     shards: int
     per_user: bool
+    partitions: int = 0
+    """Where users are spread by murmur2 of their ids over so many; a user elsewhere would have a second budget."""
 
     @property
     def key(self) -> str:
@@ -112,7 +115,7 @@ class Edge:
         users: list[Ids] = []
         times, values, source, latest = [], [], [], []
         for at, message in enumerate(messages):
-            decoded = self._timely(self.reader.read(message.value), message)
+            decoded = self._timely(self._at_home(self.reader.read(message.value)), message)
             for row, reason in decoded.bad:
                 records.append(dead_letter(self.dead_letters_topic, self.topic, self.partition, message.offset, row, reason))
                 counts[f"dead_letters:{reason}"] = counts.get(f"dead_letters:{reason}", 0) + 1
@@ -133,6 +136,14 @@ class Edge:
             counts["clamped"] = int(np.count_nonzero((value < lo) | (value > hi)))
         return Rows(Ids.join(users), _joined(times) // self.slot_ms, self.method.bound(value), _joined(source)), latest
 
+    def _at_home(self, decoded: Decoded) -> Decoded:
+        """Without users of other partitions, where the partitioner is known."""
+        events = decoded.events
+        if not self.partitions or events is None or not len(events):
+            return decoded
+        away = partitions_of(events.users.texts(), self.partitions) != self.partition
+        return _without(decoded, away, "partition") if away.any() else decoded
+
     def _timely(self, decoded: Decoded, message: Message) -> Decoded:
         """Without what is further ahead of the message's own timestamp than allowed: that would close slots for everybody."""
         if message.timestamp < 0:
@@ -142,12 +153,7 @@ class Edge:
             return Decoded(bad=[(0, "ahead")])
         if decoded.events is None or not len(decoded.events) or int(decoded.events.times.max()) <= limit:
             return decoded
-        events = decoded.events
-        rows = np.arange(len(events)) if decoded.rows is None else decoded.rows
-        ahead = events.times > limit
-        kept = np.flatnonzero(~ahead)
-        fewer = Events(events.users.take(kept), events.times[kept], events.values[kept])
-        return Decoded(fewer, rows[kept], [*decoded.bad, *((int(row), "ahead") for row in rows[ahead])])
+        return _without(decoded, decoded.events.times > limit, "ahead")
 
     def _watermarks(self, state: EdgeState, latest: list[int]) -> tuple[list[int], list[int]]:
         """The last closed slot before and after each message. A late event cannot move the watermark, so the greatest time of all valid ones is that of the accepted ones."""
@@ -269,6 +275,16 @@ class Edge:
         for shard, (cover, _) in shards.items():
             state.covers[int(shard)] = cover
         return state
+
+
+def _without(decoded: Decoded, wrong: NDArray[np.bool_], reason: str) -> Decoded:
+    """The rows that are not wrong; the others are bad for this reason."""
+    events = decoded.events
+    assert events is not None
+    rows = np.arange(len(events)) if decoded.rows is None else decoded.rows
+    kept = np.flatnonzero(~wrong)
+    fewer = Events(events.users.take(kept), events.times[kept], events.values[kept])
+    return Decoded(fewer, rows[kept], [*decoded.bad, *((int(row), reason) for row in rows[wrong])])
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:

@@ -38,6 +38,8 @@ REASONS = {
     "ahead": "the time is further ahead of the message's own timestamp than max_ahead",
     "fingerprint": "the report belongs to another topology",
     "range": "the report lies outside the mechanism's outputs",
+    "partition": "the user belongs to another partition (input.partitioning: murmur2)",
+    "restarted": "the report comes from a raw log that was begun anew: it has an offset that was counted, and closes what was not",
     "closed": "the report is for a slot that its edge had closed",
 }
 

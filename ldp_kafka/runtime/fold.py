@@ -30,7 +30,7 @@ __all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Sna
 META = "meta"
 BINDINGS = {
     "fingerprint": "a privacy parameter or the slot of the topology changed; give the topology a new name, or its old parameters",
-    "layout": "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead or the shards changed; give the topology a new name, or its old parameters",
+    "layout": "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead, the shards or per_user changed; give the topology a new name, or its old parameters",
     "key": "the edge's key changed; bring the old one back: under a new one every user's budget would look unspent",
 }
 """What a state is bound to, and what to say where it is another's."""

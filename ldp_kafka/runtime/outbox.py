@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ldp_kafka.errors import BrokerError
+from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.fold import Record
 
 __all__ = ["Outbox"]
@@ -44,6 +44,8 @@ class Outbox:
                 try:
                     self._producer.produce(record.topic, key=record.key, value=record.value, partition=record.partition, headers=list(record.headers) or None)
                     break
+                except KafkaException as error:  # too large, an unknown partition: asking again does not help, and the text shows no value
+                    raise ConfigurationError(f"topic {record.topic}: a record of {len(record.value):,} bytes was refused: {error.args[0].str()}") from None
                 except BufferError:
                     now = time.monotonic()
                     until = until or now + FULL

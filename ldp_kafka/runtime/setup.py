@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
@@ -67,6 +67,11 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[
     """
     address = None if embedded is None else embedded.bootstrap_servers
     configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in ("edge", "collector")}
+    for side, config in configs.items():
+        try:
+            Producer({**config, "enable.idempotence": True})  # says at once what it cannot do
+        except KafkaException as error:
+            raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
     consumed = [("collector", topology.reports_topic, "collect"), ("collector", topology.partials_topic, "collect")]
     if topology.input.create:

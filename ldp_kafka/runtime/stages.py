@@ -53,6 +53,7 @@ def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
         max_ahead_ms=source.max_ahead_ms,
         shards=topology.runtime.shards,
         per_user=topology.per_user,
+        partitions=source.partitions if source.partitioning == "murmur2" else 0,
     )
 
 

@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import faust
+import faust.transport.drivers.aiokafka as driver
 import uvloop
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from ldp_kafka.errors import BrokerError, GapError, LdpKafkaError, StateError
+from ldp_kafka.errors import BrokerError, ConfigurationError, GapError, LdpKafkaError, StateError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import stages
@@ -40,6 +41,8 @@ PAUSE = 0.003  # seconds that the first of them waits for others
 SMALL = 2048  # bytes up to which a message may wait
 GAP = 5.0  # seconds to wait for an offset that is missing
 IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
+LARGEST = 990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
+STALL = 60.0  # seconds for which messages may wait without one being delivered
 WAIT = 20.0  # seconds for any one thing that is awaited of a broker
 
 
@@ -77,6 +80,18 @@ def end(error: BaseException | str, code: int | None = None) -> NoReturn:
     os._exit(code or HALT)
 
 
+def read_committed() -> None:
+    """Have Faust's consumer leave out what a foreign producer's transaction took back; Faust itself does so under exactly_once only."""
+    create = driver.AIOKafkaConsumerThread._create_worker_consumer  # noqa: SLF001
+
+    def committed(thread: Any, transport: Any) -> Any:
+        consumer = create(thread, transport)
+        consumer._isolation_level = "read_committed"  # noqa: SLF001 - read when it starts
+        return consumer
+
+    driver.AIOKafkaConsumerThread._create_worker_consumer = committed  # noqa: SLF001
+
+
 class Agent:
     """One log folded by one Faust agent: its partitions, their snapshots, and the timers that keep them moving."""
 
@@ -106,6 +121,7 @@ class Agent:
     def take(self, event: Any) -> Owned | None:
         """Admit one event; the partition if its snapshot must not wait."""
         message = event.message
+        self.worker.delivered = time.monotonic()
         owned = self.parts.get(message.partition)
         if owned is None:
             if (self.spec.topic, message.partition) not in self.worker.assigned():
@@ -151,14 +167,23 @@ class Agent:
 
     def load(self, number: int) -> Owned:
         """Begin a tenure of a partition: where the group stands, and the state that covers it."""
-        committed, start = self.worker.position(self.spec.topic, number)
+        committed, start, end_ = self.worker.position(self.spec.topic, number)
         want = start if committed is None else committed
         if committed is not None and start > committed:
             raise StateError(
                 f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read"
             )
         passed = committed is not None and committed > (1 if self.spec.header else 0)
-        return Owned(Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps))
+        partition = Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps)
+        where = f"{self.spec.topic} partition {number}"
+        if partition.cover >= end_:
+            raise StateError(
+                f"{where}: the state covers offset {partition.cover}, but the log ends before {end_}: the topic was made anew; give the topology a new name"
+            )
+        known = partition.cover >= 0 or self.spec.header or self.worker.reported(self.spec, number)
+        if start > partition.cover + 1 and known:
+            raise StateError(f"{where}: the log begins at offset {start}, but no state covers what was before it: give the topology a new name")
+        return Owned(partition)
 
     async def save(self, owned: Owned) -> None:
         """Take a snapshot and persist it; one at a time."""
@@ -179,6 +204,11 @@ class Agent:
             await self.worker.settle(mark)
 
         async def put(key: str, value: bytes | None) -> None:
+            if value is not None and len(value) > LARGEST:
+                shard = key.split("/")[1]
+                raise ConfigurationError(
+                    f"the {self.spec.name} state's record {shard} of partition {number} would have {len(value):,} bytes, more than {LARGEST:,}: runtime.shards is too small for so many users"
+                )
             if value is None:
                 self.table.data.pop(key, None)
                 sent = self.table.send_changelog(number, key, None, value_serializer="raw")
@@ -194,10 +224,13 @@ class Agent:
 
     async def revoked(self, _: Any, revoked: Any, **__: Any) -> None:
         """Faust revokes all partitions at every rebalance: memory goes, the table stays."""
-        for place in revoked:
-            if place.topic == self.spec.topic:
-                self.parts.pop(place.partition, None)
-        self.worker.metrics.revoked()
+        try:
+            for place in revoked:
+                if place.topic == self.spec.topic:
+                    self.parts.pop(place.partition, None)
+            self.worker.metrics.revoked()
+        except BaseException as error:  # noqa: BLE001 - Faust would log its text, and then hang
+            end(error)
 
     async def keep(self) -> None:
         """Snapshots that are due, and offsets that do not come."""
@@ -244,7 +277,7 @@ class Worker:
 
     def __init__(self, topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, key: bytes | None, until_idle: float | None) -> None:
         self.topology, self.role, self.metrics, self.until_idle = topology, role, metrics, until_idle
-        self.side = sides["edge" if role == "perturb" else "collector"]
+        self.side, self.collector = sides["edge" if role == "perturb" else "collector"], sides["collector"]
         outboxes = {name: Outbox(side.config, lambda text: end(BrokerError(text))) for name, side in sides.items() if role == "perturb" or name == "collector"}
         if sides["edge"] is sides["collector"] and role == "perturb":
             outboxes["edge"] = outboxes["collector"]
@@ -269,6 +302,7 @@ class Worker:
             broker_heartbeat_interval=min(3.0, session / 10),
             broker_commit_interval=0.5,
             producer_max_request_size=1_000_000,
+            env={},  # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over all of this
         )
         randomness = stages.edge_randomness(topology, key) if key is not None else None
         making: dict[str, Callable[[int], Any]] = {
@@ -277,6 +311,10 @@ class Worker:
             "merge": lambda _: stages.merge(topology),
         }
         self.agents = [Agent(self, spec, making[spec.name]) for spec in stages.agents(topology, role)]
+        if any(agent.spec.gaps for agent in self.agents):
+            read_committed()
+        self.delivered = time.monotonic()
+        self._stood: dict[tuple[str, int], tuple[int, int]] = {}
         self._quiet, self._asked = time.monotonic(), 0.0
         self._ticked: dict[int, float] = {}
         self.app.timer(1.0)(self.watch)
@@ -303,15 +341,23 @@ class Worker:
         for box in self.boxes:
             box.poll()
 
-    def position(self, topic: str, number: int) -> tuple[int | None, int]:
-        """(the group's committed offset or None, the log's first offset)."""
+    def reported(self, spec: stages.AgentSpec, number: int) -> bool:
+        """Whether the edge has answered this partition of somebody else's log before."""
+        place = TopicPartition(self.topology.reports_topic, number)
+        try:
+            return bool(Consumer({**self.collector.config, "group.id": spec.name, "enable.auto.commit": False}).get_watermark_offsets(place, timeout=10)[1] > 1)
+        except KafkaException as error:
+            raise BrokerError(f"{place.topic} partition {number}: the broker did not say whether it holds reports: {error.args[0].str()}") from None
+
+    def position(self, topic: str, number: int) -> tuple[int | None, int, int]:
+        """(the group's committed offset or None, the log's first offset, the next it will give)."""
         place = TopicPartition(topic, number)
         try:
             committed = self._asker.committed([place], timeout=10)[0].offset
-            start = self._asker.get_watermark_offsets(place, timeout=10)[0]
+            start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
         except KafkaException as error:
             raise BrokerError(f"{topic} partition {number}: the broker did not say where the group stands: {error.args[0].str()}") from None
-        return (committed if committed >= 0 else None), start
+        return (committed if committed >= 0 else None), start, next_
 
     def observe(self, agent: str, number: int, folded: Folded, seconds: float) -> None:
         """Count what a fold gave."""
@@ -341,7 +387,12 @@ class Worker:
             if assigned and (self.until_idle is not None or now - self._asked > 5):
                 self._asked = now
                 left = await asyncio.get_running_loop().run_in_executor(None, self.left, assigned)
+                await asyncio.get_running_loop().run_in_executor(None, self.counted)
                 self.metrics.lag(left)
+                held = any(owned.partition.pending or owned.waiting for agent in self.agents for owned in agent.parts.values())
+                self.delivered = self.delivered if left and not held else time.monotonic()
+                if time.monotonic() - self.delivered > STALL:
+                    raise GapError(f"{left} messages wait, but none was delivered for {STALL:g} s; a new assignment will bring them")
                 await self.leave_when_idle(left)
             else:
                 self._quiet = now if not assigned else self._quiet
@@ -382,6 +433,15 @@ class Worker:
             self.until_idle = None
             await self.worker.stop()
 
+    def counted(self) -> None:
+        """StateError where a topic has other partitions than at the start: users would have moved, each with a new budget."""
+        for agent in self.agents:
+            found = len(self._asker.list_topics(agent.spec.topic, timeout=10).topics[agent.spec.topic].partitions)
+            if found != agent.spec.partitions:
+                raise StateError(
+                    f"topic {agent.spec.topic} must have {agent.spec.partitions} partitions, found {found}: users have moved to partitions that do not know what they spent"
+                )
+
     def left(self, assigned: set[tuple[str, int]]) -> int:
         """Messages of these partitions that are not folded and acknowledged."""
         left = 0
@@ -389,7 +449,11 @@ class Worker:
             place = TopicPartition(topic, number)
             low, high = self._asker.get_watermark_offsets(place, timeout=10)
             committed = self._asker.committed([place], timeout=10)[0].offset
-            left += high - (committed if committed >= 0 else low)
+            stands, self._stood[topic, number] = self._stood.get((topic, number)), (committed, high)
+            if not (any(agent.spec.topic == topic and agent.spec.gaps for agent in self.agents) and stands == (committed, high)):
+                left += high - (
+                    committed if committed >= 0 else low
+                )  # where offsets have gaps, the end of a transaction is never acknowledged: what stands still is done
         return left
 
     def main(self) -> int:

@@ -58,6 +58,8 @@ class Topology(Checked):
             yield "input.topic", f"must not be a topic of ours: {self.raw_topic}"
         if self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(self.collector_kafka):
             yield "kafka.collector", "must not be able to read the raw topic: give it a cluster or credentials other than kafka.edge's"
+        if self.runtime.session_timeout_ms < 6000 and not (self.edge_kafka.embedded and self.collector_kafka.embedded):
+            yield "runtime.session_timeout", "must be at least 6s: a broker that is not embedded refuses less, and the worker would wait for ever"
         yield from self._unfit()
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
@@ -131,6 +133,7 @@ class Topology(Checked):
             lateness=source.lateness,
             max_ahead_ms=source.max_ahead_ms,
             shards=self.runtime.shards,
+            per_user=self.per_user,  # else a replay would add pseudonyms to reports that went out without
         )
 
     @property

@@ -241,7 +241,7 @@ LAYOUT = [
     {"max_ahead": "2h"},
     {"shards": 4},
 ]
-HARMLESS = [{}, {"more": ""}, {"statistics": "[mean, per_user]"}, {"snapshot": 5}]
+HARMLESS = [{}, {"more": ""}, {"snapshot": 5}]
 
 
 def state_under(settings, role):

@@ -111,9 +111,17 @@ def test_a_batch_counts_once():
         fed.send((5, 1), offset=offset, chunk=chunk)
         assert (fed.counts["reports"], fed.counts["repeated"]) == (1, 0)
     for offset, chunk in [(9, 0), (7, 2), (7, 0), (3, 99), (8, 5)]:
-        assert fed.send((5, 1), offset=offset, chunk=chunk, closed=50) == []
+        assert fed.send((5, 1), offset=offset, chunk=chunk) == []
         assert (fed.counts["reports"], fed.counts["repeated"]) == (0, 1)
     assert fed.send(offset=9, chunk=1, closed=5)[-1] == Partial(2, 5, 5, fed.support(1, 1, 1, 1))
+
+
+def test_a_log_begun_anew_is_no_replay():
+    """An offset that was counted, closing what was not closed: silence would lose everything that comes after it."""
+    fed = Fed()
+    fed.send((5, 1), offset=7, closed=3)
+    assert fed.refused(write_reports(fed.batch(4, (9, 1), closed=8))) == "restarted"
+    assert fed.send((5, 1), offset=4, closed=3) == []
 
 
 def test_a_refused_batch_does_not_count_as_the_last():

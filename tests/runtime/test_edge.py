@@ -17,6 +17,7 @@ from ldp_kafka.records import Reports, Tick
 from ldp_kafka.runtime import edge as edge_module
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire import header, read_reports
 from ldp_kafka.topology import loader
 
@@ -412,3 +413,25 @@ def test_reports_hold_no_rows_of_others():
     )
     part = edge_module._part(batch, 1, 3)
     assert (len(part), part.ids.tolist(), part.series.tolist(), part.values.tolist()) == (2, [[2, 3], [4, 5]], [[2, 3], [4, 5]], [1, 2])
+
+
+def test_a_user_of_another_partition_is_a_dead_letter_where_the_partitioner_is_known():
+    """Two partitions would each give it a whole budget. Kafka's own default partitioner says where it belongs."""
+    users = [f"m{i}" for i in range(40)]
+    home = partitions_of(users, 2)
+    assert 0 < home.sum() < len(users)
+    made = loads("""
+topology: t
+input: {slot: 1s, partitions: 2, format: arrow, partitioning: murmur2}
+privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 100]}
+output: {statistics: [mean]}
+""")
+    randomness = stages.edge_randomness(made, KEY)
+    for partition in (0, 1):
+        stage = stages.edge(made, randomness, partition)
+        folded = stage.fold(stage.fresh(), [Message(0, -1, message([(user, 5, 1.0) for user in users]))])
+        dead = [json.loads(record.value) for record in folded.records if record.topic == made.dead_letters_topic]
+        assert [letter["row"] for letter in dead] == np.flatnonzero(home != partition).tolist()
+        assert {letter["reason"] for letter in dead} == {"partition"}
+        [reports] = [read_reports(record.value) for record in folded.records if record.topic == made.reports_topic]
+        assert len(reports) == np.count_nonzero(home == partition)

@@ -551,6 +551,8 @@ ELSEWHERE = {
     "fingerprint": "the collector's: tests/runtime/test_collector.py",
     "range": "the collector's: tests/runtime/test_collector.py",
     "closed": "the collector's: tests/runtime/test_collector.py",
+    "restarted": "the collector's: tests/runtime/test_collector.py",
+    "partition": "the edge's: tests/runtime/test_edge.py",
 }
 
 

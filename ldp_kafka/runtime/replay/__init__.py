@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ldp_kafka.runtime.partitioning import murmur2, partitions_of
 from ldp_kafka.runtime.replay.files import read_file
 from ldp_kafka.runtime.replay.messages import Raw, as_log, last_tick, messages
-from ldp_kafka.runtime.replay.partitioning import murmur2, partitions_of
 from ldp_kafka.runtime.replay.send import UNREAD_BYTES, Unread, send
 from ldp_kafka.runtime.replay.source import SlotEvents, Source, from_arrays, from_slots, from_table, recent_start
 

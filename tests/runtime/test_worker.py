@@ -1,0 +1,70 @@
+"""The worker's wiring, as far as it needs no broker; the rest is in tests/broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ldp_kafka.errors import BrokerError, StateError
+
+BUILD = """
+import os
+from ldp_kafka.metrics import Metrics
+from ldp_kafka.runtime.worker import Side, Worker
+from ldp_kafka.topology import loads
+topology = loads('''
+topology: t
+kafka: {bootstrap_servers: 127.0.0.1:1}
+input: {slot: 1h}
+privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}
+output: {statistics: [mean]}
+''')
+side = Side(topology.edge_kafka, "127.0.0.1:1")
+conf = Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t", "perturb", "sw_direct"), bytes(32), None).app.conf
+print(conf.web_enabled, [str(url) for url in conf.broker], conf.version, conf.producer_acks, conf.processing_guarantee.value)
+os._exit(0)
+"""
+
+END = """
+from ldp_kafka.errors import *
+from ldp_kafka.runtime.worker import end
+def fold():
+    {raises}
+try:
+    fold()
+except BaseException as error:
+    end(error)
+"""
+
+
+def test_the_environment_does_not_change_faust(monkeypatch):
+    """Faust lets variables win over arguments: a web server that serves the tables, another broker, no acknowledgements."""
+    for name, value in {
+        "APP_WEB_ENABLED": "1",
+        "BROKER_URL": "kafka://elsewhere:9092",
+        "APP_VERSION": "7",
+        "PRODUCER_ACKS": "0",
+        "PROCESSING_GUARANTEE": "exactly_once",
+    }.items():
+        monkeypatch.setenv(name, value)
+    done = subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.split() == ["False", "['kafka://127.0.0.1:1']", "1", "-1", "at_least_once"], done.stderr[-500:]
+
+
+@pytest.mark.parametrize(
+    ("raises", "code", "says"),
+    [
+        ("raise ValueError('poison 31337.4242')", 1, "unexpected ValueError"),
+        (f"raise {StateError.__name__}('the state is old')", 1, "the state is old"),
+        (f"raise {BrokerError.__name__}('no answer')", 75, "no answer"),
+    ],
+)
+def test_the_end_says_why_and_shows_no_value(raises, code, says):
+    """Of what nobody expected only the type and the place: its text may hold a value."""
+    done = subprocess.run([sys.executable, "-c", END.format(raises=raises)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code
+    assert says in done.stderr
+    assert "poison" not in done.stderr
+    assert "31337" not in done.stderr
