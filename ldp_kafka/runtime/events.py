@@ -142,9 +142,9 @@ class EventReader:
         users, no_user = self._users(_column(rows, self._user, "user"))
         times, no_time = _times(_column(rows, self._time, "time"), n)
         values, bad_value = self._values(_column(rows, self._value, "value"), n)
-        good = ~(no_user | no_time | (bad_value != b""))
-        if good.all():
+        if not (no_user.any() or no_time.any() or bad_value.view(np.uint8).any()):
             return Decoded(Events(users, times, values))
+        good = ~(no_user | no_time | (bad_value != b""))
         bad = [(int(row), "user" if no_user[row] else "time" if no_time[row] else bad_value[row].decode()) for row in np.flatnonzero(~good)]
         kept = np.flatnonzero(good)
         return Decoded(Events(users.take(kept), times[kept], values[kept]), kept, bad)

@@ -96,7 +96,7 @@ class Users:
         """Whether no row occurs twice."""
         order = np.arange(len(rows), dtype=np.int32)
         self._mark[rows] = order
-        return bool((self._mark[rows] == order).all())
+        return bool((self._mark.take(rows) == order).all())
 
     def _add(self, digests: Digests) -> None:
         digests = np.unique(np.ascontiguousarray(digests).view("V16").ravel()).view(np.uint64).reshape(-1, 2)
@@ -113,7 +113,8 @@ class Users:
 
     def touch(self, rows: NDArray[np.intp]) -> None:
         """Note that these rows changed."""
-        self.changed[self.shard[rows]] = True
+        if not self.changed.all():
+            self.changed[self.shard.take(rows)] = True
 
     def dump(self, shards: Iterable[str]) -> dict[str, bytes]:
         """Each shard's rows as an Arrow IPC stream: a column a field, rings one list a user."""

@@ -36,9 +36,9 @@ from ldp_kafka.topology import KafkaSide, Topology
 __all__ = ["HALT", "RETRY", "Side", "work"]
 
 HALT, RETRY = 1, 75  # exit codes; 75 is EX_TEMPFAIL
-RUN = 256  # single-event messages that are folded together at most
-PAUSE = 0.003  # seconds that the first of them waits for others
-SMALL = 2048  # bytes up to which a message may wait
+RUN = 256  # messages that are folded together at most ...
+FULL = 2**19  # ... and bytes of them: a fold is some 600 calls, whatever it holds
+PAUSE = 0.01  # seconds that the first of them waits for others
 GAP = 5.0  # seconds to wait for an offset that is missing
 IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
 LARGEST = 990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
@@ -137,11 +137,11 @@ class Agent:
         elif admission is Admission.FOLD:
             owned.seen = time.monotonic()
             owned.waiting.append(event)
-            value = message.value
-            if len(owned.waiting) >= RUN or value is None or len(value) > SMALL:
+            owned.size += len(message.value or b"")
+            if len(owned.waiting) >= RUN or owned.size >= FULL:
                 self.fold(owned)
-            elif len(owned.waiting) == 1:
-                asyncio.get_running_loop().call_later(PAUSE, self.fold_late, owned)
+            elif owned.timer is None:
+                owned.timer = asyncio.get_running_loop().call_later(PAUSE, self.fold_late, owned)
         return owned if len(owned.partition.pending) >= self.worker.topology.runtime.snapshot_messages else None
 
     def fold_late(self, owned: Owned) -> None:
@@ -154,6 +154,9 @@ class Agent:
 
     def fold(self, owned: Owned) -> None:
         """Fold what waits and hand over what comes of it: no await in here."""
+        if owned.timer is not None:
+            owned.timer.cancel()
+        owned.timer, owned.size = None, 0
         if not owned.waiting:
             return
         events, owned.waiting = owned.waiting, []
@@ -266,6 +269,8 @@ class Owned:
     def __init__(self, partition: Partition[Any]) -> None:
         self.partition = partition
         self.waiting: list[Any] = []
+        self.size = 0
+        self.timer: asyncio.TimerHandle | None = None
         self.lock = asyncio.Lock()
         self.ahead = 0.0
         self.seen = self.saved = time.monotonic()
