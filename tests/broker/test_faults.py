@@ -138,7 +138,8 @@ def churn(flow: Flow, seed: int, kills: int, zombies: int):
     return settle(flow, 20)
 
 
-@pytest.mark.parametrize(("mutant", "kills", "zombies"), [("fresh noise", 4, 0), ("no tenure", 0, 3)])
+# A zombie overwrites shards only if it wakes into the middle of a write: a race, so this one is for the long run; tests/fold kills it in every run.
+@pytest.mark.parametrize(("mutant", "kills", "zombies"), [("fresh noise", 4, 0), pytest.param("no tenure", 0, 12, marks=pytest.mark.long)])
 def test_the_judge_finds_mutants(kafka, tmp_path, prefix, monkeypatch, mutant, kills, zombies):
     monkeypatch.setenv(MUTANT, mutant)
     flow = Flow(kafka, tmp_path, prefix)

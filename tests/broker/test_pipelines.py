@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import time
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.evaluation import data, streams
+from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays, from_slots
+from tests.broker.flow import TEXT as flow_text
 from tests.broker.flow import Flow
 
 LONG = os.environ.get("LDP_KAFKA_LONG") == "1"
@@ -117,14 +120,14 @@ def test_lns_with_200_000_users(kafka, tmp_path, prefix):
 
 def remove(boot: str, flow: Flow) -> None:
     """Topics and groups of a topology, so that its name can be used again."""
-    admin = AdminClient({"bootstrap.servers": boot})
+    client = AdminClient({"bootstrap.servers": boot})
     names = [topic.name for topic in flow.topology.topics()]
-    for answer in admin.delete_topics(names).values():
+    for answer in client.delete_topics(names).values():
         answer.result(20)
     for role in ("perturb", "collect"):
-        for answer in admin.delete_consumer_groups([flow.topology.group(role)]).values():
+        for answer in client.delete_consumer_groups([flow.topology.group(role)]).values():
             answer.result(20)
-    while set(names) & set(admin.list_topics(timeout=10).topics):
+    while set(names) & set(client.list_topics(timeout=10).topics):
         time.sleep(0.1)
 
 
@@ -146,3 +149,30 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
         remove(kafka, flow)
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 20
+
+
+def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix):
+    """No header, no ticks, nothing written to it; a worker is killed before it has committed anything, and one later."""
+    name = f"{prefix}.theirs"
+    admin.ensure({"bootstrap.servers": kafka}, [admin.TopicSpec(name, 2, {"cleanup.policy": "delete"})])
+    text = flow_text.replace("  partitions: {partitions}", "  partitions: {partitions}\n  topic: " + name + "\n  create: false")
+    flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=text)
+    try:
+        rnd = random.Random(6)
+        for role in ("perturb", "perturb", "collect"):
+            flow.start(role)
+        for t in range(24):
+            flow.slot(rnd, t, 200, tick=False)
+            time.sleep(0.5)
+            if t in (6, 16):
+                flow.start(flow.kill(0))
+        expected = flow.expected()
+        flow.wait(expected)
+        verdict = flow.judge(expected)
+        raw = flow.raw()
+    finally:
+        flow.close()
+    assert verdict.clean, verdict
+    assert verdict.releases >= 20
+    assert raw[0][0].offset == 0
+    assert not any(b"ldp_kafka" in message.value[:40] and b"tick" in message.value[:60] for log in raw for message in log)
