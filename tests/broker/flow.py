@@ -81,6 +81,34 @@ class Verdict:
         return not wrong and all(code in (0, 75) for _, code in self.exits)
 
 
+class Reader:
+    """A topic, read on and on from its beginning."""
+
+    def __init__(self, boot: str, topic: str) -> None:
+        # A log that was cut before it could be read shows as an error, never as an empty topic.
+        config = {"bootstrap.servers": boot, "group.id": "judge", "enable.auto.commit": False, "auto.offset.reset": "error"}
+        self.consumer, self.topic = Consumer(config), topic
+        self.partitions = sorted(self.consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        self.consumer.assign([TopicPartition(topic, p, 0) for p in self.partitions])
+        self.found: list = []
+        self.seen = dict.fromkeys(self.partitions, 0)
+
+    def read(self, limit: float) -> list:
+        """All records up to the present end, by partition and offset."""
+        ends = {p: self.consumer.get_watermark_offsets(TopicPartition(self.topic, p), timeout=10)[1] for p in self.partitions}
+        until = time.time() + limit
+        while any(self.seen[p] < ends[p] for p in self.partitions):
+            if time.time() > until:
+                raise TimeoutError(f"{self.topic}: read up to {self.seen} of {ends} in {limit:g} s")
+            for message in self.consumer.consume(5000, 0.3):
+                if message.error():
+                    raise KafkaException(message.error())
+                self.found.append(message)
+                self.seen[message.partition()] = message.offset() + 1
+        self.found.sort(key=lambda m: (m.partition(), m.offset()))
+        return self.found
+
+
 class Flow:
     """One topology under test."""
 
@@ -125,6 +153,7 @@ class Flow:
         self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2})
         self.workers: list[tuple[str, subprocess.Popen]] = []
         self.exits: list[tuple[str, int]] = []
+        self.readers: dict[str, Reader] = {}
 
     # -- input -----------------------------------------------------------------------------------------------------------------------------------------
 
@@ -201,26 +230,20 @@ class Flow:
             process.kill()
             process.wait()
         self.workers.clear()
+        for reader in self.readers.values():
+            reader.consumer.close()
         self.log.close()
 
     # -- the judge -------------------------------------------------------------------------------------------------------------------------------------
 
-    def read(self, topic: str, quiet: float = 1.0) -> list:
-        """Everything in a topic, by partition and offset."""
-        consumer = Consumer({"bootstrap.servers": self.boot, "group.id": "judge", "enable.auto.commit": False})
-        partitions = sorted(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in partitions}
-        consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-        found, seen, last = [], dict.fromkeys(partitions, 0), time.time()
-        while any(seen[p] < ends[p] for p in partitions) and time.time() - last < 20 * quiet:
-            for message in consumer.consume(5000, 0.3):
-                if message.error():
-                    raise KafkaException(message.error())
-                found.append(message)
-                seen[message.partition()] = message.offset() + 1
-                last = time.time()
-        consumer.unassign()
-        return sorted(found, key=lambda m: (m.partition(), m.offset()))
+    def read(self, topic: str, limit: float = 20.0) -> list:
+        """Everything ever seen in a topic, by partition and offset; raises where its end is not reached.
+
+        Each call reads on from where the last one stopped: the embedded broker drops what is older than its last 5 MiB, so `wait` follows as the workers write.
+        """
+        if topic not in self.readers:
+            self.readers[topic] = Reader(self.boot, topic)
+        return self.readers[topic].read(limit)
 
     def raw(self) -> list[list[Message]]:
         """The raw log as it lies at the broker."""
@@ -247,7 +270,9 @@ class Flow:
                     ("collect", topology.partials_topic, 1),
                 )
             )
-            if not left and want <= {m.value() for m in self.read(topology.releases_topic)}:
+            released = {m.value() for m in self.read(topology.releases_topic)}
+            self.read(topology.reports_topic)
+            if not left and want <= released:
                 return
             time.sleep(0.5)
 
