@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.exits import HALT, RETRY
 from ldp_kafka.topology import Topology
 
 __all__ = ["ROLES", "run"]
@@ -19,7 +20,6 @@ __all__ = ["ROLES", "run"]
 ROLES = ("perturb", "collect")
 SUPERVISED = "LDP_KAFKA_SUPERVISED"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between restarts
-HALT, RETRY = 1, 75
 
 
 def run(

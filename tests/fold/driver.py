@@ -1,7 +1,7 @@
 """A broker and its workers in one thread: every step of the recovery recipe at the moment that a script says.
 
 `World` is what brokers hold of one agent: a log a partition, the compacted changelog, the group's offsets, the topics written to. `Worker` is one process. What it runs is the production
-code (`Partition`, `persist`, the stages); what it replaces is Faust: the admission of `ldp_kafka.runtime.worker.Agent`, whose words it repeats, and the two producers. Whatever a worker
+code (`Partition`, `persist`, the stages); what it replaces is Faust: the admission of `ldp_kafka.runtime.agent.Agent`, whose words it repeats, and the two producers. Whatever a worker
 waits for is in `Worker.waits` and comes about when the script calls `step`, so that a crash, a rebalance or another worker's step fits between any two.
 
 Offsets are committed as Faust does it: the end of the first run of acknowledged offsets, also where exactly one is missing before it (#606), and refused once the partition is another's.
@@ -219,7 +219,7 @@ class Worker:
         if any(owned.ahead for owned in self.parts.values()):
             self.crash()
 
-    # as in ldp_kafka.runtime.worker.Agent
+    # as in ldp_kafka.runtime.agent.Agent
 
     def take(self, number: int, message: Message) -> None:
         owned = self.parts.get(number) or self.load(number)

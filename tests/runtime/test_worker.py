@@ -29,7 +29,7 @@ os._exit(0)
 
 END = """
 from ldp_kafka.errors import *
-from ldp_kafka.runtime.worker import end
+from ldp_kafka.runtime.exits import end
 def fold():
     {raises}
 try:

@@ -1,0 +1,69 @@
+"""Where a worker's group stands in its logs, as the broker says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.runtime.stages import AgentSpec
+from ldp_kafka.topology import Topology
+
+__all__ = ["Standing"]
+
+
+class Standing:
+    """Committed offsets, the ends of logs and their partitions, for the agents of one role.
+
+    Parameters
+    ----------
+    own, collector : client settings of the role's cluster and of the collector's
+    """
+
+    def __init__(self, topology: Topology, role: str, specs: Sequence[AgentSpec], own: Mapping[str, Any], collector: Mapping[str, Any]) -> None:
+        self._topology, self._specs, self._collector = topology, specs, collector
+        self._asker = Consumer({**own, "group.id": topology.group(role), "enable.auto.commit": False})
+        self._stood: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def position(self, topic: str, number: int) -> tuple[int | None, int, int]:
+        """(the group's committed offset or None, the log's first offset, the next it will give)."""
+        place = TopicPartition(topic, number)
+        try:
+            committed = self._asker.committed([place], timeout=10)[0].offset
+            start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
+        except KafkaException as error:
+            raise BrokerError(f"{topic} partition {number}: the broker did not say where the group stands: {error.args[0].str()}") from None
+        return (committed if committed >= 0 else None), start, next_
+
+    def reported(self, spec: AgentSpec, number: int) -> bool:
+        """Whether the edge has answered this partition of somebody else's log before."""
+        place = TopicPartition(self._topology.reports_topic, number)
+        try:
+            return bool(Consumer({**self._collector, "group.id": spec.name, "enable.auto.commit": False}).get_watermark_offsets(place, timeout=10)[1] > 1)
+        except KafkaException as error:
+            raise BrokerError(f"{place.topic} partition {number}: the broker did not say whether it holds reports: {error.args[0].str()}") from None
+
+    def counted(self) -> None:
+        """StateError where a topic has other partitions than at the start: users would have moved, each with a new budget."""
+        for spec in self._specs:
+            found = len(self._asker.list_topics(spec.topic, timeout=10).topics[spec.topic].partitions)
+            if found != spec.partitions:
+                raise StateError(
+                    f"topic {spec.topic} must have {spec.partitions} partitions, found {found}: users have moved to partitions that do not know what they spent"
+                )
+
+    def left(self, assigned: set[tuple[str, int]]) -> int:
+        """Messages of these partitions that are not folded and acknowledged."""
+        left = 0
+        for topic, number in assigned:
+            place = TopicPartition(topic, number)
+            low, high = self._asker.get_watermark_offsets(place, timeout=10)
+            committed = self._asker.committed([place], timeout=10)[0].offset
+            stands, self._stood[topic, number] = self._stood.get((topic, number)), (committed, high)
+            if not (any(spec.topic == topic and spec.gaps for spec in self._specs) and stands == (committed, high)):
+                left += high - (
+                    committed if committed >= 0 else low
+                )  # where offsets have gaps, the end of a transaction is never acknowledged: what stands still is done
+        return left
