@@ -26,7 +26,7 @@ input: {{partitions: {partitions}, format: arrow, slot: 1h, lateness: 1}}
 privacy: {{method: {method}, {shape}, epsilon: 1.0, window: {window}}}
 output: {{statistics: [{statistics}]}}
 edge: {{key_file: {key}}}
-runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
+runtime: {{shards: 32, snapshot_seconds: 1, session_timeout: {session}}}
 """
 START = 1_600_000_000_000 // 3_600_000 * 3_600_000
 
