@@ -153,6 +153,10 @@ def test_categories():
     assert loads(text.replace("[a, b, c]", "16")).privacy.categories == 16
     assert refused(text.replace("[a, b, c]", "[a, b, a]")) == ['t.yaml:11: privacy.categories: must name each item once; got ["a", "b", "a"]']
     assert refused(text.replace("[a, b, c]", "[1, b]")) == ["t.yaml:11: privacy.categories[0]: must be text; got 1 (put it in quotes)"]
+    assert loads(text.replace("[a, b, c]", "8192"), "t.yaml").privacy.categories == 8192
+    assert refused(text.replace("[a, b, c]", "8193")) == [
+        "t.yaml:13: output.statistics[0]: frequencies must be of at most 8,192 categories: a release of more would be larger than a broker takes"
+    ]
     assert refused(text.replace("[a, b, c]", "1")) == ["t.yaml:11: privacy.categories: must be at least 2; got 1"]
     assert refused(text.replace("categories: [a, b, c]", "domain: [0, 1]")) == [
         "t.yaml:7: privacy.categories: must be given: lpu is for categories",
