@@ -49,6 +49,12 @@ FAMILIES = (
     Family(Counter, "ldp_refused_total", "Reports that the ledger refused for want of budget.", PERTURB),
     Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", PERTURB),
     Family(Counter, "ldp_repeated_total", "Batches and partials that came again and were not counted again.", COLLECT),
+    Family(
+        Counter,
+        "ldp_second_reports_total",
+        "Reports whose id its slot had already, in a sample: a user in two partitions, or an edge without its state.",
+        COLLECT,
+    ),
     Family(Counter, "ldp_partials_total", "Partials written: what one source has of a slot.", COLLECT),
     Family(Counter, "ldp_releases_total", "Releases written.", COLLECT),
     Family(Counter, "ldp_dead_letters_total", "Records that were no good, by reason.", labels=("reason",)),

@@ -64,8 +64,8 @@ class Report:
     """32 hexadecimal digits: a keyed hash of (user, slot, phase)."""
     slot: int
     phase: int
-    value: float | int
-    """What the mechanism emitted, on its own scale."""
+    value: float | int | bytes
+    """What the mechanism emitted, on its own scale; packed bits as bytes."""
     fingerprint: str
     """Of the topology: 32 hexadecimal digits."""
     series: str | None = None
@@ -81,8 +81,8 @@ class Reports:
 
     ids: Digests
     slots: NDArray[np.int64]
-    values: NDArray[np.int64]
-    """Output indices: the mechanism's outputs in units of ``scale``."""
+    values: NDArray[Any]
+    """(n,) int64 output indices: the mechanism's outputs in units of ``scale``; or (n, width) uint8 packed bits."""
     scale: float
     fingerprint: str
     offset: int
@@ -104,8 +104,9 @@ class Reports:
         whole = self.scale == int(self.scale)
         scale: float | int = int(self.scale) if whole else self.scale
         ids, series = hexadecimal(self.ids), [None] * len(self) if self.series is None else hexadecimal(self.series)
-        rows = zip(ids, self.slots.tolist(), self.values.tolist(), series, strict=True)
-        return [Report(i, slot, self.phase, value * scale, self.fingerprint, link) for i, slot, value, link in rows]
+        values = [bits.tobytes() for bits in self.values] if self.values.ndim == 2 else [value * scale for value in self.values.tolist()]
+        rows = zip(ids, self.slots.tolist(), values, series, strict=True)
+        return [Report(i, slot, self.phase, value, self.fingerprint, link) for i, slot, value, link in rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,8 @@ class Partial:
     """The first slot in which the source had a report; None so far."""
     support: tuple[int, ...] | None
     """Additive integer sums; None: the source is empty from its last partial through ``slot``."""
+    sample: tuple[str, ...] = ()
+    """The first of its report ids in the slot, see `ldp_kafka.runtime.sample`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from ldp_kafka.runtime import collector, edge, merger
 from ldp_kafka.runtime.events import REASONS
 
 PERTURB = {"events": 7, "reports": 5, "silent": 1, "late": 2, "duplicates": 3, "refused": 4, "clamped": 6, "watermark": 1_500, "dead_letters:not_json": 8}
-COLLECT = {"reports": 5, "repeated": 2, "partials": 3, "releases": 4, "closed": 9, "dead_letters:range": 1}
-MERGE = {"releases": 1, "repeated": 1, "released": 8, "dead_letters:not_json": 1}
+COLLECT = {"reports": 5, "repeated": 2, "partials": 3, "second_reports": 1, "releases": 4, "closed": 9, "dead_letters:range": 1}
+MERGE = {"releases": 1, "repeated": 1, "second_reports": 2, "released": 8, "dead_letters:not_json": 1}
 GUARANTEE = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
 
 

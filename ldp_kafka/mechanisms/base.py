@@ -60,6 +60,9 @@ class Mechanism(Protocol):
     scale: float
     """Every report is a whole multiple of it; 1 for categories."""
 
+    width: int
+    """0: a report is a number. Else the bytes of a report of packed bits: reports are uint8 (n, width), ``scale`` is 1."""
+
     def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[Any]:
         """Reports for values (n,), each drawn by itself."""
 

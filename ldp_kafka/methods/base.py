@@ -25,7 +25,7 @@ class Step(NamedTuple):
     """What one slot gave: a row for each that was put in."""
 
     answers: NDArray[Any]
-    """(n,) what the mechanism emitted, on its own scale; 0 where nothing was sent."""
+    """(n,) what the mechanism emitted, on its own scale, or (n, width) packed bits; 0 where nothing was sent."""
     status: NDArray[np.uint8]
     """(n,) SENT, SILENT or REFUSED."""
 
@@ -133,6 +133,11 @@ class Method:
         scaled *= FIXED / (hi - lo)
         bound: NDArray[np.int64] = np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
         return bound
+
+    def blank(self, n: int) -> NDArray[Any]:
+        """Answers of ``n`` rows before anything is sent: zeros, as a `Step` has them, in units of the mechanism's scale."""
+        width = getattr(self.mechanism, "width", 0)
+        return np.zeros((n, width), np.uint8) if width else np.zeros(n, np.int64)
 
     def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
         """Reports of distinct users ``rows`` (n,) at ``slot``, later than any slot they had, for their `bound` values (n,). Updates their rows in place."""

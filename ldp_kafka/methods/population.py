@@ -55,6 +55,6 @@ class PopulationUniform(Method):
         member = state.users[rows, 0] % np.uint64(self.window) == np.uint64(slot % self.window)
         allowed = self.ledger.spend(state, rows, slot, member * np.int32(self.spend))
         sent = np.flatnonzero(member & allowed)
-        answers = np.zeros(len(rows), np.int64)
+        answers = self.blank(len(rows))
         answers[sent] = self._draw(state, rows[sent], slot, values[sent], (values[sent],), randomness)
         return Step(answers, np.where(allowed, np.where(member, SENT, SILENT), REFUSED).astype(np.uint8))

@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from ldp_kafka.records import Event, Events, Partial, Release, Report, Reports, Request, Tick
-from ldp_kafka.runtime.wire import NAMES, decode_any, encode_json, reports_of, write_batch, write_reports
+from ldp_kafka.runtime.columns import write_batch
+from ldp_kafka.runtime.wire import NAMES, decode_any, encode_json, reports_of, write_reports
 
 __all__ = ["decode", "encode"]
 

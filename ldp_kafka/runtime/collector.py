@@ -18,6 +18,7 @@ from ldp_kafka.methods import Method
 from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime.deadletters import dead_letter
 from ldp_kafka.runtime.fold import Folded, Message, Record, Unsharded
+from ldp_kafka.runtime.sample import KEPT, keep
 from ldp_kafka.runtime.wire import encode_json, read_reports
 
 __all__ = ["Collect", "CollectState"]
@@ -35,6 +36,8 @@ class CollectState:
     """Last slot that the edge has closed."""
     open: dict[int, list[int]] = field(default_factory=dict)
     """Additive sums of each open slot."""
+    sample: dict[int, list[str]] = field(default_factory=dict)
+    """The first report ids of each open slot."""
     changed: bool = False
 
 
@@ -63,7 +66,7 @@ class Collect(Unsharded[CollectState]):
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Folded:
         """Partials of consecutive messages."""
         records: list[Record] = []
-        counts: dict[str, float] = {"reports": 0, "repeated": 0, "partials": 0}
+        counts: dict[str, float] = {"reports": 0, "repeated": 0, "partials": 0, "second_reports": 0}
         for message in messages:
             try:
                 batch = read_reports(message.value or b"")
@@ -90,6 +93,9 @@ class Collect(Unsharded[CollectState]):
             held = state.open.get(slot)
             state.open[slot] = support if held is None else [a + b for a, b in zip(held, support, strict=True)]
             state.first = slot if state.first is None else min(state.first, slot)
+            mine = batch.ids if len(sums) == 1 else batch.ids[batch.slots == slot]
+            state.sample[slot], second = keep(state.sample.get(slot, []), hexadecimal(mine[:KEPT]))  # a batch's rows come in the order of their ids
+            counts["second_reports"] += second
         counts["reports"] += len(batch)
         if self.per_user is not None and len(batch):
             series = hexadecimal(batch.series if batch.series is not None else np.empty((0, 2), np.uint64))
@@ -105,6 +111,9 @@ class Collect(Unsharded[CollectState]):
         if batch.scale != self.method.mechanism.scale:
             raise BadRecord("wrong_fields")
         if self.per_user is not None and batch.series is None:
+            raise BadRecord("wrong_fields")
+        width = getattr(self.method.mechanism, "width", 0)
+        if batch.values.shape[1:] != ((width,) if width else ()):
             raise BadRecord("wrong_fields")
         low, high = self.method.mechanism.index_range
         if not (batch.values.min() >= low and batch.values.max() <= high):
@@ -122,7 +131,7 @@ class Collect(Unsharded[CollectState]):
         for slot in sorted(slot for slot in state.open if slot <= closed):
             if done is None or done < slot - 1:
                 self._partial(records, counts, Partial(self.partition, slot - 1, state.first, None))
-            self._partial(records, counts, Partial(self.partition, slot, state.first, tuple(state.open.pop(slot))))
+            self._partial(records, counts, Partial(self.partition, slot, state.first, tuple(state.open.pop(slot)), tuple(state.sample.pop(slot))))
             done = slot
         if done is None or done < closed:
             self._partial(records, counts, Partial(self.partition, closed, state.first, None))
@@ -133,7 +142,14 @@ class Collect(Unsharded[CollectState]):
         records.append(Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial)))
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        return {"last": list(state.last), "first": state.first, "closed": state.closed, "open": {str(slot): sums for slot, sums in state.open.items()}}
+        return {
+            "last": list(state.last),
+            "first": state.first,
+            "closed": state.closed,
+            "open": {str(slot): sums for slot, sums in state.open.items()},
+            "sample": {str(slot): ids for slot, ids in state.sample.items()},
+        }
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CollectState:  # noqa: ARG002
-        return CollectState(tuple(meta["last"]), meta["first"], meta["closed"], {int(slot): sums for slot, sums in meta["open"].items()})
+        held, sample = ({int(slot): kept for slot, kept in meta[name].items()} for name in ("open", "sample"))
+        return CollectState(tuple(meta["last"]), meta["first"], meta["closed"], held, sample)

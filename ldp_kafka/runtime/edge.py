@@ -181,7 +181,7 @@ class Edge:
             order = np.lexsort((slots, message))
             if (order[1:] < order[:-1]).any():
                 users, slots, values, message = users[order], slots[order], values[order], message[order]
-        answers = np.zeros(len(users), np.int64)
+        answers = self.method.blank(len(users))
         status = np.zeros(len(users), np.uint8)
         for group in _rounds(users, slots, distinct=state.users.distinct(users)):
             self._step(state, group, users, slots, values, answers, status, counts)
@@ -237,7 +237,7 @@ class Edge:
         empty = Reports(
             np.empty((0, 2), np.uint64),
             np.empty(0, np.int64),
-            np.empty(0, np.int64),
+            self.method.blank(0),
             self.method.mechanism.scale,
             self.fingerprint,
             0,
@@ -327,4 +327,4 @@ def _sorted(batch: Reports) -> Reports:
     """By report id: the order of rows says nothing of the order of users."""
     order = np.argsort(batch.ids[:, 0].byteswap())  # as the digits read
     series = None if batch.series is None else take16(batch.series, order)
-    return Reports(take16(batch.ids, order), batch.slots.take(order), batch.values.take(order), batch.scale, batch.fingerprint, 0, None, series=series)
+    return Reports(take16(batch.ids, order), batch.slots.take(order), batch.values.take(order, axis=0), batch.scale, batch.fingerprint, 0, None, series=series)

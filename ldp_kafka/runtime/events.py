@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids, Tick
-from ldp_kafka.runtime.wire import ARROW, LATEST, LONGEST, MARK, MAX_BYTES, check_size, check_user, check_version, decode_json, kind_of, parse_json, read_batch
+from ldp_kafka.runtime.columns import ARROW, MARK, MAX_BYTES, check_size, check_version, kind_of, read_batch
+from ldp_kafka.runtime.wire import LATEST, LONGEST, check_user, decode_json, parse_json
 
 __all__ = ["REASONS", "Decoded", "EventReader"]
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Partial
+from ldp_kafka.runtime.columns import check_size
 from ldp_kafka.runtime.deadletters import dead_letter
 from ldp_kafka.runtime.fold import Folded, Message, Record, Unsharded
-from ldp_kafka.runtime.wire import check_size, decode_json, parse_json
+from ldp_kafka.runtime.wire import decode_json, parse_json
 
 __all__ = ["EMPTY_RUN", "Merge", "MergeState"]
 
@@ -36,6 +37,8 @@ class MergeState:
     """Last released slot that had reports."""
     open: dict[int, list[int]] = field(default_factory=dict)
     """Sums of each slot that waits for sources."""
+    sample: dict[int, list[str]] = field(default_factory=dict)
+    """The report ids that its sources sampled, all of them."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Merge(Unsharded[MergeState]):
     def fold(self, state: MergeState, messages: Sequence[Message]) -> Folded:
         """Releases that consecutive partials complete."""
         records: list[Record] = []
-        counts: dict[str, float] = {"releases": 0, "repeated": 0}
+        counts: dict[str, float] = {"releases": 0, "repeated": 0, "second_reports": 0}
         for message in messages:
             try:
                 check_size(message.value)
@@ -80,6 +83,10 @@ class Merge(Unsharded[MergeState]):
                 counts[f"dead_letters:{bad.reason}"] = counts.get(f"dead_letters:{bad.reason}", 0) + 1
                 continue
             if self._take(state, partial):
+                if partial.support is not None:
+                    held = state.sample.setdefault(partial.slot, [])
+                    counts["second_reports"] += len(set(held) & set(partial.sample))
+                    held += partial.sample
                 made = [record for slot, sums in self._complete(state) for record in self.release(slot, sums)]
                 counts["releases"] += len(made)
                 records += made
@@ -111,6 +118,7 @@ class Merge(Unsharded[MergeState]):
             if slot > through:
                 break
             sums = state.open.pop(slot, None)
+            state.sample.pop(slot, None)
             if sums is None and state.full is not None and slot - state.full > EMPTY_RUN:
                 state.released = min([through, *(held - 1 for held in state.open if held <= through)])
                 continue
@@ -126,8 +134,9 @@ class Merge(Unsharded[MergeState]):
             "released": state.released,
             "full": state.full,
             "open": {str(slot): sums for slot, sums in state.open.items()},
+            "sample": {str(slot): ids for slot, ids in state.sample.items()},
         }
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> MergeState:  # noqa: ARG002
-        closed, held = ({int(name): value for name, value in meta[key].items()} for key in ("closed", "open"))
-        return MergeState(closed, meta["first"], meta["released"], meta["full"], held)
+        closed, held, sample = ({int(name): value for name, value in meta[key].items()} for key in ("closed", "open", "sample"))
+        return MergeState(closed, meta["first"], meta["released"], meta["full"], held, sample)

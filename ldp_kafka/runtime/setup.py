@@ -13,8 +13,9 @@ from confluent_kafka.admin import AdminClient
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
 from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.admin import TopicSpec
+from ldp_kafka.runtime.columns import MARK
 from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of
-from ldp_kafka.runtime.wire import MARK, header, parse_json
+from ldp_kafka.runtime.wire import header, parse_json
 from ldp_kafka.topology import Topology
 
 __all__ = ["client_config", "prepare", "resolve"]

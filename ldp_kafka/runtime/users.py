@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Field, State, take16
 from ldp_kafka.errors import StateError
 from ldp_kafka.randomness import Digests, Ids, Keyed
-from ldp_kafka.runtime.wire import read_batch, write_batch
+from ldp_kafka.runtime.columns import read_batch, write_batch
 
 __all__ = ["Users"]
 

@@ -7,15 +7,15 @@ bytes               meaning
 ``ff ff ff ff``     a batch as an Arrow IPC stream; the schema's metadata hold ``ldp_kafka`` (version), ``type``, and what the rows share
 ==================  =====================================================================================================================
 
-A report batch has the columns ``id`` (16 bytes), ``slot`` (int64), ``index`` (int32: the mechanism's output in units of ``scale``) and, only for releases per user, ``series``
-(16 bytes); its metadata: fingerprint, scale, phase, offset (of the raw message), chunk, closed. Decoding is strict: `BadRecord` with a reason, never a value.
+A report batch has the columns ``id`` (16 bytes), ``slot`` (int64), what the mechanism emitted, and, only for releases per user, ``series`` (16 bytes). What it emitted is ``index`` (a
+whole number of ``scale``; int32, or int64 where one does not fit) or ``bits`` (packed, of fixed length; hexadecimal in JSON). The metadata: fingerprint, scale, phase, offset (of the raw
+message), chunk, closed. Decoding is strict: `BadRecord` with a reason, never a value.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import struct
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from math import inf
@@ -28,35 +28,34 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Event, Partial, Release, Report, Reports, Request, Tick, hexadecimal
+from ldp_kafka.runtime.columns import (
+    ARROW,
+    MARK,
+    VERSION,
+    WIDEST,
+    binary,
+    bits_of,
+    check_size,
+    check_version,
+    digests_of,
+    kind_of,
+    read_batch,
+    rows_of,
+    write_batch,
+)
+from ldp_kafka.runtime.sample import KEPT
 
-__all__ = [
-    "LATEST",
-    "MAX_BYTES",
-    "VERSION",
-    "Header",
-    "decode_any",
-    "decode_json",
-    "encode_json",
-    "header",
-    "parse_json",
-    "read_batch",
-    "read_reports",
-    "write_reports",
-]
+__all__ = ["LATEST", "Header", "decode_any", "decode_json", "encode_json", "header", "parse_json", "read_reports", "write_reports"]
 
-VERSION = 1
-MAX_BYTES = 2**21  # of one message: twice what a broker takes by default
-MAX_ROWS = 2**20
 LATEST = 2**47  # milliseconds: the year 6429; no time, and no number of a slot, reaches it
 LONGEST = 256  # bytes of a user id
-ARROW = b"\xff\xff\xff\xff"  # how an Arrow IPC stream begins
-MARK = "ldp_kafka"
 
 SINGLE = {"event": Event, "request": Request, "release": Release, "tick": Tick, "partial": Partial}
 NAMES = {kind: name for name, kind in SINGLE.items()}
 _SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed"}
-_ROW = _SHARED | {"id", "slot", "index", "series"}
+_ROW = _SHARED | {"id", "slot", "series"}
 _HEX = re.compile(r"[0-9a-f]{32}")
+_BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
 Header = Mapping[str, Any]
 
 
@@ -91,7 +90,8 @@ def encode_json(record: Event | Report | Request | Release | Tick | Partial | Re
     if isinstance(record, Reports):
         scale = {"scale": record.scale} if record.scale != 1 else {}
         link = {} if record.series is None else {"series": hexadecimal(record.series)[0]}
-        row = {"id": hexadecimal(record.ids)[0], "slot": int(record.slots[0]), "phase": record.phase, "index": int(record.values[0]), **scale, **link}
+        emitted = {"bits": record.values[0].tobytes().hex()} if record.values.ndim == 2 else {"index": int(record.values[0])}
+        row = {"id": hexadecimal(record.ids)[0], "slot": int(record.slots[0]), "phase": record.phase, **emitted, **scale, **link}
         return _dump(
             {MARK: VERSION, "type": "report", "fingerprint": record.fingerprint, **row, "offset": record.offset, "chunk": record.chunk, "closed": record.closed}
         )
@@ -118,12 +118,6 @@ def decode_json(record: Any) -> Event | Reports | Request | Release | Tick | Par
     return _single(made, body)
 
 
-def check_version(found: Any) -> None:
-    """BadRecord unless it is ours; true and 1.0 are not 1."""
-    if type(found) is not int or found != VERSION:
-        raise BadRecord("version")
-
-
 def _single(kind: Any, body: Mapping[str, Any]) -> Event | Request | Release | Tick | Partial:
     """The record of that kind with these fields and no others, their types checked."""
     needed = {field.name for field in fields(kind)}
@@ -136,11 +130,13 @@ def _single(kind: Any, body: Mapping[str, Any]) -> Event | Request | Release | T
         if not _whole(made.time, 0, LATEST):
             raise BadRecord("time")
     elif kind is Partial:
-        support = made.support
+        support, sample = made.support, made.sample
         numbers = [made.source, made.slot, *(support if isinstance(support, list) else ()), *(() if made.first is None else (made.first,))]
         if not (all(map(_whole, numbers)) and (support is None or isinstance(support, list))):
             raise BadRecord("wrong_fields")
-        return Partial(made.source, made.slot, made.first, None if support is None else tuple(support))
+        if not (isinstance(sample, list) and len(sample) <= KEPT and all(type(name) is str and _HEX.fullmatch(name) for name in sample)):
+            raise BadRecord("wrong_fields")
+        return Partial(made.source, made.slot, made.first, None if support is None else tuple(support), tuple(sample))
     elif kind is Request:
         if not (type(made.id) is str and all(map(_whole, (made.slot, made.phase, made.epsilon, made.deadline)))):
             raise BadRecord("wrong_fields")
@@ -192,13 +188,22 @@ def _numeric(found: Any, depth: int = 3) -> bool:
 
 def _report(body: dict[str, Any]) -> Reports:
     body = {"scale": 1, "series": None, **body}
-    if body.keys() != _ROW:
+    if body.keys() - _ROW not in ({"index"}, {"bits"}) or not body.keys() >= _ROW:
         raise BadRecord("wrong_fields")
-    index, slot, series = body["index"], body["slot"], body["series"]
-    if not (_whole(index, -(2**31), 2**31) and _whole(slot, 0, LATEST)):
+    slot, series = body["slot"], body["series"]
+    if not _whole(slot, 0, LATEST):
         raise BadRecord("wrong_fields")
+    values: NDArray[Any]
+    if "index" in body:
+        if not _whole(body["index"]):
+            raise BadRecord("wrong_fields")
+        values = np.array([body["index"]])
+    else:
+        if type(body["bits"]) is not str or not _BITS.fullmatch(body["bits"]):
+            raise BadRecord("wrong_fields")
+        values = np.frombuffer(bytes.fromhex(body["bits"]), np.uint8).reshape(1, -1)
     shared = _shared({name: body[name] for name in _SHARED})
-    return Reports(_digest(body["id"]), np.array([slot]), np.array([index]), series=None if series is None else _digest(series), **shared)
+    return Reports(_digest(body["id"]), np.array([slot]), values, series=None if series is None else _digest(series), **shared)
 
 
 def _shared(found: Any) -> dict[str, Any]:
@@ -224,29 +229,44 @@ def reports_of(records: list[Report]) -> Reports:
     first = records[0]
     if any((r.fingerprint, r.phase, r.series is None) != (first.fingerprint, first.phase, first.series is None) for r in records):
         raise ValueError("the reports of a batch must share fingerprint, phase and whether they have a series")
-    values = [r.value for r in records]
-    if not all(-inf < value < inf for value in values):
-        raise ValueError("a report's value must be finite")
-    bits = next((k for k in range(53) if all(float(value) * 2**k == int(float(value) * 2**k) for value in values)), None)
-    if bits is None:
-        raise ValueError("a report's value must be a whole multiple of a power of two")
+    found = [r.value for r in records]
     ids = np.concatenate([_digest(r.id) for r in records])
     series = None if first.series is None else np.concatenate([_digest(r.series) for r in records])
-    index = [int(float(value) * 2**bits) for value in values]
-    if not all(-(2**31) <= each < 2**31 for each in index):
-        raise ValueError("a report's value must be a 32-bit number of steps of its scale")
-    scale = 2.0**-bits if bits else 1
-    return Reports(ids, np.array([r.slot for r in records]), np.array(index), scale, first.fingerprint, -1, None, phase=first.phase, series=series)
+    slots = np.array([r.slot for r in records])
+    if any(isinstance(value, bytes) for value in found):
+        packed = [value for value in found if isinstance(value, bytes)]
+        if len(packed) != len(found) or len({len(value) for value in packed}) != 1 or not 1 <= len(packed[0]) <= WIDEST:
+            raise ValueError("packed reports must all have the same number of bytes")
+        bits = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
+        return Reports(ids, slots, bits, 1, first.fingerprint, -1, None, phase=first.phase, series=series)
+    values = [value for value in found if not isinstance(value, bytes)]
+    if not all(-inf < value < inf for value in values):
+        raise ValueError("a report's value must be finite")
+    power = next((k for k in range(53) if all(float(value) * 2**k == int(float(value) * 2**k) for value in values)), None)
+    if power is None:
+        raise ValueError("a report's value must be a whole multiple of a power of two")
+    index = [int(float(value) * 2**power) for value in values]
+    if not all(-(2**62) <= each < 2**62 for each in index):
+        raise ValueError("a report's value must be a 62-bit number of steps of its scale")
+    scale = 2.0**-power if power else 1
+    return Reports(ids, slots, np.array(index), scale, first.fingerprint, -1, None, phase=first.phase, series=series)
 
 
 def write_reports(batch: Reports) -> bytes:
     """A report batch as bytes: JSON for one row, else Arrow."""
     if len(batch) == 1:
         return encode_json(batch)
-    names, columns = ["id", "slot", "index"], [_binary(batch.ids), pa.array(batch.slots), pa.array(batch.values.astype(np.int32))]
+    names, columns = ["id", "slot"], [binary(batch.ids), pa.array(batch.slots)]
+    if batch.values.ndim == 2:
+        names.append("bits")
+        columns.append(binary(batch.values))
+    else:
+        narrow = batch.values.astype(np.int32)
+        names.append("index")
+        columns.append(pa.array(narrow if (narrow == batch.values).all() else batch.values))
     if batch.series is not None:
         names.append("series")
-        columns.append(_binary(batch.series))
+        columns.append(binary(batch.series))
     shared = {
         "fingerprint": batch.fingerprint,
         "scale": batch.scale,
@@ -256,76 +276,6 @@ def write_reports(batch: Reports) -> bytes:
         "closed": batch.closed,
     }
     return write_batch("report", names, columns, shared)
-
-
-def write_batch(kind: str, names: list[str], columns: list[Any], shared: Mapping[str, Any] | None = None) -> bytes:
-    """Columns as an Arrow IPC stream of one batch."""
-    metadata = {MARK: str(VERSION), "type": kind, **({} if shared is None else {"shared": json.dumps(shared)})}
-    rows = pa.RecordBatch.from_arrays(columns, names=names, metadata=metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    written: bytes = sink.getvalue().to_pybytes()
-    return written
-
-
-def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]]:
-    """The rows of an Arrow IPC stream of at least so many batches as one `pyarrow.RecordBatch`, validated, and its schema's metadata. BadRecord otherwise."""
-    try:
-        _refuse_compressed(value)
-        with pa.ipc.open_stream(value) as reader:
-            schema, batches, rows = reader.schema, [], 0
-            for batch in reader:
-                rows += batch.num_rows
-                if rows > MAX_ROWS:
-                    raise BadRecord("too_large")
-                batch.validate(full=True)  # offsets and UTF-8 of a stranger's bytes
-                batches.append(batch)
-        if not (len(batches) >= least and len(schema.names) == len(schema)):  # names are decoded here: they may be no UTF-8
-            raise BadRecord("not_arrow")
-        if len(batches) != 1:
-            table = pa.Table.from_batches(batches, schema).combine_chunks()
-            batches = table.to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)]
-    except (pa.ArrowException, OSError, ValueError, EOFError, struct.error) as error:
-        if isinstance(error, BadRecord):
-            raise
-        raise BadRecord("not_arrow") from None
-    return batches[0], schema.metadata or {}
-
-
-def _refuse_compressed(value: bytes) -> None:
-    """BadRecord for a compressed body: its true size is the sender's word only, and 2 MiB of it can be 60 GiB. Kafka's own compression does as well."""
-    for message in pa.ipc.MessageReader.open_stream(value):
-        if message.type == "schema":
-            continue
-        flat = message.metadata.to_pybytes()
-        header = _follow(flat, _follow(flat, 0, None), 2)  # Message.header
-        if message.type == "dictionary":
-            header = _follow(flat, header, 1)  # DictionaryBatch.data
-        if _follow(flat, header, 3):  # RecordBatch.compression
-            raise BadRecord("not_arrow")
-
-
-def _follow(flat: bytes, table: int, field: int | None) -> int:
-    """Where a table's field points to in a flatbuffer, 0 where it is absent; with None, where the root is."""
-    at = table
-    if field is not None:
-        entries = table - int(struct.unpack_from("<i", flat, table)[0])
-        size, slot = int(struct.unpack_from("<H", flat, entries)[0]), 4 + 2 * field
-        step = int(struct.unpack_from("<H", flat, entries + slot)[0]) if slot < size else 0
-        if not step:
-            return 0
-        at = table + step
-    return at + int(struct.unpack_from("<I", flat, at)[0])
-
-
-def kind_of(metadata: Mapping[bytes, bytes]) -> str | None:
-    """The type that a batch's metadata name; None for a foreign batch. BadRecord for another version."""
-    if MARK.encode() not in metadata:
-        return None
-    if metadata[MARK.encode()] != str(VERSION).encode():
-        raise BadRecord("version")
-    return metadata.get(b"type", b"").decode("ascii", "replace")
 
 
 def read_reports(value: bytes) -> Reports | None:
@@ -341,40 +291,21 @@ def read_reports(value: bytes) -> Reports | None:
         raise BadRecord("not_a_report")
     try:
         names = rows.schema.names
-        if sorted(names) not in (["id", "index", "slot"], ["id", "index", "series", "slot"]):
+        kind = "bits" if "bits" in names else "index"
+        if sorted(names) not in (sorted(["id", kind, "slot"]), sorted(["id", kind, "series", "slot"])):
             raise BadRecord("wrong_fields")
         checked = _shared(parse_json(metadata[b"shared"]))
-        ids, slots, index = _rows(rows, "id", pa.binary(16)), _rows(rows, "slot", pa.int64()), _rows(rows, "index", pa.int32())
-        series = _rows(rows, "series", pa.binary(16)) if "series" in names else None
+        ids, slots, values = (
+            digests_of(rows, "id"),
+            rows_of(rows, "slot", pa.int64()),
+            bits_of(rows) if kind == "bits" else rows_of(rows, "index", pa.int32(), pa.int64()),
+        )
+        series = digests_of(rows, "series") if "series" in names else None
     except (KeyError, ValueError, TypeError):
         raise BadRecord("wrong_fields") from None
-    if len(slots) and not (slots.min() >= 0 and slots.max() < LATEST):
+    if len(slots) and not (slots.min() >= 0 and slots.max() < LATEST and int(values.min()) >= -(2**62) and int(values.max()) < 2**62):
         raise BadRecord("wrong_fields")
-    return Reports(ids, slots, index.astype(np.int64), series=series, **checked)
-
-
-def _rows(rows: Any, name: str, kind: Any) -> NDArray[Any]:
-    column = rows.column(name)
-    if column.type != kind or column.null_count:
-        raise BadRecord("wrong_fields")
-    if kind == pa.binary(16):
-        if not len(column):
-            return np.empty((0, 2), np.uint64)
-        return np.frombuffer(column.buffers()[1], np.uint64, 2 * len(column), 16 * column.offset).reshape(-1, 2)
-    found: NDArray[Any] = column.to_numpy()
-    return found
-
-
-def _binary(digests: Digests) -> Any:
-    return pa.Array.from_buffers(pa.binary(16), len(digests), [None, pa.py_buffer(np.ascontiguousarray(digests))])
-
-
-def check_size(value: bytes | None) -> None:
-    """BadRecord for an empty or a huge message, before anything is parsed."""
-    if not value:
-        raise BadRecord("empty")
-    if len(value) > MAX_BYTES:
-        raise BadRecord("too_large")
+    return Reports(ids, slots, values if kind == "bits" else values.astype(np.int64), series=series, **checked)
 
 
 def decode_any(value: bytes) -> list[Any]:

@@ -1,4 +1,4 @@
-"""``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17 and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core``."""
+"""``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17 and Maven, or LDP_KAFKA_BOOTSTRAP, for ``--only worker`` and ``--only state``."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.bench import core, profiling
+from tests.bench import core, libraries, profiling
 from tests.bench.measure import Figure, table
 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", choices=["core", "worker", "state"], help="one part")
+    parser.add_argument("--only", choices=["core", "libraries", "worker", "state"], help="one part")
     parser.add_argument("--quick", action="store_true", help="little input and few rounds: whether it works, not how fast it is")
     parser.add_argument("--profile", action="store_true", help="where a fold's time goes, and nothing else")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there, every round of them")
@@ -28,7 +28,9 @@ def main(words: list[str] | None = None) -> int:
 
 def measure(only: str | None, *, quick: bool) -> list[Figure]:
     figures = core.measure(quick=quick) if only in (None, "core") else []
-    if only == "core":
+    if only in (None, "libraries"):
+        figures += libraries.measure(quick=quick)
+    if only in ("core", "libraries"):
         return figures
     from tests.bench import broker, state, worker
 

@@ -63,6 +63,7 @@ BAD = {
     'ldp_guarantee_info{%s,calibration="published",epsilon="inf"}': "1x240",
     "ldp_spent_ratio{%s}": "1.01x240",
     "ldp_refused_total{%s}": "0+1x240",
+    "ldp_second_reports_total{%s}": "0+1x240",
     'up{job="ldp-kafka",%s}': "0x240",
     'ldp_dead_letters_total{%s,reason="time"}': "0x230 1x10",
     "ldp_watermark_timestamp_seconds{%s}": "1000+60x60 4600x180",
@@ -73,6 +74,7 @@ GOOD = {
     'ldp_guarantee_info{%s,calibration="sound",epsilon="1"}': "1x240",
     "ldp_spent_ratio{%s}": "1x240",
     "ldp_refused_total{%s}": "7x240",
+    "ldp_second_reports_total{%s}": "2x240",
     'up{job="ldp-kafka",%s}': "1x240",
     'ldp_dead_letters_total{%s,reason="time"}': "3x240",
     "ldp_watermark_timestamp_seconds{%s}": "0 0 0 3600x59 7200x59 10800x59 14400x59",  # hourly readings

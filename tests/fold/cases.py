@@ -12,8 +12,9 @@ import pyarrow as pa
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import stages
+from ldp_kafka.runtime.columns import write_batch
 from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.wire import encode_json, write_batch
+from ldp_kafka.runtime.wire import encode_json
 from ldp_kafka.topology import Topology, loads
 from tests.fold.judge import EdgeJudge
 

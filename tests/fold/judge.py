@@ -14,8 +14,9 @@ from ldp_kafka.accounting import NEVER
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Ids
 from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.columns import read_batch
 from ldp_kafka.runtime.fold import META, Message, Partition, Record, Stage, choose, tenures
-from ldp_kafka.runtime.wire import read_batch, read_reports
+from ldp_kafka.runtime.wire import read_reports
 from ldp_kafka.topology import Topology
 from tests.fold.driver import World
 

@@ -13,8 +13,9 @@ import pytest
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.columns import MAX_BYTES, read_batch
 from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.wire import MAX_BYTES, decode_any, decode_json, parse_json, read_batch, read_reports
+from ldp_kafka.runtime.wire import decode_any, decode_json, parse_json, read_reports
 from ldp_kafka.topology import loader
 
 KEY = bytes(range(32))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ldp_kafka as lk
-from ldp_kafka.records import Partial, Reports
+from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime import stages
+from ldp_kafka.runtime.columns import MAX_BYTES
 from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.wire import LATEST, MAX_BYTES, decode_json, header, parse_json, write_reports
+from ldp_kafka.runtime.sample import KEPT
+from ldp_kafka.runtime.wire import LATEST, decode_json, header, parse_json, write_reports
 from ldp_kafka.topology import loader
 
 loads = cache(loader.loads)
@@ -45,7 +48,7 @@ class Fed:
     def batch(self, offset, *rows, closed=None, chunk=0, **changes):
         """A report batch of rows (slot, index)."""
         slots, index = ([row[i] for row in rows] for i in (0, 1))
-        ids = np.arange(2 * len(rows), dtype=np.uint64).reshape(-1, 2)
+        ids = changes.pop("ids", np.random.default_rng(len(rows) + 1000 * offset + chunk).integers(0, 2**63, (len(rows), 2)).astype(np.uint64))
         given = {"scale": self.scale, "fingerprint": self.topology.fingerprint, "series": ids if self.topology.per_user else None} | changes
         return Reports(ids, np.array(slots, np.int64), np.array(index, np.int64), offset=offset, closed=closed, chunk=chunk, **given)
 
@@ -60,7 +63,7 @@ class Fed:
         """One batch; its partials."""
         records = self.put(write_reports(self.batch(options.pop("offset", self.offset), *rows, **options)))
         assert all((r.topic, r.partition, r.key) == (self.topology.partials_topic, 0, str(self.source).encode()) for r in records)
-        return [partial(record) for record in records]
+        return [replace(partial(record), sample=()) for record in records]
 
     def refused(self, value):
         """The reason of the one dead letter of a message that changes nothing else."""
@@ -203,7 +206,7 @@ def test_a_header_is_skipped():
     """Offset 0 of a topic of ours."""
     fed = Fed()
     assert fed.put(header("t", fed.topology.fingerprint, fed.topology.layout)) == []
-    assert fed.counts == {"reports": 0, "repeated": 0, "partials": 0}
+    assert fed.counts == {"reports": 0, "repeated": 0, "partials": 0, "second_reports": 0}
 
 
 def test_empty_slots_go_as_one_range():
@@ -261,7 +264,7 @@ def test_per_user_releases_each_report():
     assert fed.counts["releases"] == 2
     assert fed.put(write_reports(batch)) == []
     assert fed.counts["repeated"] == 1
-    assert [partial(record) for record in fed.put(write_reports(fed.batch(1, closed=5)))][-1] == Partial(2, 5, 5, fed.support(100))
+    assert replace(partial(fed.put(write_reports(fed.batch(1, closed=5)))[-1]), sample=()) == Partial(2, 5, 5, fed.support(100))
 
 
 def test_per_user_needs_a_series():
@@ -305,10 +308,26 @@ def test_sums_by_a_slow_twin(log):
                 expected.append(Partial(2, closing, first, None))
             closed = closing
         message = write_reports(fed.batch(offset, *kept, closed=closing))
-        found += [partial(record) for record in fed.put(message, message)]
+        found += [replace(partial(record), sample=()) for record in fed.put(message, message)]
         assert fed.counts["repeated"] == 1
     assert found == expected
     loaded = fed.collect.load(json.loads(json.dumps(fed.collect.meta(fed.state))), {})
     assert fed.collect.meta(loaded) == fed.collect.meta(fed.state)
     last = fed.batch(len(log), (20, 1), closed=20)
     assert fed.collect.fold(loaded, [Message(0, -1, write_reports(last))]).records == fed.put(write_reports(last))
+
+
+def test_a_second_report_is_noticed():
+    """The same id again in a slot, at another offset: not a replay, which is counted once. The first ids go to the merger, which sees them across sources."""
+    fed = Fed()
+    ids = np.arange(100, dtype=np.uint64).byteswap().repeat(2).reshape(-1, 2)
+    first = write_reports(fed.batch(0, *[(5, 1)] * 100, ids=ids))
+    fed.put(first)
+    assert fed.counts["second_reports"] == 0
+    fed.put(first)
+    assert (fed.counts["repeated"], fed.counts["second_reports"]) == (1, 0)
+    fed.put(write_reports(fed.batch(2, (5, 2), ids=ids[7:8])), write_reports(fed.batch(3, (6, 2), ids=ids[7:8])))
+    assert fed.counts["second_reports"] == 1, "in slot 5; another slot's ids are others"
+    closing = partial(fed.put(write_reports(fed.batch(4, closed=5)))[-1])
+    assert closing.sample == tuple(hexadecimal(ids[:KEPT]))
+    assert fed.collect.load(fed.collect.meta(fed.state), {}) == fed.state

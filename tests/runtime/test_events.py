@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.records import Event, Partial, Report, Request, Tick
+from ldp_kafka.runtime.columns import MAX_BYTES
 from ldp_kafka.runtime.events import REASONS, EventReader
-from ldp_kafka.runtime.wire import LATEST, MAX_BYTES, header
+from ldp_kafka.runtime.wire import LATEST, header
 from ldp_kafka.topology.paths import parse_path
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime import merger
+from ldp_kafka.runtime.columns import MAX_BYTES
 from ldp_kafka.runtime.fold import Message, Record
 from ldp_kafka.runtime.merger import Merge
-from ldp_kafka.runtime.wire import MAX_BYTES, encode_json, header
+from ldp_kafka.runtime.wire import encode_json, header
 
 
 class Fed:
@@ -155,7 +156,7 @@ def test_a_header_is_skipped():
     """Offset 0 of a topic of ours."""
     fed = Fed()
     assert fed.put(header("t", "f" * 32, "0" * 32)) == []
-    assert fed.counts == {"releases": 0, "repeated": 0}
+    assert fed.counts == {"releases": 0, "repeated": 0, "second_reports": 0}
 
 
 @st.composite
@@ -205,3 +206,15 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
             assert all(slot > through for slot in fed.state.open)
     finally:
         merger.EMPTY_RUN = limit
+
+
+def test_a_user_in_two_partitions_is_noticed():
+    """By an id that two sources sampled in one slot, whatever lies between; a source heard twice is no second report."""
+    fed = Fed(sources=3)
+    one, other, third = ("1" * 32,), ("2" * 32, "3" * 32), ("3" * 32, "4" * 32)
+    fed.send((0, 5, 5, (1, 1), one), (1, 5, 5, (2, 2), other), (1, 5, 5, (2, 2), other))
+    assert fed.counts["second_reports"] == 0
+    assert fed.merge.load(json.loads(json.dumps(fed.merge.meta(fed.state))), {}) == fed.state
+    assert fed.send((2, 5, 5, (2, 2), third)) == [(5, [5, 5])]
+    assert fed.counts["second_reports"] == 1
+    assert fed.state.sample == {}

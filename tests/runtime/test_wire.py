@@ -17,20 +17,9 @@ import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Event, Events, Ids, Partial, Release, Report, Reports, Request, Tick
 from ldp_kafka.runtime.codec import decode, encode
+from ldp_kafka.runtime.columns import MAX_BYTES, MAX_ROWS, read_batch, write_batch
 from ldp_kafka.runtime.events import REASONS, EventReader
-from ldp_kafka.runtime.wire import (
-    LATEST,
-    MAX_BYTES,
-    MAX_ROWS,
-    decode_json,
-    encode_json,
-    header,
-    parse_json,
-    read_batch,
-    read_reports,
-    write_batch,
-    write_reports,
-)
+from ldp_kafka.runtime.wire import LATEST, decode_json, encode_json, header, parse_json, read_reports, write_reports
 
 FINGERPRINT = "0123456789abcdef" * 2
 SHARED = {"fingerprint": FINGERPRINT, "scale": 2**-10, "offset": 7, "chunk": 0, "phase": 0, "closed": None}
@@ -70,6 +59,13 @@ ticks = st.builds(Tick, times)
 def reports(draw, least=1, most=4):
     """Reports of one batch: one fingerprint, phase and scale, all with a series or none."""
     phase, fingerprint, scale, linked = draw(st.integers(0, 2**16 - 1)), draw(digits), draw(st.sampled_from([1, 2**-4, 2**-10, 2**-31])), draw(st.booleans())
+    width = draw(st.integers(0, 3))
+    if width:
+        packed = st.tuples(digits, slots, st.binary(min_size=width, max_size=width), digits)
+        return [
+            Report(i, slot, phase, bits, fingerprint, series if linked else None)
+            for i, slot, bits, series in draw(st.lists(packed, min_size=least, max_size=most))
+        ]
     one = st.tuples(digits, slots, st.integers(-(2**31) + 1, 2**31 - 1), digits)
     rows = draw(st.lists(one, min_size=least, max_size=most))
     return [Report(i, slot, phase, index * scale, fingerprint, series if linked else None) for i, slot, index, series in rows]
@@ -80,10 +76,14 @@ def batches(draw):
     """Report batches as the edge writes them: any number of rows."""
     n = draw(st.integers(0, 5))
     ids = np.frombuffer(draw(st.binary(min_size=16 * n, max_size=16 * n)), np.uint64).reshape(-1, 2)
-    index = np.array(draw(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=n, max_size=n)), np.int64)
+    width, bound = draw(st.integers(0, 3)), draw(st.sampled_from([2**31, 2**62]))
+    if width:
+        index = np.frombuffer(draw(st.binary(min_size=width * n, max_size=width * n)), np.uint8).reshape(n, width)
+    else:
+        index = np.array(draw(st.lists(st.integers(-bound, bound - 1), min_size=n, max_size=n)), np.int64)
     at = np.array(draw(st.lists(slots, min_size=n, max_size=n)), np.int64)
     series = ids[::-1].copy() if draw(st.booleans()) else None
-    scale, closed = draw(st.sampled_from([1, 2**-10])), draw(st.none() | st.integers(-1002, LATEST))
+    scale, closed = 1 if width else draw(st.sampled_from([1, 2**-10])), draw(st.none() | st.integers(-1002, LATEST))
     return Reports(ids, at, index, scale, draw(digits), draw(st.integers(-1, 2**61)), closed, draw(st.integers(0, 99)), draw(st.integers(0, 2**16 - 1)), series)
 
 
@@ -212,7 +212,8 @@ def test_report_batches_round_trip(batch):
     same(read_reports(message), batch)
     singles = lk.decode(message)
     assert [single.id for single in singles] == [row.tobytes().hex() for row in batch.ids]
-    assert [single.value for single in singles] == [index * batch.scale for index in batch.values.tolist()]
+    whole = [bits.tobytes() for bits in batch.values] if batch.values.ndim == 2 else [index * batch.scale for index in batch.values.tolist()]
+    assert [single.value for single in singles] == whole
 
 
 @given(st.lists(st.tuples(users, times, floats), max_size=5))
@@ -250,7 +251,8 @@ def test_what_cannot_be_one_message_is_refused(records):
     "wrong",
     [
         Report("0" * 32, 1, 0, 0.1, FINGERPRINT),  # no multiple of a power of two that 31 bits can hold
-        Report("0" * 32, 1, 0, 2**31, FINGERPRINT),
+        Report("0" * 32, 1, 0, 2**62, FINGERPRINT),
+        Report("0" * 32, 1, 0, b"\x01", FINGERPRINT),  # bits beside a number
         Report("0" * 32, 1, 0, float("inf"), FINGERPRINT),
         Report("0" * 32, 1, 0, float("nan"), FINGERPRINT),
         Report("0" * 30, 1, 0, 1, FINGERPRINT),
@@ -262,7 +264,7 @@ def test_what_cannot_be_one_message_is_refused(records):
 def test_reports_that_are_no_batch_are_refused_when_written(wrong):
     """Rather than wrapped into other numbers."""
     good = Report("1" * 32, 1, 0, 1, FINGERPRINT)
-    with pytest.raises(ValueError, match=r"a batch|a report's value|wrong_fields"):
+    with pytest.raises(ValueError, match=r"a batch|a report's value|wrong_fields|packed reports"):
         lk.encode([good, wrong])
 
 
@@ -364,8 +366,8 @@ def test_no_field_takes_a_wrong_type(good):
         {"id": "g" * 32},
         {"id": "A" * 32},
         {"series": "0"},
-        {"index": 2**31},
-        {"index": -(2**31) - 1},
+        {"index": 2**62},
+        {"index": -(2**62) - 1},
         {"index": 1.0},
         {"slot": -1},
         {"slot": LATEST},
@@ -412,7 +414,11 @@ def test_report_columns_are_exactly_those():
         {**good, "more": pa.array([1, 2, 3])},
         {name: good[name] for name in ("id", "slot")},
         {**good, "series": pa.array(["a", "b", "c"])},
-        {**good, "index": pa.array([1, 2, 3], pa.int64())},
+        {**good, "index": pa.array([1, 2, 3], pa.int16())},
+        {**good, "index": pa.array([1, 2, 2**62], pa.int64())},
+        {**good, "bits": pa.array([b"a", b"b", b"c"], pa.binary(1))},
+        {"id": good["id"], "slot": good["slot"], "bits": pa.array([b"a", b"b", b"c"])},
+        {"id": good["id"], "slot": good["slot"], "bits": pa.array([b"a", None, b"c"], pa.binary(1))},
         {**good, "index": pa.array([1, None, 3], pa.int32())},
         {**good, "id": pa.array([b"a" * 16, None, b"c" * 16], pa.binary(16))},
         {**good, "id": pa.array([b"a" * 16] * 3)},
