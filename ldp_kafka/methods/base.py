@@ -198,7 +198,7 @@ class Method:
 
         Returns
         -------
-        The same shape; NaN (or -1 for categories) where nothing was reported.
+        The same shape; NaN (or -1 for categories) where nothing was reported. Where the mechanism reports bits, one more axis holds them, one a category.
 
         Raises
         ------
@@ -212,12 +212,18 @@ class Method:
             raise ValueError("users must be distinct ids, one a row of streams")
         rows = np.arange(len(table))
         state = self.state(randomness.digests(ids))
-        numeric = self.kind == "numeric"
-        out = np.empty(table.shape, np.float64 if numeric else np.int64)
-        for t in range(table.shape[1]):
-            answers, status = self.step(state, rows, first_slot + t, bound[:, t], randomness)
-            out[:, t] = np.where(status == SENT, self.released(answers) if numeric else answers, np.nan if numeric else -1)
-        return out.reshape(streams.shape)
+        out = [self._published(*self.step(state, rows, first_slot + t, bound[:, t], randomness)) for t in range(table.shape[1])]
+        whole = np.stack(out, axis=1) if out else self._published(self.blank(0), np.empty(0, np.uint8))
+        return whole.reshape(streams.shape + whole.shape[2:])
+
+    def _published(self, answers: NDArray[Any], status: NDArray[np.uint8]) -> NDArray[Any]:
+        """What one slot's answers say, with NaN or -1 where there is none."""
+        if self.kind == "numeric":
+            return np.where(status == SENT, self.released(answers), np.nan)
+        if answers.ndim == 2:
+            bits = np.unpackbits(answers, axis=1, count=self.categories).view(np.int8)
+            return np.where((status == SENT)[:, None], bits, np.int8(-1))
+        return np.where(status == SENT, answers, -1)
 
     def _draw(
         self, state: State, rows: NDArray[np.intp], slot: int, inputs: NDArray[Any], bound: Sequence[NDArray[np.int64]], randomness: Randomness, phase: int = 0
