@@ -224,13 +224,19 @@ def estimator_is_unbiased(trial: MechanismTrial) -> None:
 
 
 def error_is_stated(trial: MechanismTrial) -> None:
-    """The standard error is the noise's, computed from the law; with ``population=True`` it is that of reports of users drawn at random."""
+    """The standard error is the noise's, computed from the law; with ``population=True`` it is that of reports of users drawn at random.
+
+    A mechanism whose reports do not say how far the values behind them spread declares ``hides_spread``: then the first is a bound, reached where the values are equal.
+    """
     m, single = trial.mechanism, trial.singles
     for i in range(len(trial.inputs)):
         for j in dict.fromkeys((i, 0)):
             support, laws = _expected_support(trial, i, j), (trial.laws[i], trial.laws[j])
             noise = (variance(probabilities(laws[0]), single) + variance(probabilities(laws[1]), single)) / 2
-            _close(m.estimate_support(support), noise, "given the values")
+            if i == j or not getattr(m, "hides_spread", False):
+                _close(m.estimate_support(support), noise, "given the values")
+            else:
+                _covers(m.estimate_support(support), noise)
             total = variance((probabilities(laws[0]) + probabilities(laws[1])) / 2, single)
             _close(m.estimate_support(support, population=True), total, "of a population")
 
@@ -314,6 +320,11 @@ def _expected_support(trial: MechanismTrial, i: int, j: int) -> NDArray[np.int64
     """The support of PRECISE reports whose outputs occur exactly as the laws of probes i and j, mixed, say."""
     mean = (trial.mean_supports[i] + trial.mean_supports[j]) / 2
     return np.array([round(total * PRECISE) for total in mean], np.int64)
+
+
+def _covers(estimate: Estimate, variance: NDArray[np.float64]) -> None:
+    stated = np.atleast_1d(np.asarray(estimate.standard_error, np.float64)) ** 2 * estimate.reports
+    require((stated >= 0.998 * variance).all(), "the standard error given the values must not be less than the one that follows from the law")
 
 
 def _close(estimate: Estimate, variance: NDArray[np.float64], of_what: str) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from ldp_kafka.cli.mechanisms import mechanisms
 from ldp_kafka.cli.options import FAILED, WRONG, example
 from ldp_kafka.cli.replay import replay
 from ldp_kafka.cli.tools import broker, demo, key
@@ -25,6 +26,7 @@ COMMANDS: dict[str, click.Command] = {
     "key": key,
     "broker": broker,
     "schema": schema,
+    "mechanisms": mechanisms,
 }
 """In the order in which they are needed."""
 

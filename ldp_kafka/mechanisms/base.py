@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["CHUNK", "Certificate", "Estimate", "Law", "Mechanism", "check_categories", "check_domain", "check_epsilon", "exp_below"]
+__all__ = ["CHUNK", "Certificate", "Estimate", "Law", "Mechanism", "check_categories", "check_codes", "check_domain", "check_epsilon", "exp_below"]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
 
@@ -27,12 +27,17 @@ class Law(NamedTuple):
 
 
 class Certificate(NamedTuple):
-    """The loss of a mechanism, computed with integers from the weights that it samples with."""
+    """The loss of a mechanism, computed with integers from the weights that it samples with.
+
+    For any two inputs and any set S of reports, P[S | x] <= ratio * P[S | x'] + delta.
+    """
 
     ratio: Fraction
-    """Largest likelihood ratio of one report between any two inputs: at most e^epsilon."""
+    """Largest likelihood ratio of one report between any two inputs, or where ``delta`` is above 0 the one that it is stated for: at most e^epsilon."""
     epsilon_effective: float
     """Its logarithm: at most epsilon."""
+    delta: Fraction = Fraction(0)
+    """0 for pure differential privacy."""
 
 
 class Estimate(NamedTuple):
@@ -105,6 +110,16 @@ def check_categories(categories: int) -> int:
     if not 2 <= categories <= 2**20:
         raise ConfigurationError("categories must lie between 2 and 2**20")
     return int(categories)
+
+
+def check_codes(values: NDArray[Any], categories: int) -> NDArray[np.int64]:
+    """Category numbers (n,) as int64; TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+    codes = np.asarray(values)
+    if codes.dtype.kind not in "iu":
+        raise TypeError("categories must be integers")
+    if len(codes) and not (codes.min() >= 0 and codes.max() < categories):
+        raise ValueError(f"categories must run from 0 to {categories - 1}")
+    return codes.astype(np.int64, copy=False)
 
 
 def check_domain(domain: tuple[float, float]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["GeneralizedRandomizedResponse"]
@@ -39,6 +39,7 @@ class GeneralizedRandomizedResponse:
     """
 
     scale = 1  # one step of the reports
+    width = 0
 
     def __init__(self, epsilon: float, categories: int) -> None:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
@@ -101,6 +102,11 @@ class GeneralizedRandomizedResponse:
         variance = seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
         return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
 
+    def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Variance of one report's estimate of a category of that frequency, given the values; of n reports, a mean of n of them, it is this / n."""
+        f, p, q = np.asarray(frequency, np.float64), self._truth / self._word, self._lie / self._word
+        return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
+
     @property
     def index_range(self) -> tuple[int, int]:
         """Least and greatest report."""
@@ -111,9 +117,4 @@ class GeneralizedRandomizedResponse:
         return self.categories, self._truth, self._lie, self._word
 
     def _checked(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
-        values = np.asarray(values)
-        if values.dtype.kind not in "iu":
-            raise TypeError("categories must be integers")
-        if len(values) and not (values.min() >= 0 and values.max() < self.categories):
-            raise ValueError(f"categories must run from 0 to {self.categories - 1}")
-        return values.astype(np.int64, copy=False)
+        return check_codes(values, self.categories)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Field, Guarantee, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_categories, check_domain, check_epsilon
+from ldp_kafka.mechanisms.base import Estimate, check_categories, check_codes, check_domain, check_epsilon
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_slots"]
@@ -118,12 +118,7 @@ class Method:
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the domain; or category numbers. ValueError where not finite, or no category."""
         if self.kind == "categorical":
-            codes = np.asarray(values)
-            if codes.dtype.kind not in "iu":
-                raise TypeError("categories must be integers")
-            if len(codes) and not (codes.min() >= 0 and codes.max() < self.categories):
-                raise ValueError(f"categories must run from 0 to {self.categories - 1}")
-            return codes.astype(np.int64, copy=False)
+            return check_codes(values, self.categories)
         values = np.asarray(values, np.float64)
         if not np.isfinite(values).all():
             raise ValueError("values must be finite")

@@ -123,7 +123,10 @@ class Collect(Unsharded[CollectState]):
         slots = np.unique(batch.slots) if batch.slots.min() != batch.slots.max() else batch.slots[:1]
         whole = len(slots) == 1
         values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
-        return [(int(slot), self.method.mechanism.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
+        try:
+            return [(int(slot), self.method.mechanism.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
+        except ValueError:  # packed bits that no report has
+            raise BadRecord("range") from None
 
     def _close(self, state: CollectState, closed: int, records: list[Record], counts: dict[str, float]) -> None:
         """Partials through ``closed``: one for each slot with reports, one before it for the empty slots that lie between, one for those after the last."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ldp_kafka.randomness import Keyed, keyed
 from ldp_kafka.runtime.collector import Collect
 from ldp_kafka.runtime.edge import Edge
@@ -79,7 +77,7 @@ def collect(topology: Topology, partition: int) -> Collect:
 
 def merge(topology: Topology) -> Merge:
     """The merge stage."""
-    width = len(topology.method.mechanism.support(np.empty(0, np.int64)))
+    width = len(topology.method.mechanism.support(topology.method.blank(0)))
     return Merge(
         topology.input.partitions,
         width,

@@ -19,7 +19,8 @@ __all__ = ["Plan", "Traffic", "plan"]
 
 # Bytes on the wire, as estimates; the codec is the authority.
 BATCH_BYTES = 850  # schema and metadata of one Arrow stream
-REPORT_BYTES = 16 + 8 + 8  # id, slot, value
+INDEX_BYTES = 8
+REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
 
@@ -130,7 +131,8 @@ def plan(topology: Topology, users: int = 1000) -> Plan:
 def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
     sources = topology.input.partitions
     reports = reporting(topology.method, users)
-    rows = reports * (REPORT_BYTES + SERIES_BYTES * topology.per_user)
+    packed = max(0, getattr(topology.method.mechanism, "width", 0) - INDEX_BYTES)
+    rows = reports * (REPORT_BYTES + packed + SERIES_BYTES * topology.per_user)
     single = reports + sources  # one a report, and an empty one a partition where the slot closes
     return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(single, single * BATCH_BYTES + rows)
 

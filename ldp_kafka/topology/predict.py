@@ -80,6 +80,10 @@ def _inputs(method: Method) -> list[Any]:
 
 
 def _error(method: Method, value: Any, reports: int) -> float:
+    if method.kind == "categorical" and hasattr(method.mechanism, "variance"):
+        # exact, however many outputs there are; where all are of one category, sampling adds nothing
+        variance = max(float(method.mechanism.variance(share)) for share in (0.0, 1.0))
+        return float(np.sqrt(variance / reports))
     some = min(reports, _MOST)
     support = _support(method, value, some) * round(reports / some)  # supports are additive
     return float(np.max(method.crowd(support).standard_error))

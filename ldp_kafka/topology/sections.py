@@ -15,8 +15,9 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["TOPIC", "Checked", "Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "frozen", "parse_duration"]
+__all__ = ["PURE", "TOPIC", "Checked", "Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "frozen", "parse_duration"]
 
+PURE = tuple(sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"}))  # the ledger counts epsilon alone
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
@@ -182,8 +183,8 @@ class Privacy(Checked):
     parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        if self.method not in METHODS or self.mechanism not in MECHANISMS:
-            yield "privacy", f"method must be one of {', '.join(METHODS)} and mechanism one of {', '.join(MECHANISMS)}"
+        if self.method not in METHODS or self.mechanism not in PURE:
+            yield "privacy", f"method must be one of {', '.join(METHODS)} and mechanism one of {', '.join(PURE)}"
             return
         kind = METHODS[self.method]
         wrong = list(self._mismatches(kind))

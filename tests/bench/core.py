@@ -8,6 +8,7 @@ import numpy as np
 
 import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import CHUNK
+from ldp_kafka.mechanisms.reconstruction import reconstruct
 from tests.bench.measure import Figure, cores, interleave, pin, ratio, say
 
 CATEGORIES = 100
@@ -41,6 +42,10 @@ def measure(*, quick: bool = False) -> list[Figure]:
     rng = np.random.default_rng(1)
     values, codes, streams = rng.random(n), rng.integers(0, CATEGORIES, n), rng.random((n // SLOTS, SLOTS))
     square_wave, grr = lk.mechanism("square_wave", epsilon=1.0, domain=(0.0, 1.0)), lk.mechanism("grr", epsilon=1.0, categories=CATEGORIES)
+    numeric = {name: lk.mechanism(name, epsilon=1.0, domain=(0.0, 1.0)) for name in ("piecewise", "duchi", "hybrid", "laplace")}
+    numeric["gaussian"] = lk.mechanism("gaussian", epsilon=1.0, delta=1e-5, domain=(0.0, 1.0))
+    categorical = {name: lk.mechanism(name, epsilon=1.0, categories=CATEGORIES) for name in ("oue", "sue", "olh", "subset_selection", "hadamard")}
+    hashed, histogram = categorical["olh"].perturb(codes, lk.randomness.system()), square_wave.histogram(square_wave.perturb(values, lk.randomness.system()))
     direct, capp = (lk.method(name, epsilon=1.0, window=10, domain=(0.0, 1.0)) for name in ("sw_direct", "capp"))
     system, keyed = lk.randomness.system(), lk.randomness.keyed(bytes(range(32)))
     users, none, pair = keyed.digests([str(u) for u in range(n)]), np.empty((n, 0), np.int64), np.zeros((n, 2), np.int64)
@@ -57,6 +62,11 @@ def measure(*, quick: bool = False) -> list[Figure]:
         "numpy square_wave": lambda: numpy_square_wave(values, rng),
         "grr": lambda: grr.perturb(codes, system),
         "numpy grr": lambda: numpy_grr(codes, rng),
+        **{name: lambda m=m: m.perturb(values, system) for name, m in numeric.items()},
+        **{name: lambda m=m: m.perturb(codes, system) for name, m in categorical.items()},
+        "olh aggregation": lambda: categorical["olh"].estimate(hashed),
+        "em": lambda: reconstruct(square_wave, histogram, bins=1024, smooth=False),
+        "ems": lambda: reconstruct(square_wave, histogram, bins=1024),
         "keyed noise": lambda: noise(none, 2),
         "keyed noise, bound": lambda: noise(pair, 2),
         "sw_direct": lambda: direct.release(streams, system),
@@ -67,6 +77,8 @@ def measure(*, quick: bool = False) -> list[Figure]:
         name: [(streams.size if name.startswith(("sw_direct", "capp")) else n) / s / 1e6 for s in seconds]
         for name, seconds in interleave(work, rounds, least).items()
     }
+
+    targets = {"laplace": ">= 20", "oue": ">= 10", **dict.fromkeys(("piecewise", "duchi", "hybrid"), ">= 40")}
 
     def line(key, name, unit="M values/s", target="", note=""):
         return Figure("core", name, unit, tuple(speed[key]), target, note)
@@ -79,6 +91,16 @@ def measure(*, quick: bool = False) -> list[Figure]:
         line("grr", f"grr, {CATEGORIES} categories, secure", target=">= 150"),
         line("numpy grr", "grr in plain numpy", note="PCG64"),
         ratio("core", "grr / plain numpy", speed["grr"], speed["numpy grr"]),
+        *(line(name, f"{name}, secure, float64 in and out", target=targets.get(name, "")) for name in numeric),
+        *(
+            line(name, f"{name}, {CATEGORIES} categories, secure", "M reports/s", targets.get(name, ""), "packed" if m.width else "")
+            for name, m in categorical.items()
+        ),
+        line("olh aggregation", f"olh, aggregation, {CATEGORIES} categories", "M reports/s", ">= 3"),
+        *(
+            Figure("core", f"{name}, 1,024 bins from {n:,} reports", "s", tuple(n / 1e6 / each for each in speed[name]), "<= 1" if name == "em" else "")
+            for name in ("em", "ems")
+        ),
         line("words, 1 a value", "its secure words alone", note="1 a value, AES-CTR"),
         line("keyed noise", "keyed noise of (user, slot)", "M rows/s", ">= 20", "4 words a row"),
         line("keyed noise, bound", "keyed noise of (user, slot) tied to 2 integers", "M rows/s", note="as capp draws"),

@@ -23,7 +23,7 @@ TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: {boot}}}
 input: {{partitions: {partitions}, format: arrow, slot: 1h, lateness: 1}}
-privacy: {{method: {method}, {shape}, epsilon: 1.0, window: {window}}}
+privacy: {{method: {method}, mechanism: {mechanism}, {shape}, epsilon: 1.0, window: {window}}}
 output: {{statistics: [{statistics}]}}
 edge: {{key_file: {key}}}
 runtime: {{shards: 32, snapshot_seconds: 1, session_timeout: {session}}}
@@ -71,7 +71,19 @@ CASES = [
 def run(boot, tmp_path, prefix, case, *, embedded=None, session="6s"):
     name, users, slots, method, statistics = case
     values, shape = sliced(name, users, slots)
-    flow = Flow(boot, tmp_path, prefix, method=method, shape=shape, statistics=statistics, text=TEXT, window=10, embedded=embedded, session=session)
+    flow = Flow(
+        boot,
+        tmp_path,
+        prefix,
+        method=method,
+        mechanism="square_wave",
+        shape=shape,
+        statistics=statistics,
+        text=TEXT,
+        window=10,
+        embedded=embedded,
+        session=session,
+    )
     try:
         verdict, seconds = through(flow, from_arrays(flow.topology, values, START), batch=64)
     finally:
@@ -98,8 +110,8 @@ def test_real_streams_on_the_embedded_broker(embedded, tmp_path, prefix, case):
     run(embedded.bootstrap_servers, tmp_path, prefix, case, embedded=embedded, session="2s")
 
 
-def binary(boot, tmp_path, prefix, users: int, slots: int, limit: float) -> None:
-    flow = Flow(boot, tmp_path, prefix, method="lpu", shape="categories: 2", statistics="frequencies", text=TEXT, window=20)
+def binary(boot, tmp_path, prefix, users: int, slots: int, limit: float, mechanism: str = "grr") -> None:
+    flow = Flow(boot, tmp_path, prefix, method="lpu", mechanism=mechanism, shape="categories: 2", statistics="frequencies", text=TEXT, window=20)
     try:
         shares = streams.lns(slots, seed=1)
         source = from_slots(flow.topology, streams.binary(shares, users, seed=2), users, slots, start_ms=START)
@@ -111,8 +123,10 @@ def binary(boot, tmp_path, prefix, users: int, slots: int, limit: float) -> None
     assert 0.9 * users * slots / 20 < verdict.reports < 1.1 * users * slots / 20, "one report in twenty slots"
 
 
-def test_lns_of_the_ldp_ids_paper(kafka, tmp_path, prefix):
-    binary(kafka, tmp_path, prefix, 20_000, 25, 60)
+@pytest.mark.parametrize("mechanism", ["grr", "oue", "olh"])
+def test_lns_of_the_ldp_ids_paper(kafka, tmp_path, prefix, mechanism):
+    """A report is a number, packed bits, a number of 32 bits and more."""
+    binary(kafka, tmp_path, prefix, 20_000, 25, 60, mechanism)
 
 
 @pytest.mark.long
@@ -140,7 +154,7 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
     for partitions in (1, 2, 4):
         folder = tmp_path / str(partitions)
         folder.mkdir()
-        flow = Flow(kafka, folder, prefix, method="capp", statistics="mean", text=TEXT, window=10, partitions=partitions)
+        flow = Flow(kafka, folder, prefix, method="capp", mechanism="square_wave", statistics="mean", text=TEXT, window=10, partitions=partitions)
         try:
             verdict, _ = through(flow, from_arrays(flow.topology, values, START), batch=32)
             assert verdict.clean, verdict

@@ -99,7 +99,11 @@ WRONG = [
     ("slot: 1h", "slot: 1h\n  latenes: 2", "7: input.latenes: unknown key (did you mean lateness?)"),
     ("slot: 1h", "slot: 1h\n  xyzzy: 2", "7: input.xyzzy: unknown key; known here: topic, partitions"),
     ("method: capp", "method: cap", '8: privacy.method: must be one of capp, lpu, sw_direct; got "cap" (did you mean capp?)'),
-    ("method: capp", "method: capp\n  mechanism: laplas", "9: privacy.mechanism: must be one of grr, square_wave"),
+    (
+        "method: capp",
+        "method: capp\n  mechanism: laplas",
+        "9: privacy.mechanism: must be one of adaptive, duchi, grr, hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue",
+    ),
     ("method: capp", "method: capp\n  mechanism: grr", "7: privacy: capp over grr:"),
     ("method: capp", "method: capp\n  block: 0", "9: privacy.block: must be at least 1; got 0"),
     ("method: capp", "method: sw_direct\n  block: 2", "9: privacy.block: is no parameter of sw_direct; its own: none"),

@@ -1,0 +1,217 @@
+"""Unary encoding: a bit a category, each turned by itself; symmetric (RAPPOR's) and optimised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import inf, log, nan
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
+from ldp_kafka.mechanisms.bits import check_packed, count, pack, width_of
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["OptimizedUnaryEncoding", "SymmetricUnaryEncoding", "UnaryEncoding"]
+
+ROWS = 2**10  # that are perturbed at a time: their words stay in the cache
+MOST_LISTED = 12  # categories up to which a law lists its 2**categories outputs
+SPENT = 0.995  # of epsilon, at least, where words are long enough
+
+
+class UnaryEncoding:
+    """Report a bit for each category: 1 with probability p for the true one, with probability q for each other.
+
+    Parameters
+    ----------
+    epsilon : float, nats
+    categories : int in 2..2**20
+
+    Notes
+    -----
+    A report is packed, see `ldp_kafka.mechanisms.bits`. q = T / 2**levels, with as few levels as spend 99.5 % of epsilon. A Bernoulli(q) bit is the comparison of ``levels`` random bits
+    with T, done for 64 bits at once: from the lowest bit of T up, a 1 is an OR with a random word, a 0 an AND. All bits are drawn like that; then the true one is drawn anew with p.
+
+    Guarantee: two inputs differ in two bits, so the ratio of any output's probabilities is at most p (1 - q) / (q (1 - p)), computed with integers; q is rounded up, so it is at most
+    e^epsilon. Every bit can be 0 or 1 for every input.
+    """
+
+    scale = 1
+    optimized = False
+
+    def __init__(self, epsilon: float, categories: int) -> None:
+        self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
+        self.width = width_of(self.categories)
+        most = exp_below(min(self.epsilon, 50.0))
+        for levels in range(1, 33):
+            self._levels, size = levels, 2**levels
+            # symmetric: ((1 - q) / q)^2 <= e^epsilon; optimised: (1 - q) / q <= e^epsilon
+            self._threshold = self._least(most, size)
+            if 2 * self._threshold < size and log(self._ratio()) >= SPENT * self.epsilon:
+                break
+        if not 2 * self._threshold < 2**self._levels:
+            raise ConfigurationError("epsilon is too small for words of 32 bits: at least 1e-8")
+        while self._threshold % 2 == 0:  # levels that decide nothing
+            self._threshold, self._levels = self._threshold // 2, self._levels - 1
+        self._columns = -(-self.categories // 64)
+
+    def _least(self, most: Fraction, size: int) -> int:
+        """The least T for which the ratio is at most ``most``."""
+        low, high = 0, size
+        while high - low > 1:
+            middle = (low + high) // 2
+            self._threshold = middle
+            low, high = (low, middle) if 2 * middle >= size or self._ratio() <= most else (middle, high)
+        return high
+
+    def _ratio(self) -> Fraction:
+        size = 2**self._levels
+        odds = Fraction(size - self._threshold, self._threshold)
+        return odds if self.optimized else odds**2
+
+    @property
+    def _true(self) -> tuple[int, int]:
+        """(p, its denominator)."""
+        return (1, 2) if self.optimized else (2**self._levels - self._threshold, 2**self._levels)
+
+    def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.uint8]:
+        """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+        codes = check_codes(values, self.categories)
+        out = np.empty((len(codes), self.width), np.uint8)
+        for first in range(0, len(codes), ROWS):
+            rows = slice(first, min(first + ROWS, len(codes)))
+            self._perturb(codes[rows], randomness, first, out[rows])
+        return out
+
+    def _perturb(self, values: NDArray[np.int64], randomness: Randomness, first: int, out: NDArray[np.uint8]) -> None:
+        n, columns, levels = len(values), self._columns, self._levels
+        words = np.ascontiguousarray(randomness.words(n, 2 * columns * levels + 2, first=first))
+        random = words.view(np.uint64)
+        background = np.empty((n, columns), np.uint64)
+        for column in range(columns):
+            bits = random[:, column].copy()  # the lowest bit of T is 1
+            for level in range(1, levels):
+                turn = np.bitwise_or if self._threshold >> level & 1 else np.bitwise_and
+                turn(bits, random[:, level * columns + column], out=bits)
+            background[:, column] = bits
+        out[:] = background.view(np.uint8)[:, : self.width]
+        if self.categories % 8:
+            out[:, -1] &= np.uint8(0xFF << 8 - self.categories % 8 & 0xFF)
+        size, (p, whole) = words[:, -1], self._true
+        one = (size >> np.uint32(33 - whole.bit_length())) < np.uint64(p)
+        flat = out.reshape(-1) if out.flags.c_contiguous else out
+        place = np.arange(n) * self.width + (values >> 3)
+        mask = (0x80 >> (values & 7)).astype(np.uint8)
+        byte = flat[place]
+        byte &= ~mask
+        byte |= mask * one
+        flat[place] = byte
+
+    def law(self, value: int) -> Law:
+        """The exact law, for at most 12 categories; ConfigurationError above."""
+        k = self.categories
+        if k > MOST_LISTED:
+            raise ConfigurationError(f"a law lists 2**categories outputs: at most {MOST_LISTED} categories")
+        value = int(value)
+        if not 0 <= value < k:
+            raise ValueError(f"categories must run from 0 to {k - 1}")
+        bits = np.arange(2**k)[:, None] >> np.arange(k) & 1
+        (p, whole), t, size = self._true, self._threshold, 2**self._levels
+        weights = []
+        for row in bits.tolist():
+            truth = row.pop(value)
+            ones = sum(row)
+            weights.append((p if truth else whole - p) * t**ones * (size - t) ** (k - 1 - ones))
+        return Law(pack(bits), weights, whole * size ** (k - 1))
+
+    def certificate(self) -> Certificate:
+        """The exact loss, reached where the two inputs' own bits differ."""
+        ratio = self._ratio()
+        return Certificate(ratio, min(log(ratio), self.epsilon))
+
+    def support(self, reports: NDArray[np.uint8]) -> NDArray[np.int64]:
+        """(n, how many reports have each bit). TypeError or ValueError where they are no reports of this mechanism."""
+        packed = check_packed(reports, self.categories)
+        return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
+
+    def estimate(self, reports: NDArray[np.uint8], *, population: bool = False) -> Estimate:
+        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can be below zero."""
+        return self.estimate_support(self.support(reports), population=population)
+
+    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
+        """Frequencies by inverting the affine law (Wang et al., eq. 2)."""
+        n = int(support[0])
+        if n == 0:
+            return Estimate(np.full(self.categories, nan), np.full(self.categories, inf), 0)
+        p, q = self._probabilities
+        seen = support[1:] / n
+        truth = (seen - q) / (p - q)
+        share = np.clip(truth, 0, 1)
+        variance = seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
+
+    def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
+        """Variance of one report's estimate of a category of that frequency, given the values; of n reports, a mean of n of them, it is this / n."""
+        f, (p, q) = np.asarray(frequency, np.float64), self._probabilities
+        return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
+
+    @property
+    def _probabilities(self) -> tuple[float, float]:
+        p, whole = self._true
+        return p / whole, self._threshold / 2**self._levels
+
+    @property
+    def index_range(self) -> tuple[int, int]:
+        """Least and greatest byte of a report."""
+        return 0, 255
+
+    def tables(self) -> Sequence[int]:
+        """(categories, T, levels, p, its denominator)."""
+        return self.categories, self._threshold, self._levels, *self._true
+
+
+class SymmetricUnaryEncoding(UnaryEncoding):
+    """Unary encoding with p = 1 - q = e^(epsilon/2) / (e^(epsilon/2) + 1).
+
+    Parameters
+    ----------
+    epsilon : float, nats
+    categories : int in 2..2**20
+
+    Notes
+    -----
+    The basic RAPPOR of Erlingsson, Pihur and Korolova, CCS 2014; SUE in Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.mechanism("sue", epsilon=1.0, categories=10)
+    >>> m.perturb(np.array([0, 9]), lk.randomness.seeded(7)).shape
+    (2, 2)
+    """
+
+
+class OptimizedUnaryEncoding(UnaryEncoding):
+    """Unary encoding with p = 1/2 and q = 1 / (e^epsilon + 1): the least variance of all unary encodings for rare categories.
+
+    Parameters
+    ----------
+    epsilon : float, nats
+    categories : int in 2..2**20
+
+    Notes
+    -----
+    OUE of Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.mechanism("oue", epsilon=1.0, categories=100)
+    >>> estimate = m.estimate(m.perturb(np.full(10_000, 3), lk.randomness.seeded(7)))
+    >>> int(estimate.value.argmax()), estimate.reports
+    (3, 10000)
+    """
+
+    optimized = True

@@ -1,0 +1,212 @@
+"""Broken twins of the mechanisms that report packed bits, and the check of the contract that must find each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldp_kafka.mechanisms import OptimizedUnaryEncoding, SubsetSelection, SymmetricUnaryEncoding
+from ldp_kafka.mechanisms.base import Certificate, Estimate, exp_below
+from ldp_kafka.randomness import system
+
+BIT_MUTANTS: dict[type, str] = {}
+"""Class -> name of the check."""
+
+CATEGORIES = 9  # two bytes, the second nearly empty
+
+
+class Oue(OptimizedUnaryEncoding):
+    """Built from epsilon alone."""
+
+    def __init__(self, epsilon):
+        super().__init__(epsilon, CATEGORIES)
+
+
+class Sue(SymmetricUnaryEncoding):
+    """Built from epsilon alone."""
+
+    def __init__(self, epsilon):
+        super().__init__(epsilon, CATEGORIES)
+
+
+class Subset(SubsetSelection):
+    """Built from epsilon alone, with two categories of nine or so."""
+
+    def __init__(self, epsilon):
+        super().__init__(epsilon, CATEGORIES)
+
+
+def twins(check, *bases):
+    """Register a fault under the check that must find it, in each of these mechanisms."""
+
+    def register(fault):
+        for base in bases:
+            BIT_MUTANTS[type(f"{base.__name__}{fault.__name__}", (fault, base), {})] = check
+        return fault
+
+    return register
+
+
+def own(values):
+    """(byte, mask) of each true category's bit."""
+    return values >> 3, (0x80 >> (values & 7)).astype(np.uint8)
+
+
+@twins("sampler_follows_law", Oue, Sue, Subset)
+class NeverClearsTheTrueBit:
+    def perturb(self, values, randomness):
+        out = super().perturb(values, randomness)
+        byte, mask = own(values)
+        out[np.arange(len(values)), byte] |= mask
+        return out
+
+
+@twins("sampler_follows_law", Oue, Sue, Subset)
+class LeavesTheLastBitUntouched:
+    def perturb(self, values, randomness):
+        out = super().perturb(values, randomness)
+        out[:, -1] &= np.where(values == CATEGORIES - 1, 0xFF, 0).astype(np.uint8)
+        return out
+
+
+@twins("sampler_follows_law", Oue, Sue)
+class TurnsThreePercentMore:
+    def perturb(self, values, randomness):
+        threshold, levels = self._threshold, self._levels
+        self._threshold, self._levels = (round(threshold * 2 ** (16 - levels) * 1.03) | 1, 16)
+        try:
+            return super().perturb(values, randomness)
+        finally:
+            self._threshold, self._levels = threshold, levels
+
+
+@twins("sampler_follows_law", Oue, Sue)
+class TurnsThreePercentLess:
+    def perturb(self, values, randomness):
+        threshold, levels = self._threshold, self._levels
+        self._threshold, self._levels = (round(threshold * 2 ** (16 - levels) * 0.97) | 1, 16)
+        try:
+            return super().perturb(values, randomness)
+        finally:
+            self._threshold, self._levels = threshold, levels
+
+
+@twins("sampler_follows_law", Subset)
+class HoldsTheTruthThreePercentMore:
+    def perturb(self, values, randomness):
+        hold = self._hold
+        self._hold = int(hold * 1.03)
+        try:
+            return super().perturb(values, randomness)
+        finally:
+            self._hold = hold
+
+
+@twins("sampler_follows_law", Subset)
+class PrefersTheFirstOthers:
+    def _perturb(self, values, randomness, first):
+        return super()._perturb(values, Skewed(randomness), first)
+
+
+class Skewed:
+    """Words whose high halves are a little too small."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def words(self, n, k=1, *, first=0):
+        words = self.source.words(n, k, first=first).copy()
+        words[:, 1::2] -= words[:, 1::2] // 16
+        return words
+
+
+@twins("randomness_has_one_door", Oue, Sue, Subset)
+class DrawsAgain:
+    def perturb(self, values, randomness):
+        return super().perturb(values, system())
+
+
+@twins("pieces_do_not_matter", Oue, Sue, Subset)
+class ForgetsWhereItsPieceBegins:
+    def perturb(self, values, randomness):
+        return super().perturb(values, Forgetful(randomness))
+
+
+class Forgetful:
+    """Gives every piece the words of the first."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def words(self, n, k=1, *, first=0):
+        return self.source.words(n, k, first=first and 1)
+
+
+@twins("reports_are_float_safe", Oue, Sue, Subset)
+class ReportsFloats:
+    def perturb(self, values, randomness):
+        return super().perturb(values, randomness) + values[:, None] * 2.0**-40
+
+
+@twins("certificate_is_true", Oue, Sue)
+class RoundsTheTurnDown:
+    def __init__(self, epsilon):
+        super().__init__(epsilon)
+        self._threshold -= 2
+
+    def certificate(self):
+        return Certificate(exp_below(self.epsilon), self.epsilon)
+
+
+@twins("certificate_is_true", Subset)
+class HoldsMoreThanItMay:
+    def __init__(self, epsilon):
+        super().__init__(epsilon)
+        self._hold += self._hold // 20
+
+    def certificate(self):
+        return Certificate(exp_below(self.epsilon), self.epsilon)
+
+
+@twins("law_is_exact", Oue, Sue, Subset)
+class LawInFloats:
+    def law(self, value):
+        law = super().law(value)
+        return law._replace(weights=[float(weight) for weight in law.weights])
+
+
+@twins("estimator_is_unbiased", Oue, Sue, Subset)
+class EstimatesWithAnotherQ:
+    @property
+    def _probabilities(self):
+        p, q = super()._probabilities
+        return p, q * 1.001
+
+
+@twins("error_is_stated", Oue, Sue, Subset)
+class HalvesItsError:
+    def estimate_support(self, support, *, population=False):
+        made = super().estimate_support(support, population=population)
+        return Estimate(made.value, made.standard_error / 2, made.reports)
+
+
+@twins("support_is_additive", Oue, Sue, Subset)
+class CountsShares:
+    def support(self, reports):
+        counted = super().support(reports)
+        counted[1:] = counted[1:] * 1000 // max(1, int(counted[0]))
+        return counted
+
+
+@twins("bad_values_are_refused", Oue, Sue, Subset)
+class TakesAnyCategory:
+    def perturb(self, values, randomness):
+        return super().perturb(np.clip(values, 0, self.categories - 1), randomness)
+
+
+@twins("bad_values_are_refused", Oue, Sue, Subset)
+class ShowsTheValue:
+    def perturb(self, values, randomness):
+        try:
+            return super().perturb(values, randomness)
+        except ValueError:
+            raise ValueError(f"no category: {np.asarray(values).tolist()}") from None
