@@ -148,7 +148,9 @@ def page() -> str:
 
 
 def _least(epsilon: float, categories: int) -> str:
-    return min(CATEGORICAL, key=lambda name: np.nan_to_num(categorical(name, epsilon, categories), nan=np.inf))
+    """The first in the table among those as good as the best."""
+    known = {name: np.nan_to_num(categorical(name, epsilon, categories), nan=np.inf) for name in CATEGORICAL}
+    return next(name for name, variance in known.items() if variance <= min(known.values()) * 1.001)
 
 
 def _both(noise: Noise) -> str:
