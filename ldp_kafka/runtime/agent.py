@@ -50,6 +50,8 @@ class Agent:
         self.table = app.Table(spec.name, key_type=str, value_type=bytes, partitions=spec.partitions)
         app.agent(topic, name=spec.name)(self.run)
         app.on_partitions_revoked.connect(self.revoked, weak=False)
+        if spec.gaps:
+            app.on_partitions_assigned.connect(self.assigned, weak=False)
         app.on_before_shutdown.connect(self.down, weak=False)
         app.timer(0.25)(self.keep)
 
@@ -124,7 +126,8 @@ class Agent:
                 f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read"
             )
         passed = committed is not None and committed > (1 if self.spec.header else 0)
-        partition = Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps)
+        first = self.worker.standing.first(self.spec.topic, number, want) if self.spec.gaps else None
+        partition = Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps, first)
         where = f"{self.spec.topic} partition {number}"
         if partition.cover >= end_:
             raise StateError(
@@ -181,6 +184,10 @@ class Agent:
             self.worker.metrics.revoked()
         except BaseException as error:  # noqa: BLE001 - Faust would log its text, and then hang
             end(error)
+
+    async def assigned(self, *_: Any, **__: Any) -> None:
+        """Where offsets may be missing, a tenure begins with its assignment: one that a leftover began after the last one's end would fold what comes next onto an old state."""
+        self.parts.clear()
 
     async def keep(self) -> None:
         """Snapshots that are due, and offsets that do not come."""

@@ -54,7 +54,11 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
         return write_reports(reports_of(list(records)))  # type: ignore[arg-type]
     rows = [asdict(record) for record in records]
     if kind is Event:
-        return write_batch("event", list(rows[0]), [pa.array([row[name] for row in rows]) for name in rows[0]])
+        try:
+            columns = [pa.array([row[name] for row in rows]) for name in rows[0]]
+        except (pa.ArrowException, TypeError):  # its text shows the value
+            raise ValueError("the values of a batch of events must be of one kind: numbers, or texts") from None
+        return write_batch("event", list(rows[0]), columns)
     return write_batch(NAMES[kind], list(rows[0]), [pa.array([json.dumps(row[name]) for row in rows]) for name in rows[0]])
 
 

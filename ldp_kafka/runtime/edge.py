@@ -27,7 +27,9 @@ from ldp_kafka.runtime.wire import write_reports
 
 __all__ = ["Edge", "EdgeState"]
 
-CHUNK_ROWS = 2**14  # reports in one message at most: half of what a broker takes by default
+CHUNK_ROWS = 2**14  # reports in one message at most ...
+CHUNK_BYTES = 700_000  # ... and about this many bytes of them: well below what a broker takes by default
+ROW_BYTES = 48  # of a report, beside its packed bits
 
 
 @dataclass
@@ -189,6 +191,7 @@ class Edge:
         sent = status == SENT
         counts["reports"] = int(np.count_nonzero(sent))
         counts["refused"] = int(np.count_nonzero(status == REFUSED))
+        counts["silent"] = len(status) - counts["reports"] - counts["refused"] - counts["duplicates"]
         if not sent.all():
             users, slots, answers, message = users[sent], slots[sent], answers[sent], message[sent]
         digests = state.users.state.digests(users)
@@ -246,9 +249,10 @@ class Edge:
         )
         if batch is not None and n > 1:
             batch = _sorted(batch)  # whole, before it is cut: which chunk a row is in says nothing either
-        starts = range(0, max(n, 1), CHUNK_ROWS)
+        rows = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + getattr(self.method.mechanism, "width", 0))))
+        starts = range(0, max(n, 1), rows)
         for chunk, start in enumerate(starts):
-            part = empty if batch is None else _part(batch, start, min(start + CHUNK_ROWS, n))
+            part = empty if batch is None else _part(batch, start, min(start + rows, n))
             stamped = Reports(
                 part.ids, part.slots, part.values, part.scale, part.fingerprint, source.offset, closed[chunk == len(starts) - 1], chunk, 0, part.series
             )

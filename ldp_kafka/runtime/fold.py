@@ -152,6 +152,7 @@ class Partition(Generic[S]):
     want : the next offset: the group's committed one, or the start of the log
     committed : whether the group has committed more than the header record
     gaps : whether offsets may be missing (a foreign log that is compacted or transactional)
+    first : where they may, the first offset from ``want`` on that the log has: what is delivered before it is a leftover of an earlier assignment. None: it has none yet
     tenure : token of this ownership, never used before
 
     Raises
@@ -165,6 +166,7 @@ class Partition(Generic[S]):
     want: int
     committed: bool = False
     gaps: bool = False
+    first: int | None = None
     tenure: str = field(default_factory=lambda: os.urandom(8).hex())
 
     def __post_init__(self) -> None:
@@ -172,6 +174,10 @@ class Partition(Generic[S]):
         self.covers: dict[str, int] = {}
         self.pending: list[Any] = []
         self._written = False
+        self._leftovers = self.gaps and self.first is not None
+        acknowledged = self.want - 1
+        if self.gaps and self.first is not None:
+            self.want = max(self.want, self.first)
         found = tenures(self.table, self.number)
         self._old = [f"{self.number}/{shard}/{tenure}" for tenure, shards in found.items() for shard in sorted(shards, key=lambda shard: shard != META)]
         best = choose(found)
@@ -182,9 +188,9 @@ class Partition(Generic[S]):
             return
         shards = dict(found[best])
         self.cover, payload = shards.pop(META)
-        if self.committed and self.cover < self.want - 1:
+        if self.committed and self.cover < acknowledged:
             raise StateError(
-                f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {self.want - 1} was acknowledged: it is an old one"
+                f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {acknowledged} was acknowledged: it is an old one"
             )
         meta = json.loads(payload)
         for name, changed in BINDINGS.items():
@@ -197,8 +203,9 @@ class Partition(Generic[S]):
         """What to do with the message at ``offset``; moves on to the next one where it is taken."""
         if offset < self.want:
             return Admission.REPEAT
-        if offset > self.want and not self.gaps:
+        if offset > self.want and (self._leftovers or not self.gaps):
             return Admission.AHEAD
+        self._leftovers = False  # from here on it is one run of the log: what is missing does not exist
         self.want = offset + 1
         return Admission.COVERED if offset <= self.cover else Admission.FOLD
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
@@ -111,7 +112,29 @@ def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | No
     from ldp_kafka.runtime.setup import prepare
 
     read_key(topology.edge.key_file)  # before anything is started
-    prepare(topology, None)
+    with ExitStack() as stack:
+        prepare(topology, _host(topology, stack))
+        return _keep(topology, port, host, until_idle_ms)
+
+
+def _host(topology: Topology, stack: ExitStack) -> Any:
+    """The embedded broker, where the topology wants one and no other process hosts it: it lives as long as this process."""
+    from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of, publish
+
+    if not (topology.edge_kafka.embedded or topology.collector_kafka.embedded):
+        return None
+    try:
+        address_of(topology.name)
+    except BrokerError:
+        broker = stack.enter_context(EmbeddedBroker())
+        publish(topology.name, broker)
+        print(f"embedded broker: {broker.bootstrap_servers}, in this process; it keeps nothing when it ends", flush=True)  # noqa: T201
+        return broker
+    return None
+
+
+def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -> int:
+    """Children, until they have ended or this process is told to."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
     children = [_Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms)) for at, role in enumerate(ROLES)]

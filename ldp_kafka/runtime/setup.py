@@ -21,8 +21,8 @@ from ldp_kafka.topology import Topology
 __all__ = ["client_config", "prepare", "resolve"]
 
 _AT_ONCE = 8  # partitions
-_PRIVACY = "privacy.method, its parameters, mechanism, epsilon, window, domain or categories, calibration, or input.slot"
-_LAYOUT = "input.topic, partitions, partitioning, lateness or max_ahead, or runtime.shards"
+_PRIVACY = "privacy.method, its parameters, mechanism, epsilon, window, domain or categories, calibration, input.slot or per_slot"
+_LAYOUT = "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, per_user in output.statistics, or runtime.shards"
 
 
 def resolve(topology: Topology) -> tuple[str, str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime.stages import AgentSpec
 from ldp_kafka.topology import Topology
 
 __all__ = ["Standing"]
+
+PROBE = 10.0  # seconds
 
 
 class Standing:
@@ -23,7 +25,7 @@ class Standing:
     """
 
     def __init__(self, topology: Topology, role: str, specs: Sequence[AgentSpec], own: Mapping[str, Any], collector: Mapping[str, Any]) -> None:
-        self._topology, self._specs, self._collector = topology, specs, collector
+        self._topology, self._specs, self._own, self._collector = topology, specs, own, collector
         self._asker = Consumer({**own, "group.id": topology.group(role), "enable.auto.commit": False})
         self._stood: dict[tuple[str, int], tuple[int, int]] = {}
 
@@ -36,6 +38,26 @@ class Standing:
         except KafkaException as error:
             raise BrokerError(f"{topic} partition {number}: the broker did not say where the group stands: {error.args[0].str()}") from None
         return (committed if committed >= 0 else None), start, next_
+
+    def first(self, topic: str, number: int, want: int) -> int | None:
+        """The first offset from ``want`` on that a reader is given: others may be compacted away, or taken back by their transaction. None: there is none yet.
+
+        Raises
+        ------
+        BrokerError : the broker gave neither a record nor the end of the log
+
+        """
+        reader = Consumer({**self._own, "group.id": "probe", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"})
+        try:
+            reader.assign([TopicPartition(topic, number, want)])
+            message = reader.poll(PROBE)
+            if message is not None and message.error() is None:
+                return int(message.offset())
+            if message is not None and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - that is its name
+                return None
+        finally:
+            reader.close()
+        raise BrokerError(f"{topic} partition {number}: the broker did not say what comes at offset {want}")
 
     def reported(self, spec: AgentSpec, number: int) -> bool:
         """Whether the edge has answered this partition of somebody else's log before."""

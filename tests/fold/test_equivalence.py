@@ -10,7 +10,7 @@ import pytest
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.fold import Partition
+from ldp_kafka.runtime.fold import Admission, Partition
 from ldp_kafka.runtime.wire import read_reports
 from ldp_kafka.topology import loads
 from tests.fold import cases
@@ -299,3 +299,17 @@ def test_another_key_refuses_the_old_state():
     with pytest.raises(StateError, match="key changed"):
         Partition(other, 0, table, 0)
     Partition(stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0), 0, table, 0)
+
+
+def test_where_offsets_may_be_missing_a_leftover_is_still_known():
+    """What an earlier assignment left in the queue comes before what the log has next: neither folded nor acknowledged. From the first of this assignment on, a jump is a gap."""
+    partition = Partition(stage_under(OLD, "perturb"), 0, {}, 100, gaps=True, first=104)
+    assert [partition.admit(offset) for offset in (150, 151, 104, 107, 105)] == [
+        Admission.AHEAD,
+        Admission.AHEAD,
+        Admission.FOLD,
+        Admission.FOLD,
+        Admission.REPEAT,
+    ]
+    fresh = Partition(stage_under(OLD, "perturb"), 0, {}, 100, gaps=True)
+    assert fresh.admit(130) is Admission.FOLD, "the log had nothing yet"

@@ -252,7 +252,7 @@ def test_bad_files_say_so_without_their_content(tmp_path):
         "column time must be readable": lambda: read_file(made, tmp_path / "times.csv"),
         "neither Parquet": lambda: read_file(made, tmp_path / "ragged.csv"),
         "neither Parquet .*": lambda: read_file(made, tmp_path / "x.parquet"),
-        "no column kwh; the file has user, value, time": lambda: read_file(made, tmp_path / "x.csv", value="kwh"),
+        "no column kwh among the 3": lambda: read_file(made, tmp_path / "x.csv", value="kwh"),
         "there is no file": lambda: read_file(made, tmp_path / "missing.csv"),
     }
     for text, ask in asks.items():

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.replay.source import Source, column_values, from_slots, from_table, recent_start
+from ldp_kafka.runtime.replay.source import Source, column_values, from_slots, from_table, no_column, recent_start
 from ldp_kafka.topology import Topology
 
 __all__ = ["read_file", "read_slices"]
@@ -46,7 +46,7 @@ def read_slices(topology: Topology, path: Path, users: int, value: str = "value"
     """
     table = _table(path)
     if value not in table.column_names:
-        raise ConfigurationError(f"no column {value}; the file has {', '.join(table.column_names)}")
+        raise ConfigurationError(no_column([value], table.column_names))
     series = column_values(topology, table.column(value).drop_null(), value)
     if series.dtype == object:
         codes = {name: code for code, name in enumerate(topology.privacy.category_names or ())}

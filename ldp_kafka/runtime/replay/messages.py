@@ -37,6 +37,9 @@ class Raw(NamedTuple):
     key: bytes | None = None
     """The user, where it is one event."""
 
+    def __repr__(self) -> str:
+        return f"Raw(partition={self.partition}, {self.events} events, {len(self.value)} bytes)"  # never a value
+
 
 def last_tick(topology: Topology, last_slot: int) -> int:
     """The time (ms) of the tick that closes ``last_slot`` and nothing after it."""

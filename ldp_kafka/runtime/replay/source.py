@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -30,6 +30,14 @@ class SlotEvents(NamedTuple):
     """Milliseconds since 1970-01-01 UTC."""
     values: NDArray[Any]
     """float64; for categories int64, or their names as objects."""
+
+    def __repr__(self) -> str:
+        return f"SlotEvents(slot={self.slot}, {len(self.who)} events)"  # never a value
+
+
+def no_column(missing: Sequence[str], there: Sequence[str]) -> str:
+    """What to say of columns that are not there; never what is: the first line of a file without a header is data."""
+    return f"no column {', '.join(missing)} among the {len(there)} that the file's first line names: it must have a header line with the columns' names"
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,7 +142,7 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
     """
     missing = [name for name in (user, value, when) if name not in table.column_names]
     if missing:
-        raise ConfigurationError(f"no column {', '.join(missing)}; the file has {', '.join(table.column_names)}")
+        raise ConfigurationError(no_column(missing, table.column_names))
     kept = table.select(list(dict.fromkeys((user, value, when)))).drop_null()
     if not kept.num_rows:
         raise ConfigurationError("no row of the file has a user, a value and a time")
