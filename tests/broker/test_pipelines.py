@@ -167,11 +167,12 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
     assert len(found[0]) == 20
 
 
-def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix):
-    """No header, no ticks, nothing written to it; a worker is killed before it has committed anything, and one later."""
+@pytest.mark.parametrize("gaps", ["strict", "allow"])
+def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix, gaps):
+    """No header, no ticks, nothing written to it; a worker is killed before it has committed anything, and one later. Where offsets may be missing nothing is lost either."""
     name = f"{prefix}.theirs"
     admin.ensure({"bootstrap.servers": kafka}, [admin.TopicSpec(name, 2, {"cleanup.policy": "delete"})])
-    text = flow_text.replace("  partitions: {partitions}", "  partitions: {partitions}\n  topic: " + name + "\n  create: false")
+    text = flow_text.replace("  partitions: {partitions}", "  partitions: {partitions}\n  topic: " + name + "\n  create: false\n  gaps: " + gaps)
     flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=text)
     try:
         rnd = random.Random(6)

@@ -102,3 +102,20 @@ def test_a_changed_topology_refuses_the_old_state(flow):
     assert changed.returncode == 2
     assert "privacy" in changed.stderr
     assert "Traceback" not in changed.stderr
+
+
+def test_it_hosts_the_embedded_broker_that_nobody_else_hosts(tmp_path, prefix):
+    """As the README's steps go: a key, a topology with the default broker, run."""
+    key = tmp_path / "edge.key"
+    key.write_bytes(bytes(range(32)))
+    key.chmod(0o600)
+    path = tmp_path / "t.yaml"
+    path.write_text(
+        f"topology: {prefix}\nkafka: {{bootstrap_servers: embedded}}\ninput: {{slot: 1s, partitions: 2}}\n"
+        "privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}\noutput: {statistics: [mean]}\n"
+        f"edge: {{key_file: {key}}}\nruntime: {{session_timeout: 2s}}\n"
+    )
+    words = [sys.executable, "-m", "ldp_kafka", "run", str(path), "--until-idle", "2s"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-1500:]
+    assert "embedded broker: 127.0.0.1:" in done.stdout

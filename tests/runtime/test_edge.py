@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.accounting import NEVER
-from ldp_kafka.records import Reports, Tick
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events, Reports, Tick
 from ldp_kafka.runtime import edge as edge_module
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.fold import Message
@@ -435,3 +436,35 @@ output: {statistics: [mean]}
         assert {letter["reason"] for letter in dead} == {"partition"}
         [reports] = [read_reports(record.value) for record in folded.records if record.topic == made.reports_topic]
         assert len(reports) == np.count_nonzero(home == partition)
+
+
+def test_packed_reports_are_cut_where_a_broker_would_refuse_them():
+    """A message of many events over wide reports becomes chunks below what a broker takes by default, none lost."""
+    topology = loads(
+        "topology: t\nkafka: {bootstrap_servers: 127.0.0.1:1}\ninput: {slot: 1h, format: arrow, partitions: 1}\n"
+        "privacy: {method: lpu, mechanism: oue, epsilon: 1.0, window: 1, categories: 8192}\noutput: {statistics: [frequencies]}\n"
+    )
+    stage = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
+    n = 2048
+    events = Events(Ids.of([f"u{at}" for at in range(n)]), np.full(n, 1_700_000_000_000), np.arange(n))
+    state = stage.fresh()
+    records = stage.fold(state, [Message(0, -1, lk.encode(events))]).records
+    assert len(records) > 1
+    assert max(len(record.value) for record in records) < 900_000
+    batches = [read_reports(record.value) for record in records]
+    assert sum(map(len, batches)) == n
+    assert [batch.chunk for batch in batches] == list(range(len(batches)))
+
+
+def test_users_who_need_not_report_are_counted():
+    """In lpu three of four are silent: every event is reported, late, a duplicate, refused or silent."""
+    topology = loads(
+        "topology: t\nkafka: {bootstrap_servers: 127.0.0.1:1}\ninput: {slot: 1h, format: arrow, partitions: 1}\n"
+        "privacy: {method: lpu, epsilon: 1.0, window: 4, categories: 3}\noutput: {statistics: [frequencies]}\n"
+    )
+    stage = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
+    users = Ids.of([f"u{at % 300}" for at in range(400)])  # a hundred come twice
+    counts = stage.fold(stage.fresh(), [Message(0, -1, lk.encode(Events(users, np.full(400, 1_700_000_000_000), np.zeros(400, np.int64))))]).counts
+    assert counts["duplicates"] == 100
+    assert 40 < counts["reports"] < 120
+    assert sum(counts[name] for name in ("reports", "silent", "late", "duplicates", "refused")) == counts["events"] == 400
