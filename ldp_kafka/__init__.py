@@ -21,6 +21,7 @@ from ldp_kafka.records import Event, Release, Report, Request
 from ldp_kafka.version import __version__
 
 if TYPE_CHECKING:
+    from ldp_kafka.audits import AuditResult
     from ldp_kafka.topology import Topology
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Report",
     "Request",
     "__version__",
+    "audit",
     "decode",
     "encode",
     "errors",
@@ -67,6 +69,13 @@ def method(name: str, *, mechanism: str | Callable[..., Any] | None = None, **pa
     chosen = kind.default_mechanism if mechanism is None else mechanism
     made: Method = kind(mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen, **parameters)
     return made
+
+
+def audit(mechanism_or_function: Any, first: Any, second: Any, **options: Any) -> AuditResult:
+    """A lower bound on the epsilon of a mechanism or of any function of an array of equal inputs, from what it reports for two inputs; see `ldp_kafka.audits.audit`."""
+    from ldp_kafka.audits import audit as attack
+
+    return attack(mechanism_or_function, first, second, **options)
 
 
 def load_topology(path: str | PathLike[str]) -> Topology:

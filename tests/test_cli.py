@@ -98,7 +98,7 @@ def test_help_and_version_are_light():
 
 def test_only_what_is_built_is_listed():
     """No stubs."""
-    assert list(cli.commands) == ["demo", "run", "validate", "plan", "topics", "replay", "key", "broker", "schema", "mechanisms"]
+    assert list(cli.commands) == ["demo", "run", "validate", "plan", "topics", "replay", "key", "broker", "audit", "schema", "mechanisms"]
 
 
 @pytest.mark.parametrize("words", [["no-such-command"], ["run"], ["plan", "x.yaml", "--users", "0"], ["run", "x.yaml", "--role", "both"], ["replay", "x.csv"]])

@@ -40,7 +40,7 @@ ONLY = {
     "cryptography": ("randomness.py",),
     "faust": ("runtime/worker.py",),
     "jsonschema": ("topology",),
-    "matplotlib": ("runtime/demo", "evaluation"),
+    "matplotlib": ("runtime/demo", "evaluation", "audits"),
     "mode": ("runtime/worker.py",),
     "numpy": ("",),
     "prometheus_client": ("metrics.py",),

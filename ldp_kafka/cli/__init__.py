@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from ldp_kafka.cli.audit import audit
 from ldp_kafka.cli.mechanisms import mechanisms
 from ldp_kafka.cli.options import FAILED, WRONG, example
 from ldp_kafka.cli.replay import replay
@@ -25,6 +26,7 @@ COMMANDS: dict[str, click.Command] = {
     "replay": replay,
     "key": key,
     "broker": broker,
+    "audit": audit,
     "schema": schema,
     "mechanisms": mechanisms,
 }

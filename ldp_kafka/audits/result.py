@@ -1,0 +1,114 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Context, Decimal
+from math import inf, isinf
+from typing import Any, NamedTuple
+
+__all__ = ["AuditResult", "Bin", "Hits"]
+
+
+class Hits(NamedTuple):
+    """How often an event was seen among the reports of one input, and what follows for its probability."""
+
+    hits: int
+    trials: int
+    bound: float
+    """Lower for the likelier input, upper for the other."""
+
+
+class Bin(NamedTuple):
+    """A set of reports, for the plot: counts for the likelier and for the other input."""
+
+    likelier: int
+    other: int
+    chosen: bool
+    """Part of the event."""
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """A lower bound on epsilon, with how it was found. It holds counts, no reports and no inputs.
+
+    A bound below the claim proves nothing: an audit finds faults, it cannot show that there are none.
+    """
+
+    epsilon_lower: float
+    alpha: float
+    """Probability, whatever the mechanism, that the bound is above the true loss; 0 where the finding is exact."""
+    claimed: float | None
+    delta: float
+    method: str
+    event: str
+    """The set of reports that tells the inputs apart, in words."""
+    likelier: Hits
+    """For the input that makes the event likelier ..."""
+    other: Hits
+    """... and for the other one."""
+    direction: str = "first"
+    """Which input makes it likelier."""
+    bins: tuple[Bin, ...] = field(default=(), repr=False)
+
+    @property
+    def confidence(self) -> float:
+        """1 - alpha."""
+        return 1 - self.alpha
+
+    @property
+    def violated(self) -> bool:
+        """Whether the bound is above the claim."""
+        return self.claimed is not None and self.epsilon_lower > self.claimed
+
+    @property
+    def verdict(self) -> str:
+        """One line for people.
+
+        Examples
+        --------
+        >>> AuditResult(1.2737, 1e-5, 1.0, 0.0, "", "", Hits(9, 10, 0.5), Hits(1, 10, 0.1)).verdict
+        'epsilon is at least 1.273 with confidence 99.999 % (claimed 1): VIOLATED'
+        """
+        bound = "infinite" if isinf(self.epsilon_lower) else f"at least {_floor(self.epsilon_lower)}"
+        at = f" at delta {self.delta:g}" if self.delta else ""
+        sure = f" with confidence {_percent(self.alpha)} %" if self.alpha else ", for certain"
+        if self.claimed is None:
+            return f"epsilon is {bound}{at}{sure}"
+        return f"epsilon is {bound}{at}{sure} (claimed {self.claimed:g}): {'VIOLATED' if self.violated else 'not violated'}"
+
+    def lines(self) -> list[str]:
+        """The verdict, and how it was reached."""
+        a, b = self.likelier, self.other
+        lines = [self.verdict, f"  method: {self.method}", f"  event:  {self.event}"]
+        if a.trials and b.trials:
+            first, second = ("first", "second") if self.direction == "first" else ("second", "first")
+            lines.append(f"  counts: {a.hits:,} of {a.trials:,} reports of the {first} input, {b.hits:,} of {b.trials:,} of the {second}")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; an infinite bound is the text ``"inf"``."""
+        return {
+            "epsilon_lower": "inf" if self.epsilon_lower == inf else self.epsilon_lower,
+            "claimed": self.claimed,
+            "violated": self.violated,
+            "delta": self.delta,
+            "alpha": self.alpha,
+            "confidence": self.confidence,
+            "verdict": self.verdict,
+            "method": self.method,
+            "event": self.event,
+            "direction": self.direction,
+            "likelier": self.likelier._asdict(),
+            "other": self.other._asdict(),
+            "bins": [each._asdict() for each in self.bins],
+        }
+
+
+def _floor(bound: float) -> str:
+    """To four digits, down: the text may not say more than was found."""
+    return f"{Context(prec=4, rounding=ROUND_FLOOR).create_decimal_from_float(bound).normalize():f}"
+
+
+def _percent(alpha: float) -> str:
+    return f"{(100 - 100 * Decimal(repr(alpha))).normalize():f}"

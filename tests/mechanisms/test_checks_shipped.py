@@ -1,0 +1,139 @@
+"""`ldp_kafka.checks` in the hands of a third party: a mechanism written from the docstrings alone passes, broken ones get readable failures."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import inf, isfinite, log, nan
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.audits import audit
+from ldp_kafka.checks import MECHANISM_CHECKS, CheckFailure, check_mechanism
+
+
+class YesOrNo:
+    """Warner's randomized response (1965): the truth with probability p / 2**32, p / (2**32 - p) just below e^epsilon."""
+
+    scale = 1
+    width = 0
+    categories = 2
+    index_range = (0, 1)
+
+    def __init__(self, epsilon):
+        if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
+            raise TypeError("epsilon must be a number")
+        if not (isfinite(epsilon) and 0 < epsilon <= 20):
+            raise ValueError("epsilon must lie in (0, 20]")
+        self.epsilon = float(epsilon)
+        self.lie = int(2**32 / (1 + np.exp(epsilon))) + 1
+        self.truth = 2**32 - self.lie
+
+    def perturb(self, values, randomness):
+        values = self._checked(values)
+        words = randomness.words(len(values), 1)[:, 0]
+        return np.where(words < np.uint32(self.truth), values, 1 - values)
+
+    def law(self, value):
+        (value,) = self._checked(np.array([value])).tolist()
+        return lk.Law(np.array([0, 1]), [self.truth if answer == value else self.lie for answer in (0, 1)], 2**32)
+
+    def certificate(self):
+        ratio = Fraction(self.truth, self.lie)
+        return lk.Certificate(ratio, log(ratio))
+
+    def support(self, reports):
+        return np.array([len(reports), np.sum(reports)], np.int64)
+
+    def estimate(self, reports, *, population=False):
+        return self.estimate_support(self.support(reports), population=population)
+
+    def estimate_support(self, support, *, population=False):
+        n, ones = support.tolist()
+        if not n:
+            return lk.Estimate(np.full(2, nan), np.full(2, inf), 0)
+        p = self.truth / 2**32
+        seen = ones / n
+        yes = (seen - (1 - p)) / (2 * p - 1)
+        noise = (seen * (1 - seen) if population else p * (1 - p)) / n
+        return lk.Estimate(np.array([1 - yes, yes]), np.full(2, np.sqrt(noise) / (2 * p - 1)), n)
+
+    def tables(self):
+        return (self.truth, self.lie)
+
+    def _checked(self, values):
+        values = np.asarray(values)
+        if values.dtype.kind not in "iu":
+            raise TypeError("answers must be integers")
+        if len(values) and not (values.min() >= 0 and values.max() <= 1):
+            raise ValueError("answers must be 0 or 1")
+        return values.astype(np.int64)
+
+
+class Mostly(YesOrNo):
+    """Tells the truth more often than its law says."""
+
+    def perturb(self, values, randomness):
+        values = self._checked(values)
+        return np.where(randomness.words(len(values), 1)[:, 0] < np.uint32(1.03 * self.truth), values, 1 - values)
+
+
+class Boastful(YesOrNo):
+    """Spends more than it was given, and declares what it was given."""
+
+    def __init__(self, epsilon):
+        super().__init__(epsilon)
+        self.lie = int(0.9 * self.lie)
+        self.truth = 2**32 - self.lie
+
+    def certificate(self):
+        ratio = Fraction(np.exp(self.epsilon)) * Fraction(999_999, 1_000_000)
+        return lk.Certificate(ratio, log(ratio))
+
+
+class Unfinished(YesOrNo):
+    """Has no tables."""
+
+    tables = None
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_a_third_partys_mechanism_passes(epsilon):
+    """All checks, at several epsilons."""
+    check_mechanism(YesOrNo, epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    ("broken", "check", "says"),
+    [
+        (Mostly, "sampler_follows_law", "reports must follow the law"),
+        (Boastful, "certificate_is_true", "two probed laws must not differ by more than the certified ratio"),
+        (Unfinished, "tables_tell_mechanisms_apart", "TypeError"),
+    ],
+)
+def test_a_broken_one_is_told_what_is_wrong(broken, check, says):
+    """One line for each check that failed: its name and what must hold; the names are in ``checks`` too."""
+    with pytest.raises(CheckFailure) as caught:
+        check_mechanism(broken)
+    assert caught.value.checks == (check,)
+    assert str(caught.value).startswith(f"{check}: ")
+    assert says in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_what_is_no_mechanism_fails_every_check_it_meets():
+    """Never a bare traceback of the first attribute that is missing."""
+    with pytest.raises(CheckFailure) as caught:
+        check_mechanism(lambda epsilon: object())
+    assert set(caught.value.checks) <= set(MECHANISM_CHECKS)
+    assert len(caught.value.checks) >= len(MECHANISM_CHECKS) - 1
+
+
+def test_it_runs_in_a_method():
+    """What passes can be used: a method takes a factory of it as its mechanism, and an audit takes it as it is."""
+    method = lk.method("lpu", epsilon=1.0, window=2, categories=2, mechanism=lambda epsilon, categories: YesOrNo(epsilon))
+    released = method.release(np.ones((50, 6), np.int64), lk.randomness.system())
+    assert set(np.unique(released)) <= {-1, 0, 1}
+    assert not audit(YesOrNo(1.0), 0, 1, reports=100_000).violated
+    assert audit(Boastful(1.0), 0, 1).violated
