@@ -21,6 +21,7 @@ from ldp_kafka.runtime.wire import decode_json, parse_json
 __all__ = ["EMPTY_RUN", "Merge", "MergeState"]
 
 EMPTY_RUN = 1000  # empty slots in a row that are released
+SAMPLED = 64  # waiting slots whose sampled ids are kept
 
 
 @dataclass
@@ -87,6 +88,8 @@ class Merge(Unsharded[MergeState]):
                     held = state.sample.setdefault(partial.slot, [])
                     counts["second_reports"] += len(set(held) & set(partial.sample))
                     held += partial.sample
+                    if len(state.sample) > SAMPLED:  # slots can wait long for a partition without events: their sums are kept, their ids need not be
+                        del state.sample[min(state.sample)]
                 made = [record for slot, sums in self._complete(state) for record in self.release(slot, sums)]
                 counts["releases"] += len(made)
                 records += made

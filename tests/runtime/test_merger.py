@@ -13,7 +13,7 @@ from ldp_kafka.records import Partial
 from ldp_kafka.runtime import merger
 from ldp_kafka.runtime.columns import MAX_BYTES
 from ldp_kafka.runtime.fold import Message, Record
-from ldp_kafka.runtime.merger import Merge
+from ldp_kafka.runtime.merger import SAMPLED, Merge
 from ldp_kafka.runtime.wire import encode_json, header
 
 
@@ -217,4 +217,15 @@ def test_a_user_in_two_partitions_is_noticed():
     assert fed.merge.load(json.loads(json.dumps(fed.merge.meta(fed.state))), {}) == fed.state
     assert fed.send((2, 5, 5, (2, 2), third)) == [(5, [5, 5])]
     assert fed.counts["second_reports"] == 1
+    assert fed.state.sample == {}
+
+
+def test_waiting_slots_keep_few_ids():
+    """A partition without events makes slots wait for ever: of the ids only those of the latest are kept, and nothing of the sums is lost."""
+    fed = Fed()
+    for slot in range(1000):
+        fed.send((0, slot, 0, (1, 1), ("1" * 32,)))
+    assert len(fed.state.sample) == SAMPLED
+    assert min(fed.state.sample) == 1000 - SAMPLED
+    assert len(fed.send((1, 999, None, None))) == 1000
     assert fed.state.sample == {}
