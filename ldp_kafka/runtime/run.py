@@ -52,6 +52,7 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     from ldp_kafka.runtime.setup import prepare, resolve
 
     key = read_key(topology.edge.key_file) if role == "perturb" else None
+    shared = topology.collector_kafka is topology.edge_kafka
     try:
         edge, collector = resolve(topology)
     except BrokerError:
@@ -61,15 +62,16 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     if os.environ.get(SUPERVISED):
         _die_with_parent()
     else:
-        prepare(topology, None)
+        prepare(topology, None, ("edge", "collector") if role == "perturb" or shared else ("collector",))
     metrics = Metrics(topology.name, role, topology.privacy.method)
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
     print(f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True)  # noqa: T201 - what the command says
     from ldp_kafka.runtime.worker import Side, work
 
-    sides = {"edge": Side(topology.edge_kafka, edge)}
-    sides["collector"] = sides["edge"] if topology.collector_kafka is topology.edge_kafka else Side(topology.collector_kafka, collector)
+    sides = {"collector": Side(topology.collector_kafka, collector)}
+    if role == "perturb":  # a collector of its own knows neither the edge's address nor its credentials
+        sides["edge"] = sides["collector"] if shared else Side(topology.edge_kafka, edge)
     try:
         return work(topology, role, sides, metrics, key=key, until_idle=None if until_idle_ms is None else until_idle_ms / 1000)
     finally:

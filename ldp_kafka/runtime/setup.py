@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -46,7 +46,7 @@ def client_config(topology: Topology, side: str, bootstrap: str | None = None) -
     return {"log_level": 3, **kafka.client, "bootstrap.servers": found}
 
 
-def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[str]:
+def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: Sequence[str] = ("edge", "collector")) -> list[str]:
     """Create the topics that are missing, verify those that exist, write header records and commit the groups' first offsets.
 
     Parameters
@@ -55,6 +55,8 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[
         what is prepared
     embedded
         the embedded broker, where this process hosts it: nobody else can create its topics
+    sides
+        which clusters to touch: a collector of its own knows neither the edge's address nor its credentials
 
     Returns
     -------
@@ -67,7 +69,7 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[
 
     """
     address = None if embedded is None else embedded.bootstrap_servers
-    configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in ("edge", "collector")}
+    configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in sides}
     for side, config in configs.items():
         try:
             Producer({**config, "enable.idempotence": True})  # says at once what it cannot do
@@ -78,7 +80,7 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None) -> list[
     if topology.input.create:
         consumed.insert(0, ("edge", topology.raw_topic, "perturb"))
     sizes = {topic.name: topic.partitions for topic in topology.topics()}
-    for side, topic, role in consumed:
+    for side, topic, role in (each for each in consumed if each[0] in configs):
         # A first record takes half a second, in which nothing happens but waiting for the broker
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             states = list(pool.map(partial(_headed, topology, configs[side], topic), range(sizes[topic])))
@@ -96,10 +98,11 @@ def _embedded(topology: Topology, side: str) -> bool:
 
 
 def _topics(topology: Topology, configs: Mapping[str, Mapping[str, Any]], embedded: EmbeddedBroker | None) -> list[str]:
-    specs: dict[str, list[TopicSpec]] = {"edge": [], "collector": []}
+    specs: dict[str, list[TopicSpec]] = {side: [] for side in configs}
     for topic in topology.topics():
-        specs[topic.side].append(TopicSpec(topic.name, topic.partitions, topic.config))
-    if not topology.input.create:
+        if topic.side in specs:
+            specs[topic.side].append(TopicSpec(topic.name, topic.partitions, topic.config))
+    if not topology.input.create and "edge" in specs:
         specs["edge"].append(_foreign(topology, configs["edge"], embedded))
     created: list[str] = []
     for side, wanted in specs.items():

@@ -80,7 +80,7 @@ class Worker:
         self.topology, self.role, self.metrics, self.until_idle = topology, role, metrics, until_idle
         self.side, self.collector = sides["edge" if role == "perturb" else "collector"], sides["collector"]
         outboxes = {name: Outbox(side.config, lambda text: end(BrokerError(text))) for name, side in sides.items() if role == "perturb" or name == "collector"}
-        if sides["edge"] is sides["collector"] and role == "perturb":
+        if role == "perturb" and sides["edge"] is sides["collector"]:
             outboxes["edge"] = outboxes["collector"]
         self.boxes = list({id(box): box for box in outboxes.values()}.values())
         self.box = {topic.name: outboxes[topic.side] for topic in topology.topics() if topic.side in outboxes}
@@ -241,7 +241,7 @@ def work(topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metr
     Parameters
     ----------
     role : ``perturb`` or ``collect``
-    sides : ``edge`` and ``collector``: one object where they are one cluster
+    sides : ``collector`` and, for ``perturb``, ``edge``: one object where they are one cluster
     key : the edge's master key, for ``perturb``
     until_idle : seconds without anything to read after which it ends by itself
     """

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -82,7 +85,14 @@ def test_two_sides_with_tls_and_passwords(secured, tmp_path, prefix):
     flow = Flow(secured[0], tmp_path, prefix, text=secret_topology(secured, "collector-secret"))
     try:
         assert flow.topology.edge_kafka.client["sasl.username"] == "edge" != flow.topology.collector_kafka.client["sasl.username"]
-        flow.start("perturb"), flow.start("collect")
+        flow.start("perturb")
+        # The collector's own copy of the file has no way to the edge: another port, another password
+        text = flow.path.read_text()
+        other = tmp_path / "collector.yaml"
+        assert "edge: {client: {" in text
+        other.write_text(text.replace("edge: {client: {", "edge: {bootstrap_servers: localhost:1, client: {").replace("edge-secret", "unknown"))
+        words = [sys.executable, "-m", "ldp_kafka", "run", str(other), "--role", "collect"]
+        flow.workers.append(("collect", subprocess.Popen(words, stdout=flow.log, stderr=flow.log, cwd=Path(__file__).parents[2])))
         rnd = random.Random(1)
         for t in range(6):
             flow.slot(rnd, t, 60)
