@@ -1,0 +1,302 @@
+"""Normal noise in every slot, fresh or carried on from the last: what CGM and its baselines share, and the baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, frexp, log2
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import Field, Guarantee, State
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
+from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["RATIO", "Chain", "GaussianDifferential", "GaussianDirect", "GaussianStream", "check_bound"]
+
+RATIO = 2**24  # units of a reuse ratio: products with values stay below 2**58
+STEPS = 2**7  # least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to a variance
+
+
+class Chain:
+    """The recursion of one user's reports: y_i = r_i y_(i-1) + (x~_i - r_i x~_(i-1)) + fresh noise.
+
+    Parameters
+    ----------
+    ratios : r_1 = 0, r_2, ... in units of 2**-24; the last one stands for all later ones
+    bound : C, the most that x~ moves from one report to the next, in units of 2**-32 of the domain; None: as far as it likes
+    clip : ``sound`` moves x~ from the last x~ towards x by C at most, ``published`` from the last x (CGM, eq. 23)
+    lag : interleaved chains, slot by slot
+
+    Notes
+    -----
+    What is drawn is z = (x~_i - r_i x~_(i-1) + shift_i) / span_i in [0, 1] plus noise of the mechanism, so every step is a call of one mechanism with one table, and span_i says how much
+    noise that is in lengths of the domain. All of z is a function of integers by single operations of IEEE floats: the same on every CPU.
+
+    Sound: x~_i - r x~_(i-1) = (1 - r) x~_i + r (x~_i - x~_(i-1)) lies in [-C r, (1 - r) + C r] (the clipped value lies between the last one and x_i, so both in [0, 1] and within C of the
+    last one): shift = C r, span = V = (1 - r) + 2 C r. That z stays within [0, 1] is for accuracy only: the mechanism clamps its input, so its sensitivity is 1 whatever is clipped how.
+
+    Published: consecutive clipped values may differ by nearly 1 - 2 C, so x~_i - r x~_(i-1) lies in [-r, 1] only; noise is still V times that of the first report. There span is
+    V * ``widest``, where widest = max (1 + r) / V makes room for all of it.
+    """
+
+    def __init__(self, ratios: Sequence[int], bound: int | None, clip: str, lag: int) -> None:
+        self.lag, self._bound, self._raw = lag, bound, clip == "published"
+        far = FIXED if bound is None or self._raw else bound  # how far below 0 the input may lie, in units of r
+        reach = FIXED if bound is None else bound
+        self.ratios = np.array(ratios, np.int64)
+        lengths = [(RATIO - r) * FIXED + (2 * reach * r if bound is not None else RATIO * 0) for r in ratios]  # V, exactly
+        rooms = [(RATIO + r) * FIXED for r in ratios] if self._raw and bound is not None else lengths
+        self.widest = float(max(Fraction(room, length) for room, length in zip(rooms, lengths, strict=True)))
+        self._shifts = np.array([r * far for r in ratios], np.float64)
+        self._spans = np.array(lengths, np.float64) * self.widest
+        self.variances = self._recur(lambda before, r, length: r * r * before + length * length, lengths)
+        self.fields = {"count": Field("i4", lag), "kept": Field("i8", lag), "reported": Field("i8", lag)}
+        if self._raw:
+            self.fields["raw"] = Field("i8", lag)
+
+    def _recur(self, step: Callable[[float, float, float], float], lengths: Sequence[int]) -> list[float]:
+        found, before = [], 0.0
+        for r, length in zip(self.ratios.tolist(), lengths, strict=True):
+            before = step(before, r / RATIO, length / (RATIO * FIXED))
+            found.append(before)
+        return found
+
+    def reach(self, low: float, high: float, reports: int) -> float:
+        """How far from 0 any of so many reports can lie, in lengths of the domain, where the mechanism's answers lie in [low, high]."""
+        most, before = 0.0, 0.0
+        for i in range(reports):
+            k = min(i, len(self.ratios) - 1)
+            fresh = max(abs(edge * self._spans[k] - self._shifts[k]) for edge in (low, high)) / (RATIO * FIXED)
+            before = before * self.ratios[k] / RATIO + fresh
+            most = max(most, before)
+        return most
+
+    def aim(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> tuple[NDArray[np.float64], tuple[NDArray[np.int64], ...]]:
+        """The mechanism's inputs z (n,), and the integers that they are a function of: which report, x~ and the last x~."""
+        lane, columns = slot % self.lag, state.columns
+        turn, before = columns["count"][lane].take(rows).astype(np.int64), columns["kept"][lane].take(rows)
+        kept = self._clipped(values, turn, before if not self._raw else columns["raw"][lane].take(rows))
+        k = np.minimum(turn, len(self.ratios) - 1)
+        inputs = (RATIO * kept - self.ratios[k] * before).astype(np.float64)
+        inputs += self._shifts[k]
+        inputs /= self._spans[k]
+        return inputs, (turn, kept, before)
+
+    def _clipped(self, values: NDArray[np.int64], turn: NDArray[np.int64], around: NDArray[np.int64]) -> NDArray[np.int64]:
+        if self._bound is None:
+            return values
+        return np.where(turn == 0, values, np.clip(values, around - self._bound, around + self._bound))
+
+    def report(
+        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], drawn: tuple[NDArray[np.int64], ...], answers: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Y (n,) in units of 2**-32 of the domain, from the mechanism's answers to what `aim` gave; updates the rows."""
+        lane, columns, (turn, kept, _) = slot % self.lag, state.columns, drawn
+        k = np.minimum(turn, len(self.ratios) - 1)
+        fresh = answers * self._spans[k]
+        fresh -= self._shifts[k]
+        reported = columns["reported"][lane].take(rows) * self.ratios[k].astype(np.float64)
+        reported += fresh
+        reported /= RATIO
+        whole = np.rint(reported).astype(np.int64)
+        columns["count"][lane][rows] = turn + 1
+        columns["kept"][lane][rows] = kept
+        columns["reported"][lane][rows] = whole
+        if self._raw:
+            columns["raw"][lane][rows] = values
+        return whole
+
+    def tables(self) -> list[int]:
+        """The integers of the recursion: the last ratios stand for what they converge to."""
+        return [self.lag, -1 if self._bound is None else self._bound, int(self._raw), len(self.ratios), int(self.ratios.sum()), int(self.ratios[-1])]
+
+
+class GaussianStream(UserLevel):
+    """Reports of a `Chain` over normal noise, one in every slot.
+
+    Guarantee: `GaussianBudget` has the proof; all that it needs is that each report is a function of earlier reports and of one call of the mechanism, which clamps its input to the unit domain.
+    """
+
+    default_mechanism = "gaussian"
+    parameters: ClassVar[dict[str, str]] = {
+        "delta": "probability that the loss exceeds epsilon, in (0, 1)",
+        "horizon": "reports in a user's life, after which it is silent",
+        "refresh": "reports after which epsilon and delta are granted anew; the guarantee states what the whole horizon loses; default: never",
+        "sigma": "standard deviation of the first report's noise, a share of the domain's length; reports end when epsilon and delta are used up; instead of horizon",
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        mechanism: Callable[..., Any],
+        domain: tuple[float, float] | None = None,
+        horizon: int | None = None,
+        refresh: int | None = None,
+        sigma: float | None = None,
+        calibration: str = "sound",
+        categories: int | None = None,
+    ) -> None:
+        self._shape(domain, categories, calibration)
+        self.chain = self._chain()
+        self.budget = GaussianBudget(epsilon, delta, horizon=horizon, refresh=refresh, sigma=sigma, widest=self.chain.widest, mechanism=mechanism)
+        self.epsilon, self.delta, self.mechanism, self.refresh = self.budget.epsilon, self.budget.delta, self.budget.mechanism, self.budget.refresh
+        self._limit(self.budget.horizon)
+        self.ledger = self.budget.ledger()
+
+    def _chain(self) -> Chain:
+        """The recursion, from public parameters alone."""
+        raise NotImplementedError
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the first report's noise, a share of the domain's length: sigma_1."""
+        return float(self.mechanism.sigma) * self.chain.widest
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What truly holds of all reports of a user; for ``published`` and with ``refresh`` that is more than the epsilon given."""
+        return Guarantee("user", self.budget.total, self.delta, self.horizon, self.influence, "values", self.calibration)
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {**super().fields, **self.chain.fields}
+
+    def variance(self, report: int) -> float:
+        """Of a user's report number ``report`` (from 1) in its chain, in squared lengths of the domain."""
+        return self.chain.variances[min(report, len(self.chain.variances)) - 1] * self.sigma**2
+
+    @cached_property
+    def scale(self) -> float:
+        """Every report is a whole multiple of it: a power of two that is small against the least noise."""
+        least: float = min(self.chain.variances) ** 0.5 * self.sigma
+        return float(2.0 ** max(frexp(least / STEPS)[1] - 1, -32))
+
+    @cached_property
+    def index_range(self) -> tuple[int, int]:
+        low, high = (edge * self.mechanism.scale for edge in self.mechanism.index_range)
+        most = ceil(self.chain.reach(low, high, self.horizon) * (1 + 2**-20) / self.scale) + 1
+        return -most, most
+
+    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+        allowed = self.ledger.spend(state, rows, slot, 1)
+        answers = np.zeros(len(rows))
+        sent, values = rows[allowed], values[allowed]
+        inputs, drawn = self.chain.aim(state, sent, slot, values)
+        fresh = self._draw(state, sent, slot, inputs, drawn, randomness)
+        answers[allowed] = np.rint(self.chain.report(state, sent, slot, values, drawn, fresh) / (FIXED * self.scale)) * self.scale
+        return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
+
+    @cached_property
+    def single_error(self) -> float:
+        """Root mean square error of the noisiest release of a value that was not clipped, on the domain's scale."""
+        lo, hi = self.domain
+        return float((hi - lo) * self._noisiest**0.5)
+
+    @cached_property
+    def reliability(self) -> float:
+        return 1 / (1 + 12 * self._noisiest)
+
+    @property
+    def _noisiest(self) -> float:
+        return max(self.chain.variances) * self.sigma**2
+
+    def tables(self) -> list[int]:
+        return [self.horizon, self.refresh, *self.chain.tables(), round(-log2(self.scale)), *self.mechanism.tables()]
+
+
+class GaussianDirect(GaussianStream):
+    """Perturb each value by itself, by normal noise.
+
+    Parameters
+    ----------
+    epsilon, delta : nats in (0, 50], and (0, 1): of all reports of a user
+    horizon : reports in a user's life, 1..65536
+    refresh : reports after which epsilon and delta are granted anew, 1..horizon; default: never. The guarantee states what the horizon loses in all
+    sigma : standard deviation of one report's noise, a share of the domain's length, instead of ``horizon``: reports then end when epsilon and delta are used up
+    domain, calibration, mechanism : see `Method`; both calibrations are the same
+
+    Notes
+    -----
+    CGM, Algorithm 1: the baseline. sigma = sqrt(horizon) / mu where mu is the loss that epsilon and delta allow (eq. 7). Guarantee: see `GaussianBudget`.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.method("gaussian_direct", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
+    >>> round(m.sigma, 2), m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(2).tolist()
+    (37.31, [-59.77, -70.02, -33.32])
+    """
+
+    name = "gaussian_direct"
+
+    def _chain(self) -> Chain:
+        return Chain([0], None, "sound", 1)
+
+
+class GaussianDifferential(GaussianStream):
+    """Perturb by how much each value differs from the last, and add up.
+
+    Parameters
+    ----------
+    epsilon, delta, horizon, refresh, sigma, domain, calibration, mechanism : see `GaussianDirect`
+    differential_bound : C, the most that a stream moves from one report to the next, a share of the domain's length in (0, 0.5); faster changes are followed at that speed
+    calibration : ``published`` clips as CGM's eq. 23 does, with the noise that it thinks enough; the guarantee states what then holds
+
+    Notes
+    -----
+    CGM, Algorithm 2: a chain with r = 1 and V = 2 C. Never better than `GaussianDirect` over a long stream: the noise adds up, sigma^2 (1 + 4 C^2 (i - 1)) in report i (the text before
+    eq. 8). Guarantee: see `GaussianBudget`.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.method("gaussian_differential", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
+    >>> round(m.variance(51) / m.variance(1), 3)
+    1.5
+    """
+
+    name = "gaussian_differential"
+    parameters: ClassVar[dict[str, str]] = {
+        **GaussianStream.parameters,
+        "differential_bound": "the most that a stream moves from one report to the next, a share of the domain's length in (0, 0.5)",
+    }
+
+    def __init__(self, *, differential_bound: float = 0.05, **parameters: Any) -> None:
+        self.differential_bound = check_bound(differential_bound)
+        super().__init__(**parameters)
+
+    def _chain(self) -> Chain:
+        return Chain([0, RATIO], int(self.differential_bound * FIXED), self.calibration, 1)
+
+    @cached_property
+    def index_range(self) -> tuple[int, int]:
+        low, high = super().index_range
+        if not high < 2**53:
+            raise ConfigurationError("horizon is too long for differences that are added up")
+        return low, high
+
+    def variance(self, report: int) -> float:
+        return (1 + (report - 1) * (self.chain.variances[1] - 1)) * self.sigma**2
+
+    @property
+    def _noisiest(self) -> float:
+        return self.variance(self.horizon)
+
+
+def check_bound(value: float) -> float:
+    """``value`` as a share in (0, 0.5); TypeError or ConfigurationError otherwise."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError("differential_bound must be a number")
+    if not 2.0**-20 <= value < 0.5:
+        raise ConfigurationError("differential_bound must lie between 0 and 0.5, half of the domain, and not be below 2**-20")
+    return float(value)
+
+
