@@ -72,7 +72,9 @@ def approximate_epsilon(epsilon: float, delta: float, reports: int, total_delta:
     >>> round(approximate_epsilon(0.1, 0.0, 100, 1e-5), 2)
     4.31
     """
-    return min(_least(lambda total: approximate_delta(epsilon, delta, reports, total), total_delta), reports * epsilon if reports * delta <= total_delta else inf)
+    return min(
+        _least(lambda total: approximate_delta(epsilon, delta, reports, total), total_delta), reports * epsilon if reports * delta <= total_delta else inf
+    )
 
 
 def zcdp_of_pure(epsilon: float) -> float:

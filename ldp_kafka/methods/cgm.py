@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import log
+from math import exp, log
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.gaussian import RATIO, Chain, GaussianStream, check_bound
 
@@ -64,7 +65,7 @@ class CorrelatedGaussian(GaussianStream):
     >>> round(m.variance(100) / m.variance(1), 3)
     0.19
     >>> m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(2).tolist()
-    [-59.77, -88.05, -72.27]
+    [21.0, -27.75, -36.62]
     >>> m.guarantee.describe()[:87]
     'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is'
     """
@@ -114,6 +115,16 @@ class CorrelatedGaussian(GaussianStream):
             return super().released(answers)
         low, high = self._logs
         return np.exp(np.clip(low + answers * (high - low), -693.0, 693.0))
+
+    def crowd(self, support: NDArray[np.int64]) -> Estimate:
+        """The mean of the clipped values behind the reports; where changes are multiplicative, the geometric mean."""
+        estimate = super().crowd(support)
+        if self.change == "additive" or not estimate.reports:
+            return estimate
+        lo, hi = self.domain
+        share, (low, high) = (estimate.value - lo) / (hi - lo), self._logs
+        value = exp(min(max(low + share * (high - low), -693.0), 693.0))
+        return Estimate(value, estimate.standard_error / (hi - lo) * (high - low) * value, estimate.reports)
 
     def tables(self) -> list[int]:
         return [*super().tables(), int(self.change == "multiplicative")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cached_property
-from math import ceil, frexp, log2
+from itertools import chain, islice, repeat
+from math import ceil, frexp, inf, log2
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
 from ldp_kafka.randomness import Randomness
@@ -50,8 +52,8 @@ class Chain:
         far = FIXED if bound is None or self._raw else bound  # how far below 0 the input may lie, in units of r
         reach = FIXED if bound is None else bound
         self.ratios = np.array(ratios, np.int64)
-        lengths = [(RATIO - r) * FIXED + (2 * reach * r if bound is not None else RATIO * 0) for r in ratios]  # V, exactly
-        rooms = [(RATIO + r) * FIXED for r in ratios] if self._raw and bound is not None else lengths
+        lengths = [(RATIO - r) * FIXED + 2 * reach * r for r in ratios]  # V, exactly
+        rooms = [(RATIO + r) * FIXED for r in ratios] if self._raw else lengths
         self.widest = float(max(Fraction(room, length) for room, length in zip(rooms, lengths, strict=True)))
         self._shifts = np.array([r * far for r in ratios], np.float64)
         self._spans = np.array(lengths, np.float64) * self.widest
@@ -69,13 +71,12 @@ class Chain:
 
     def reach(self, low: float, high: float, reports: int) -> float:
         """How far from 0 any of so many reports can lie, in lengths of the domain, where the mechanism's answers lie in [low, high]."""
+        fresh = np.maximum(np.abs(low * self._spans - self._shifts), np.abs(high * self._spans - self._shifts)) / (RATIO * FIXED)
         most, before = 0.0, 0.0
-        for i in range(reports):
-            k = min(i, len(self.ratios) - 1)
-            fresh = max(abs(edge * self._spans[k] - self._shifts[k]) for edge in (low, high)) / (RATIO * FIXED)
-            before = before * self.ratios[k] / RATIO + fresh
+        for ratio, new in islice(chain(zip(self.ratios.tolist(), fresh.tolist(), strict=True), repeat((int(self.ratios[-1]), float(fresh[-1])))), reports):
+            before = before * ratio / RATIO + new
             most = max(most, before)
-        return most
+        return most * (1 + 2**-20)
 
     def aim(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> tuple[NDArray[np.float64], tuple[NDArray[np.int64], ...]]:
         """The mechanism's inputs z (n,), and the integers that they are a function of: which report, x~ and the last x~."""
@@ -148,8 +149,13 @@ class GaussianStream(UserLevel):
         self.chain = self._chain()
         self.budget = GaussianBudget(epsilon, delta, horizon=horizon, refresh=refresh, sigma=sigma, widest=self.chain.widest, mechanism=mechanism)
         self.epsilon, self.delta, self.mechanism, self.refresh = self.budget.epsilon, self.budget.delta, self.budget.mechanism, self.budget.refresh
-        self._limit(self.budget.horizon)
+        self.horizon = self.budget.horizon
+        self._limit(self.horizon)
         self.ledger = self.budget.ledger()
+        low, high = (edge * self.mechanism.scale for edge in self.mechanism.index_range)
+        self._reach = self.chain.reach(float(low), float(high), self.horizon)
+        if not self._reach < 2.0**30:
+            raise ConfigurationError("horizon is too long, or epsilon or delta too small: reports would not fit into 64 bits")
 
     def _chain(self) -> Chain:
         """The recursion, from public parameters alone."""
@@ -181,8 +187,7 @@ class GaussianStream(UserLevel):
 
     @cached_property
     def index_range(self) -> tuple[int, int]:
-        low, high = (edge * self.mechanism.scale for edge in self.mechanism.index_range)
-        most = ceil(self.chain.reach(low, high, self.horizon) * (1 + 2**-20) / self.scale) + 1
+        most = ceil(self._reach / self.scale) + 1
         return -most, most
 
     def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
@@ -193,6 +198,12 @@ class GaussianStream(UserLevel):
         fresh = self._draw(state, sent, slot, inputs, drawn, randomness)
         answers[allowed] = np.rint(self.chain.report(state, sent, slot, values, drawn, fresh) / (FIXED * self.scale)) * self.scale
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
+
+    def crowd(self, support: NDArray[np.int64]) -> Estimate:
+        """The mean of the clipped values behind the reports; its error is that of the noisiest report."""
+        mean, _, reports = self.mechanism.estimate_support(support)
+        lo, hi = self.domain
+        return Estimate(lo + mean * (hi - lo), self.single_error / reports**0.5 if reports else inf, reports)
 
     @cached_property
     def single_error(self) -> float:
@@ -232,7 +243,7 @@ class GaussianDirect(GaussianStream):
     >>> import ldp_kafka as lk
     >>> m = lk.method("gaussian_direct", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
     >>> round(m.sigma, 2), m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(2).tolist()
-    (37.31, [-59.77, -70.02, -33.32])
+    (37.31, [21.0, -69.0, -45.25])
     """
 
     name = "gaussian_direct"
@@ -276,13 +287,6 @@ class GaussianDifferential(GaussianStream):
     def _chain(self) -> Chain:
         return Chain([0, RATIO], int(self.differential_bound * FIXED), self.calibration, 1)
 
-    @cached_property
-    def index_range(self) -> tuple[int, int]:
-        low, high = super().index_range
-        if not high < 2**53:
-            raise ConfigurationError("horizon is too long for differences that are added up")
-        return low, high
-
     def variance(self, report: int) -> float:
         return (1 + (report - 1) * (self.chain.variances[1] - 1)) * self.sigma**2
 
@@ -298,5 +302,3 @@ def check_bound(value: float) -> float:
     if not 2.0**-20 <= value < 0.5:
         raise ConfigurationError("differential_bound must lie between 0 and 0.5, half of the domain, and not be below 2**-20")
     return float(value)
-
-

@@ -7,7 +7,7 @@ from functools import cached_property
 from math import ceil, exp, sqrt
 from typing import Any, ClassVar
 
-from ldp_kafka.accounting import MICRO, Field, Guarantee, LifetimeLedger, micro
+from ldp_kafka.accounting import MICRO, Field, LifetimeLedger, micro
 from ldp_kafka.accounting.composition import gaussian_delta, gaussian_epsilon
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD
@@ -33,17 +33,16 @@ class UserLevel(Method):
 
     def _limit(self, reports: int) -> None:
         """Take in how many reports a user makes in all."""
-        self.horizon = self.window = reports
-        self.spend = 1
+        self.window, self.spend = reports, 1
 
     @property
     def influence(self) -> float:
-        return self.horizon
+        return self.window
 
     @property
     def run(self) -> int:
         """Reports that the ledger allows."""
-        return self.horizon
+        return self.window
 
     @property
     def fields(self) -> dict[str, Field]:
