@@ -81,7 +81,8 @@ class Chain:
     def aim(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> tuple[NDArray[np.float64], tuple[NDArray[np.int64], ...]]:
         """The mechanism's inputs z (n,), and the integers that they are a function of: which report, x~ and the last x~."""
         lane, columns = slot % self.lag, state.columns
-        turn, before = columns["count"][lane].take(rows).astype(np.int64), columns["kept"][lane].take(rows)
+        turn = columns["count"][lane].take(rows).astype(np.int64)
+        before: NDArray[np.int64] = columns["kept"][lane].take(rows)
         kept = self._clipped(values, turn, before if not self._raw else columns["raw"][lane].take(rows))
         k = np.minimum(turn, len(self.ratios) - 1)
         inputs = (RATIO * kept - self.ratios[k] * before).astype(np.float64)
@@ -92,7 +93,8 @@ class Chain:
     def _clipped(self, values: NDArray[np.int64], turn: NDArray[np.int64], around: NDArray[np.int64]) -> NDArray[np.int64]:
         if self._bound is None:
             return values
-        return np.where(turn == 0, values, np.clip(values, around - self._bound, around + self._bound))
+        clipped: NDArray[np.int64] = np.where(turn == 0, values, np.clip(values, around - self._bound, around + self._bound))
+        return clipped
 
     def report(
         self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], drawn: tuple[NDArray[np.int64], ...], answers: NDArray[np.float64]
@@ -105,7 +107,7 @@ class Chain:
         reported = columns["reported"][lane].take(rows) * self.ratios[k].astype(np.float64)
         reported += fresh
         reported /= RATIO
-        whole = np.rint(reported).astype(np.int64)
+        whole: NDArray[np.int64] = np.rint(reported).astype(np.int64)
         columns["count"][lane][rows] = turn + 1
         columns["kept"][lane][rows] = kept
         columns["reported"][lane][rows] = whole
