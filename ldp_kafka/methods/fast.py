@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_epsilon
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_slots
 from ldp_kafka.methods.cgm import reuse_ratios
-from ldp_kafka.methods.gaussian import Chain, check_bound
+from ldp_kafka.methods.gaussian import RATIO, Chain, check_bound
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
 from ldp_kafka.randomness import Randomness
 
@@ -32,13 +32,27 @@ GRID = 2.0**-16  # of a release, in lengths of the domain
 UNKNOWN = FIXED // 12  # variance of a value of which nothing is known: spread evenly over the domain
 
 
+class Observed(NamedTuple):
+    """Samples of some rows."""
+
+    new: NDArray[np.int64]
+    """(n,) the noisy value less what it carries on of the last one, in units of 2**-32 of the domain."""
+    noise: NDArray[np.int64]
+    """(n,) variance of the fresh noise in it, in units of 2**-32 of the domain's square."""
+    reuse: NDArray[np.int64]
+    """(n,) share of the last noisy value that was carried on, in units of 2**-24."""
+
+
 class Sampled(UserLevel):
     """Samples some slots, filters the noisy samples, and lets what was released last stand in the others.
 
     Notes
     -----
-    A Kalman filter of a random walk: between samples the estimate stands and its variance P grows by ``drift``^2 a slot; a sample z of variance R moves it by K (z - estimate), K = P / (P + R),
-    and P becomes (1 - K) P. Before the first sample the estimate is the domain's midpoint, P that of the uniform law. R is the mechanism's, so the gain is public.
+    A Kalman filter of a random walk: between samples the estimate stands and its variance P grows by Q = ``drift``^2 a slot; a sample z of variance R moves it by K (z - estimate),
+    K = P / (P + R), and P becomes (1 - K) P. Before the first sample the estimate is the domain's midpoint, P that of the uniform law. R is the mechanism's, so the gain is public.
+
+    Where a sample's noise carries on a share r of the last one's, what is new in it is w = z - r z_last, of mean (1 - r) x where x has not moved, with fresh noise of variance R: then
+    K = ((1 - r) P + Q) / S, S = (1 - r)^2 P + Q + R, P becomes P + Q - K^2 S, and the estimate moves by K (w - (1 - r) estimate). With r = 0 that is the filter above.
 
     The next interval is I' = max(1, I + theta (1 - e^((D - goal) / goal))), where D = Cp E_n + Ci mean(last E) + Cd (E_n - E_(n-1)) / (k_n - k_(n-1)) and the feedback error E is how far the sample moved the
     estimate, in lengths of the domain (the paper divides by the estimate, which has no meaning where the domain has a zero inside). It is a function of what was released: which slots are
@@ -76,10 +90,8 @@ class Sampled(UserLevel):
             "errors": Field("i8", PAST),
         }
 
-    def _observe(
-        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Noisy values (n,) and their variances (n,), in units of 2**-32 of the domain and of its square."""
+    def _observe(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Observed:
+        """One noisy sample a row."""
         raise NotImplementedError
 
     def _noise(self) -> int:
@@ -100,15 +112,17 @@ class Sampled(UserLevel):
 
     def _sample(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[np.int64]:
         """The new estimates; updates the rows."""
-        noisy, noise = self._observe(state, rows, slot, values, randomness)
+        new, noise, reuse = self._observe(state, rows, slot, values, randomness)
         columns = state.columns
-        before, sampled = columns["estimate"].take(rows), columns["sampled"].take(rows)
+        before, spread, sampled = (columns[name].take(rows) for name in ("estimate", "spread", "sampled"))
         gap = np.where(sampled == NEVER, 0, slot - sampled)
-        spread = columns["spread"].take(rows) + np.minimum(gap, 2**20) * self._growth
-        gain = spread / (spread + noise)
-        moved = np.rint(gain * (noisy - before)).astype(np.int64)
+        drifted, kept = np.minimum(gap, 2**20) * self._growth, 1 - reuse / RATIO
+        total = kept * kept * spread
+        total += drifted + noise
+        gain = (kept * spread + drifted) / total
+        moved = np.rint(gain * (new - kept * before)).astype(np.int64)
         columns["estimate"][rows] = before + moved
-        columns["spread"][rows] = np.maximum(spread - np.rint(gain * spread).astype(np.int64), 1)
+        columns["spread"][rows] = np.maximum(spread + drifted - np.rint(gain * gain * total).astype(np.int64), 1)
         columns["sampled"][rows] = slot
         columns["due"][rows] = slot + self._wait(state, rows, np.abs(moved), gap)
         estimate: NDArray[np.int64] = columns["estimate"].take(rows)
@@ -219,11 +233,9 @@ class Fast(Sampled):
         """Pure, over all samples of a user."""
         return Guarantee("user", self.epsilon, 0.0, self.window, self.influence, "values", self.calibration)
 
-    def _observe(
-        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _observe(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Observed:
         noisy = np.rint(self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED).astype(np.int64)
-        return noisy, np.full(len(rows), self._variance)
+        return Observed(noisy, np.full(len(rows), self._variance), np.zeros(len(rows), np.int64))
 
     @cached_property
     def _variance(self) -> int:
@@ -250,7 +262,8 @@ class FastCorrelated(Sampled):
 
     Notes
     -----
-    FAST + CGM (section 7 of CGM): the samples are the stream that `CorrelatedGaussian` reports, with M reports in a life, and R is the variance of that report (eq. 15). Guarantee: that of
+    FAST + CGM (section 7 of CGM): the samples are the stream that `CorrelatedGaussian` reports, with M reports in a life, whose noise the
+    filter knows to carry on; one that took it for fresh each time, with the variance of eq. 15, would trust it far too much. Guarantee: that of
     `CorrelatedGaussian`: filter and controller see its reports only.
 
     Examples
@@ -294,7 +307,7 @@ class FastCorrelated(Sampled):
         self._limit(most)
         self.ledger = self.budget.ledger()
         sigma = float(self.mechanism.sigma) * self.chain.widest
-        self._variances = np.array([_units(variance * sigma * sigma) for variance in self.chain.variances])
+        self._fresh = np.array([_units((length * sigma) ** 2) for length in self.chain.lengths])
 
     @property
     def guarantee(self) -> Guarantee:
@@ -305,15 +318,16 @@ class FastCorrelated(Sampled):
     def fields(self) -> dict[str, Field]:
         return {**super().fields, **self.chain.fields}
 
-    def _observe(
-        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _observe(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Observed:
+        last = state.columns["reported"][0].take(rows)
         inputs, drawn = self.chain.aim(state, rows, slot, values)
         noisy = self.chain.report(state, rows, slot, values, drawn, self._draw(state, rows, slot, inputs, drawn, randomness))
-        return noisy, self._variances[np.minimum(drawn[0], len(self._variances) - 1)]
+        k = np.minimum(drawn[0], len(self._fresh) - 1)
+        reuse: NDArray[np.int64] = self.chain.ratios[k]
+        return Observed(noisy - np.rint(last * (reuse / RATIO)).astype(np.int64), self._fresh[k], reuse)
 
     def _noise(self) -> int:
-        return int(self._variances.max())
+        return int(self._fresh.max())
 
     def _farthest(self) -> float:
         low, high = (float(edge * self.mechanism.scale) for edge in self.mechanism.index_range)

@@ -57,17 +57,13 @@ class Chain:
         self.widest = float(max(Fraction(room, length) for room, length in zip(rooms, lengths, strict=True)))
         self._shifts = np.array([r * far for r in ratios], np.float64)
         self._spans = np.array(lengths, np.float64) * self.widest
-        self.variances = self._recur(lambda before, r, length: r * r * before + length * length, lengths)
+        self.lengths = [length / (RATIO * FIXED) for length in lengths]
+        self.variances: list[float] = []
+        for r, length in zip(ratios, self.lengths, strict=True):
+            self.variances.append((r / RATIO) ** 2 * (self.variances[-1] if self.variances else 0.0) + length * length)
         self.fields = {"count": Field("i4", lag), "kept": Field("i8", lag), "reported": Field("i8", lag)}
         if self._raw:
             self.fields["raw"] = Field("i8", lag)
-
-    def _recur(self, step: Callable[[float, float, float], float], lengths: Sequence[int]) -> list[float]:
-        found, before = [], 0.0
-        for r, length in zip(self.ratios.tolist(), lengths, strict=True):
-            before = step(before, r / RATIO, length / (RATIO * FIXED))
-            found.append(before)
-        return found
 
     def reach(self, low: float, high: float, reports: int) -> float:
         """How far from 0 any of so many reports can lie, in lengths of the domain, where the mechanism's answers lie in [low, high]."""

@@ -107,7 +107,7 @@ class GaussianBudget:
         if not self.mechanism.sigma * widest <= 1.01 * wanted or self.epsilon > CAP:
             raise ConfigurationError("epsilon is too large, or the differential bound too small to be published: no mechanism has so little noise")
         if not self.delta_of(self.refresh, self.epsilon, widest) <= self.delta:
-            raise ConfigurationError("delta is too small for words of 64 bits over so many reports")
+            raise ConfigurationError("delta is too small, or epsilon too large, for words of 64 bits over so many reports")
 
     def _one(self, sigma: float) -> tuple[float, float]:
         """(epsilon, delta) of one report with noise of ``sigma``: the largest epsilon that asks for no less noise."""

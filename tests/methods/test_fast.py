@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.methods import Fast, FastCorrelated
 from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.fast import Observed
 from tests.methods.lifelong import Life, Script
 
 FAST = {"epsilon": 20.0, "horizon": 60, "domain": (0.0, 1.0)}
@@ -109,14 +111,56 @@ def test_guarantees():
     assert published.guarantee.epsilon > 3
 
 
-def test_fast_cgm_is_quieter_where_streams_are_smooth():
-    """FAST + CGM against normal noise afresh at every sample (C so large that nothing is carried on): the paper's appendix A.3, in kind."""
-    streams = 0.5 + 0.2 * np.sin(np.arange(60) / 30) * np.ones((2000, 1))
-    errors = []
-    for bound in (0.05, 0.499):
-        method = lk.method("fast_cgm", delta=1e-5, samples=20, interval=3, drift=0.05, differential_bound=bound, **{**FAST, "epsilon": 20.0})
-        errors.append(((method.release(streams, lk.randomness.seeded(1)) - streams) ** 2).mean())
-    assert errors[0] < 0.8 * errors[1]
+def known_error(method, slots=24, users=20_000):
+    """(measured, kept) at every sample: mean square error on random walks of the method's drift, and the variance that its filter keeps."""
+    rng = np.random.default_rng(5)
+    walks = rng.random((users, 1)) + np.cumsum(rng.normal(0, method.drift, (users, slots)), axis=1)
+    walks = 1 - np.abs(1 - np.abs(walks))  # reflected: they stay uniform on the domain
+    source = lk.randomness.seeded(6)
+    state, found = method.state(source.digests([str(i) for i in range(users)])), []
+    for t in range(slots):
+        step = method.step(state, np.arange(users), t, method.bound(walks[:, t]), source)
+        if step.status[0] == SENT:
+            found.append((float(((step.answers - walks[:, t]) ** 2).mean()), float(state.columns["spread"][0] / 2**32)))
+    return np.array(found).T
+
+
+def quiet(kind, **own):
+    """A method with so little noise that its filter has something to do: no budget would give it."""
+    shape = {"samples": 24, "horizon": 24, "drift": 0.008, "epsilon": 12.0, "domain": (0.0, 1.0), **own}
+    if kind is Fast:
+        method = Fast(mechanism=lk.MECHANISMS["laplace"], **shape)
+        method.mechanism = lk.mechanism("laplace", epsilon=8.0, domain=(0.0, 1.0))
+        del method._variance
+        return method
+    method = kind(mechanism=lk.MECHANISMS["gaussian"], delta=1e-5, **shape)
+    method.mechanism = lk.mechanism("gaussian", epsilon=30.0, delta=1e-5)
+    method._fresh = np.round(np.square(method.chain.lengths) * method.mechanism.sigma**2 * 2**32).astype(np.int64)
+    return method
+
+
+@pytest.mark.parametrize("own", [{"differential_bound": 0.03}, {"differential_bound": 0.2}, {}], ids=str)
+@pytest.mark.parametrize("interval", [1, 4])
+def test_the_filter_knows_its_error(own, interval):
+    """On random walks of the drift that it expects, its mean square error is the variance that it keeps, to 6 %, at every sample: where noise carries on, too."""
+    measured, kept = known_error(quiet(FastCorrelated if own else Fast, interval=interval, **own))
+    assert np.allclose(measured, kept, rtol=0.06)
+    assert kept[-1] < 0.02
+
+
+class TakesNoiseForFresh(FastCorrelated):
+    """A filter that is told the variance of eq. 15 and not that the noise carries on."""
+
+    def _observe(self, state, rows, slot, values, randomness):
+        super()._observe(state, rows, slot, values, randomness)
+        turn = np.minimum(state.columns["count"][0].take(rows) - 1, len(self._fresh) - 1)
+        noise = np.round(np.array(self.chain.variances)[turn] * self.mechanism.sigma**2 * 2**32).astype(np.int64)
+        return Observed(state.columns["reported"][0].take(rows), noise, np.zeros(len(rows), np.int64))
+
+
+def test_a_filter_that_takes_the_noise_for_fresh_trusts_it_too_far():
+    measured, kept = known_error(quiet(TakesNoiseForFresh, interval=1, differential_bound=0.03))
+    assert measured[-1] > 2 * kept[-1]
 
 
 @pytest.mark.parametrize(
