@@ -52,6 +52,8 @@ class Guarantee(NamedTuple):
         >>> Guarantee("user", 1.0, 1e-5, 100, 100, "values", "sound").describe()[:106]
         'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is silent; protects v'
         """
+        if self.epsilon == inf and self.level == "user":
+            return f"NONE for a user's whole stream (calibration {self.calibration}: what its reports lose together has no bound that can be proved); protects {self.protects} in no way that can be stated"
         if self.epsilon == inf:
             return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {self.protects} for a finite horizon only"
         failure = f" and delta {self.delta:g}" if self.delta else ""

@@ -256,7 +256,7 @@ class FastCorrelated(Sampled):
 
     Parameters
     ----------
-    epsilon, delta : nats in (0, 50], and (0, 1): of all samples of a user
+    epsilon, delta : nats above 0 (words of 64 bits tell up to about 13 at delta 1e-5), and (0, 1): of all samples of a user
     differential_bound : C, the most that a stream moves from one sample to the next, a share of the domain's length in (0, 0.5)
     horizon, samples, drift, interval, domain, calibration, mechanism : see `Fast`; ``published`` clips as CGM's eq. 23 does
 

@@ -226,7 +226,7 @@ class GaussianDirect(GaussianStream):
 
     Parameters
     ----------
-    epsilon, delta : nats in (0, 50], and (0, 1): of all reports of a user
+    epsilon, delta : nats above 0 (words of 64 bits tell up to about 13 at delta 1e-5), and (0, 1): of all reports of a user
     horizon : reports in a user's life, 1..65536
     refresh : reports after which epsilon and delta are granted anew, 1..horizon; default: never. The guarantee states what the horizon loses in all
     sigma : standard deviation of one report's noise, a share of the domain's length, instead of ``horizon``: reports then end when epsilon and delta are used up

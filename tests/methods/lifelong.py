@@ -175,9 +175,10 @@ def noise_is_bound_to_its_input(life):
     """No two draws of one user in one slot with one context have different inputs, whatever its values were."""
     slots, users = 8, 200
     seen = {}
+    method, spy = life.over(Spy)
     for turn in range(users):
         streams = np.round(np.random.default_rng(turn).random((1, slots)) * 4) / 4
-        method, spy = life.over(Spy)
+        spy.inputs.clear()
         source = Recorder(keyed(KEY))
         state = method.state(source.digests(["one"]))
         lo, hi = method.domain

@@ -158,6 +158,14 @@ def test_published_clipping_over_the_whole_range_is_nearly_as_bad_as_is_stated()
     assert lost > 10
 
 
+def test_where_nothing_can_be_proved_nothing_is_stated():
+    """A small C published: more nats than words of 64 bits can tell."""
+    nothing = lk.method("cgm", horizon=50, differential_bound=0.02, calibration="published", **UNIT).guarantee
+    assert nothing.epsilon == inf
+    assert nothing.describe().startswith("NONE for a user")
+    assert lk.method("cgm", horizon=50, differential_bound=0.02, **UNIT).guarantee.epsilon == 1.0
+
+
 def test_published_steps_exceed_the_bound():
     """The steps that METHODS tells of."""
     m = lk.method("cgm", horizon=10, calibration="published", **UNIT)
