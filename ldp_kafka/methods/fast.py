@@ -331,7 +331,7 @@ class FastCorrelated(Sampled):
 
     def _farthest(self) -> float:
         low, high = (float(edge * self.mechanism.scale) for edge in self.mechanism.index_range)
-        return self.chain.reach(low, high, self.window)
+        return float((self.chain.fresh(low, high) / (1 - self.chain.ratios / RATIO)).max())  # an estimate lies between the last one and w / (1 - r)
 
     def tables(self) -> list[int]:
         return [*super().tables(), *self.chain.tables()]

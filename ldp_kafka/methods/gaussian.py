@@ -67,12 +67,15 @@ class Chain:
 
     def reach(self, low: float, high: float, reports: int) -> float:
         """How far from 0 any of so many reports can lie, in lengths of the domain, where the mechanism's answers lie in [low, high]."""
-        fresh = np.maximum(np.abs(low * self._spans - self._shifts), np.abs(high * self._spans - self._shifts)) / (RATIO * FIXED)
-        most, before = 0.0, 0.0
+        fresh, most, before = self.fresh(low, high), 0.0, 0.0
         for ratio, new in islice(chain(zip(self.ratios.tolist(), fresh.tolist(), strict=True), repeat((int(self.ratios[-1]), float(fresh[-1])))), reports):
             before = before * ratio / RATIO + new
             most = max(most, before)
         return most * (1 + 2**-20)
+
+    def fresh(self, low: float, high: float) -> NDArray[np.float64]:
+        """How far from 0 the part of each report can lie that is not carried on, in lengths of the domain, where the mechanism's answers lie in [low, high]."""
+        return np.asarray(np.maximum(np.abs(low * self._spans - self._shifts), np.abs(high * self._spans - self._shifts)) / (RATIO * FIXED))
 
     def aim(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> tuple[NDArray[np.float64], tuple[NDArray[np.int64], ...]]:
         """The mechanism's inputs z (n,), and the integers that they are a function of: which report, x~ and the last x~."""
@@ -105,7 +108,8 @@ class Chain:
         reported /= RATIO
         whole: NDArray[np.int64] = np.rint(reported).astype(np.int64)
         columns["count"][lane][rows] = turn + 1
-        columns["kept"][lane][rows] = kept
+        if self._bound is not None:
+            columns["kept"][lane][rows] = kept
         columns["reported"][lane][rows] = whole
         if self._raw:
             columns["raw"][lane][rows] = values
@@ -179,9 +183,9 @@ class GaussianStream(UserLevel):
 
     @cached_property
     def scale(self) -> float:
-        """Every report is a whole multiple of it: a power of two that is small against the least noise."""
+        """Every report is a whole multiple of it: a power of two that is small against the least noise, the mechanism's own where that is."""
         least: float = min(self.chain.variances) ** 0.5 * self.sigma
-        return float(2.0 ** max(frexp(least / STEPS)[1] - 1, -32))
+        return min(float(2.0 ** max(frexp(least / STEPS)[1] - 1, -32)), float(self.mechanism.scale))
 
     @cached_property
     def index_range(self) -> tuple[int, int]:

@@ -133,7 +133,7 @@ class GaussianBudget:
         return reports * (2 + exp(min(epsilon, LARGEST))) * 2 * int(self.mechanism.index_range[1]) / WORD
 
     def lost(self, reports: int) -> float:
-        """Epsilon of so many reports at ``delta``, rounded up; infinite where words of 64 bits leave nothing to prove it with: from about 17 nats on at delta 1e-5 and 100 reports."""
+        """Epsilon of so many reports at ``delta``, rounded up; infinite where words of 64 bits leave nothing to prove it with: from about 19 nats on at delta 1e-5 and 100 reports."""
         found = gaussian_epsilon(sqrt(reports) / self.mechanism.sigma, self.delta * (1 - WORDS_SHARE))
         while self.delta_of(reports, found) > self.delta:
             found = found * (1 + 2**-10) + 2**-20
