@@ -2,28 +2,48 @@
 
 from __future__ import annotations
 
+from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct, PiecewiseDirect
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.methods.population import PopulationUniform
+from ldp_kafka.methods.segments import (
+    Sampling,
+    SegmentedAccumulatedPerturbation,
+    SegmentedClippedAccumulatedPerturbation,
+    SegmentedIterativePerturbation,
+)
+from ldp_kafka.methods.topl import ThresholdPerturbation
 
 __all__ = [
     "METHODS",
     "AccumulatedPerturbation",
+    "BudgetAbsorption",
     "ClippedAccumulatedPerturbation",
     "Direct",
     "IterativePerturbation",
     "Method",
     "PiecewiseDirect",
     "PopulationUniform",
+    "Sampling",
+    "SegmentedAccumulatedPerturbation",
+    "SegmentedClippedAccumulatedPerturbation",
+    "SegmentedIterativePerturbation",
+    "ThresholdPerturbation",
 ]
 
 METHODS: dict[str, type[Method]] = {
     "app": AccumulatedPerturbation,
+    "app_s": SegmentedAccumulatedPerturbation,
+    "ba_sw": BudgetAbsorption,
     "capp": ClippedAccumulatedPerturbation,
+    "capp_s": SegmentedClippedAccumulatedPerturbation,
     "ipp": IterativePerturbation,
+    "ipp_s": SegmentedIterativePerturbation,
     "lpu": PopulationUniform,
     "pm_direct": PiecewiseDirect,
+    "sampling": Sampling,
     "sw_direct": Direct,
+    "topl": ThresholdPerturbation,
 }
