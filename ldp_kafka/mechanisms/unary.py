@@ -108,12 +108,9 @@ class UnaryEncoding:
 
     def law(self, value: int) -> Law:
         """The exact law, for at most 12 categories; ConfigurationError above."""
-        k = self.categories
+        k, value = self.categories, int(check_codes(np.array([value]), self.categories)[0])
         if k > MOST_LISTED:
             raise ConfigurationError(f"a law lists 2**categories outputs: at most {MOST_LISTED} categories")
-        value = int(value)
-        if not 0 <= value < k:
-            raise ValueError(f"categories must run from 0 to {k - 1}")
         bits = np.arange(2**k)[:, None] >> np.arange(k) & 1
         (p, whole), t, size = self._true, self._threshold, 2**self._levels
         weights = []
