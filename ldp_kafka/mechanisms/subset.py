@@ -40,10 +40,13 @@ class SubsetSelection:
     or place j where that one is taken. With the true category in the set the first step is left out. One word of 64 bits decides a step: a number W below S = 2**(64 - b), times j + 1,
     divided by S, rounded down, where b bits hold ``categories``; so a place is said by floor(S / (j + 1)) of the S numbers, or by one more: 1 / (j + 1) up to a factor of 1 -+ (j + 1) / S.
 
-    Guarantee: the choice of others knows neither the true category nor, but for the step left out, whether it is in. A set's probability is a sum of products of one factor a step, each
+    A place stands for its own category, that of the true one for the last category.
+
+    Guarantee: the choice of places knows neither the true category nor, but for the step left out, whether it is in. A set's probability is a sum of products of one factor a step, each
     off by at most that factor, so it is the even one up to 1 - s below and 1 / (1 - s) above, s the sum of all (j + 1) / S. Chosen evenly, a set that holds the true category has
     probability p / C(k - 1, omega - 1), one that does not (1 - p) / C(k - 1, omega): a ratio of p (k - omega) / ((1 - p) omega). The certificate is that times 1 / (1 - s)^2, which covers
-    two sets of the same kind too; p is rounded down to keep it below e^epsilon. Every set of omega categories is possible for every input. `law` has the exact weights.
+    two sets of the same kind too; p is rounded down to keep it below e^epsilon. Every set of omega categories is possible for every input. `law` has the exact weights;
+    estimates take the others as even, so they are unbiased up to such a factor.
 
     Examples
     --------
@@ -76,7 +79,7 @@ class SubsetSelection:
         """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
         codes = check_codes(values, self.categories)
         out = np.empty((len(codes), self.width), np.uint8)
-        rows = min(max(1, PIECE // self.categories), CHUNK)
+        rows = min(max(64, PIECE // self.categories), CHUNK)
         for first in range(0, len(codes), rows):
             part = slice(first, first + rows)
             out[part] = self._perturb(codes[part], randomness, first)

@@ -18,7 +18,7 @@ from ldp_kafka.randomness import Randomness
 __all__ = ["OptimizedUnaryEncoding", "SymmetricUnaryEncoding", "UnaryEncoding"]
 
 PIECE = 2**20  # bytes of random words at a time: they stay in the cache
-MANY = 8  # lanes of a report from which they are worked on all at once
+MANY = 4  # lanes of a report from which on they are worked on all at once
 MOST_LISTED = 12  # categories up to which a law lists its 2**categories outputs
 SPENT = 0.995  # of epsilon, at least, where words are long enough
 
