@@ -147,7 +147,7 @@ class AdditiveNoise:
         return float(share @ (away * away)) + 1 / 6
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
-        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below 2**63: beyond 2**36 reports."""
+        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below 2**63, which 2**36 reports do not reach."""
         index = np.rint(np.asarray(reports) * self.cells).astype(np.int64)
         return np.array([len(index), index.sum(), (index * index).sum()])
 
