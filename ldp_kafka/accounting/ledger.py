@@ -130,6 +130,21 @@ class Ledger:
         last[rows] = slot
         return allowed
 
+    def more(self, state: State, rows: NDArray[np.intp], slot: int, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Charge a further ``cost`` a row to the slot that `spend` has just charged, under the same bound; True (n,) where the budget allowed it. ValueError for any other slot."""
+        price = np.asarray(cost, np.int32)
+        if not (price >= 0).all():
+            raise ValueError("a cost must not be negative")
+        if not (state.columns["last"].take(rows) == slot).all():
+            raise ValueError("more can be charged to a user's last slot only")
+        ring, spent = state.columns["ring"][slot % self.run], state.columns["spent"]
+        total = spent.take(rows)
+        allowed: NDArray[np.bool_] = total <= self.budget - price
+        charged = allowed * price
+        ring[rows] += charged
+        spent[rows] = total + charged
+        return allowed
+
     def largest(self, state: State) -> int:
         """The most that any user has in its current run, in micro-epsilon."""
         return int(state.columns["spent"][: state.count].max(initial=0))

@@ -197,13 +197,10 @@ class Outcomes:
 
     def neighbours(self, window: int) -> list[tuple[int, int]]:
         """Pairs of streams that differ, and only inside one run of ``window`` slots."""
-        pairs = []
-        for i, a in enumerate(self.streams):
-            for j, b in enumerate(self.streams[:i]):
-                where = np.flatnonzero(a != b)
-                if len(where) and where[-1] - where[0] < window:
-                    pairs.append((i, j))
-        return pairs
+        differ = self.streams[:, None] != self.streams[None]
+        first, last = differ.argmax(2), self.streams.shape[1] - 1 - differ[:, :, ::-1].argmax(2)
+        near = differ.any(2) & (last - first < window)
+        return [(int(i), int(j)) for i, j in np.argwhere(np.tril(near))]
 
     def loss(self, i: int, j: int) -> float:
         """Largest absolute log likelihood ratio of one outcome; infinite where something is possible for one stream only."""

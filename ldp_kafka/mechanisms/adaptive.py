@@ -54,11 +54,9 @@ def _candidates(epsilon: float, categories: int) -> list[tuple[float, int, Any]]
 
     known = []
     for name in CANDIDATES:
-        if name not in MECHANISMS:
-            continue
         try:
             mechanism = MECHANISMS[name](epsilon=epsilon, categories=categories)
-        except ConfigurationError:  # epsilon is too small for its words
+        except ConfigurationError:  # epsilon is too small for its words, or the categories are too many for sets of them
             continue
         known.append((float(mechanism.variance(1 / categories)), _bytes(mechanism), mechanism))
     if not known:

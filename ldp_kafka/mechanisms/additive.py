@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD, AliasTable
-from ldp_kafka.mechanisms.base import CHUNK, Estimate, Law
+from ldp_kafka.mechanisms.base import CHUNK, Estimate, Law, check_values
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["CAP", "GRID", "WORDS", "AdditiveNoise", "Noise", "check_cells"]
@@ -70,8 +70,8 @@ class AdditiveNoise:
         self._shift = np.uint32(self._round.bit_length() - 1)
 
     def perturb(self, values: NDArray[np.floating], randomness: Randomness) -> NDArray[np.float64]:
-        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. ValueError for NaN and infinities (the value is not shown)."""
-        exact: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not shown)."""
+        exact = check_values(values)
         if len(exact) <= CHUNK:
             return self._perturb(exact, randomness, 0)
         out = np.empty(len(exact))
@@ -147,7 +147,7 @@ class AdditiveNoise:
         return float(share @ (away * away)) + 1 / 6
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
-        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below 2**63: beyond 2**36 reports."""
+        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below 2**63, which 2**36 reports do not reach."""
         index = np.rint(np.asarray(reports) * self.cells).astype(np.int64)
         return np.array([len(index), index.sum(), (index * index).sum()])
 

@@ -13,7 +13,20 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["CHUNK", "Certificate", "Estimate", "Law", "Mechanism", "check_categories", "check_codes", "check_domain", "check_epsilon", "exp_below"]
+__all__ = [
+    "CHUNK",
+    "Certificate",
+    "Estimate",
+    "Law",
+    "Mechanism",
+    "check_categories",
+    "check_codes",
+    "check_domain",
+    "check_epsilon",
+    "check_reports",
+    "check_values",
+    "exp_below",
+]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
 
@@ -98,9 +111,13 @@ def check_epsilon(epsilon: float) -> float:
     """``epsilon`` as a float in (0, inf); TypeError or ConfigurationError otherwise."""
     if isinstance(epsilon, bool | np.bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
         raise TypeError("epsilon must be a number")
-    if not 0 < epsilon < inf:  # the positive form keeps NaN out
+    try:
+        number = float(epsilon)  # first: what is longer can be finite and positive only until it is a float
+    except OverflowError:
+        number = inf
+    if not 0 < number < inf:  # the positive form keeps NaN out
         raise ConfigurationError("epsilon must be positive and finite")
-    return float(epsilon)
+    return number
 
 
 def check_categories(categories: int) -> int:
@@ -113,13 +130,35 @@ def check_categories(categories: int) -> int:
 
 
 def check_codes(values: NDArray[Any], categories: int) -> NDArray[np.int64]:
-    """Category numbers (n,) as int64; TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+    """Category numbers (n,) as int64; TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown) or unless (n,)."""
     codes = np.asarray(values)
     if codes.dtype.kind not in "iu":
         raise TypeError("categories must be integers")
+    if codes.ndim != 1:  # the rows of a table would share their words, and with them their noise
+        raise ValueError("values must be a column (n,)")
     if len(codes) and not (codes.min() >= 0 and codes.max() < categories):
         raise ValueError(f"categories must run from 0 to {categories - 1}")
     return codes.astype(np.int64, copy=False)
+
+
+def check_values(values: NDArray[Any]) -> NDArray[np.float64]:
+    """Numbers (n,) as float64; TypeError unless numbers (none is shown), ValueError unless (n,). Whether they are finite is seen by whoever maps them."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "fiub":
+        raise TypeError("values must be numbers")
+    if given.ndim != 1:  # the rows of a table would share their words, and with them their noise
+        raise ValueError("values must be a column (n,)")
+    return given.astype(np.float64, copy=False)
+
+
+def check_reports(reports: NDArray[Any], outputs: int) -> NDArray[np.int64]:
+    """Reports (n,) as int64; TypeError unless integers, ValueError outside 0..outputs - 1 or unless (n,): what is none must not be counted as another one."""
+    given = np.asarray(reports)
+    if given.dtype.kind not in "iu":
+        raise TypeError("reports must be integers")
+    if given.ndim != 1 or (len(given) and not (given.min() >= 0 and given.max() < outputs)):
+        raise ValueError(f"reports must be a column (n,) of numbers from 0 to {outputs - 1}")
+    return given.astype(np.int64, copy=False)
 
 
 def check_domain(domain: tuple[float, float]) -> tuple[float, float]:

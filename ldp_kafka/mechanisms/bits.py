@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["check_packed", "count", "pack", "unpack", "width_of"]
+__all__ = ["check_packed", "count", "own_bits", "pack", "unpack", "width_of"]
 
-_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)  # (256, 8)
+STACK = 255  # rows whose ones a byte can count
+PIECE = 2**19  # bytes that are counted at a time: they stay in the cache
 
 
 def width_of(categories: int) -> int:
@@ -33,6 +34,19 @@ def unpack(packed: NDArray[np.uint8], categories: int) -> NDArray[np.uint8]:
     return np.unpackbits(packed, axis=1, count=categories)
 
 
+def own_bits(values: NDArray[np.int64], stride: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Of each row the bit of its own category: the place of its byte (n,) among all bytes, where a row has ``stride`` of them, and its mask (n,) in that byte.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in own_bits(np.array([0, 9]), 2)]
+    [[0, 3], [128, 64]]
+    """
+    place = values >> 3
+    place += np.arange(0, stride * len(values), stride)
+    return place, (0x80 >> (values & 7)).astype(np.uint8)
+
+
 def check_packed(packed: NDArray[Any], categories: int) -> NDArray[np.uint8]:
     """Bytes (n, width) without bits beyond the last category; TypeError or ValueError otherwise."""
     packed = np.asarray(packed)
@@ -46,6 +60,14 @@ def check_packed(packed: NDArray[Any], categories: int) -> NDArray[np.uint8]:
 
 
 def count(packed: NDArray[np.uint8], categories: int) -> NDArray[np.int64]:
-    """How many rows have each bit (categories,): by counting bytes, which costs no unpacking."""
-    columns = [np.bincount(packed[:, at], minlength=256) @ _BITS for at in range(packed.shape[1])]
-    return np.concatenate(columns)[:categories].astype(np.int64)
+    """How many rows have each bit (categories,). Bits of one place are added as bytes, 255 rows at most, before anything wider is needed."""
+    width = packed.shape[1]
+    ones = np.zeros((width, 8), np.int64)
+    rows = STACK * max(1, PIECE // (STACK * width))
+    for first in range(0, len(packed), rows):
+        part = packed[first : first + rows]
+        part = np.concatenate([part, np.zeros((-len(part) % STACK, width), np.uint8)])
+        stack = part.reshape(STACK, -1)  # above each other stand bytes of one column, whichever rows they come from
+        for bit in range(8):
+            ones[:, bit] += ((stack >> np.uint8(7 - bit)) & np.uint8(1)).sum(axis=0, dtype=np.uint8).reshape(-1, width).sum(axis=0, dtype=np.int64)
+    return ones.reshape(-1)[:categories]

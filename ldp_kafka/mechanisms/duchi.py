@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_domain, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_domain, check_epsilon, check_values, exp_below
 from ldp_kafka.mechanisms.window import CAP, WORD, Moments
 from ldp_kafka.randomness import Randomness
 
@@ -69,8 +69,8 @@ class Duchi:
         self._middle = 2**bits // 2
 
     def perturb(self, values: NDArray[np.floating], randomness: Randomness) -> NDArray[np.float64]:
-        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. ValueError for NaN and infinities (the value is not shown)."""
-        exact: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not shown)."""
+        exact = check_values(values)
         if len(exact) <= CHUNK:
             return self._perturb(exact, randomness, 0)
         out = np.empty(len(exact))

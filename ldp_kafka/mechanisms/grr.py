@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, check_reports, exp_below
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["GeneralizedRandomizedResponse"]
@@ -83,8 +83,8 @@ class GeneralizedRandomizedResponse:
         return Certificate(ratio, min(log(ratio), self.epsilon))
 
     def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(n, count of each category)."""
-        counts = np.bincount(np.asarray(reports, np.int64), minlength=self.categories)
+        """(n, count of each category). TypeError or ValueError where they are no reports of this mechanism."""
+        counts = np.bincount(check_reports(reports, self.categories), minlength=self.categories)
         return np.concatenate([[counts.sum()], counts]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, check_reports, exp_below
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Hadamard"]
@@ -93,8 +93,8 @@ class Hadamard:
         return Certificate(ratio, min(log(ratio), self.epsilon))
 
     def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(n, sum of the reported signs of each of the K rows)."""
-        counts = np.bincount(np.asarray(reports, np.int64), minlength=2 * self._order)
+        """(n, sum of the reported signs of each of the K rows). TypeError or ValueError where they are no reports of this mechanism."""
+        counts = np.bincount(check_reports(reports, 2 * self._order), minlength=2 * self._order)
         return np.concatenate([[counts.sum()], counts[::2] - counts[1::2]]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:

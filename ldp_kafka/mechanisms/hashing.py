@@ -77,11 +77,9 @@ class LinearHash:
 
     def supporters(self, reports: NDArray[np.int64]) -> NDArray[np.int64]:
         """For each category (categories,) the number of reports seed * cells + cell whose function sends it to their cell."""
-        few = len(reports) < 2 * self.cells * self.prime  # about where the two cost the same
-        counts = np.zeros(self.categories, np.int64)
-        for part in self._chunks(reports) if few else self._blocks(np.sort(reports)):
-            counts += self._list(part) if few else self._count(part)
-        return counts
+        if len(reports) < 2 * self.cells * self.prime:  # about where the two cost the same
+            return sum((self._list(part) for part in self._chunks(reports)), np.zeros(self.categories, np.int64))
+        return sum((self._count(part, multipliers) for part, multipliers in self._blocks(reports)), np.zeros(self.categories, np.int64))
 
     def _chunks(self, reports: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Runs of reports with few enough residues."""
@@ -110,35 +108,33 @@ class LinearHash:
             power, exponent = _divmod(power * power, self.prime)[1], exponent >> 1
         return inverse
 
-    def _blocks(self, reports: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Sorted reports in runs with few enough multipliers for one table."""
-        span = max(BLOCK // (2 * self.prime), 1) * self.prime * self.cells
-        start = 0
-        while start < len(reports):
-            end = int(np.searchsorted(reports, int(reports[start]) // span * span + span))
-            yield reports[start:end]
-            start = end
+    def _blocks(self, reports: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], range]]:
+        """Reports with the range that their multipliers come from, few enough for one table. In order only if they need more than one."""
+        span = max(BLOCK // (2 * self.prime), 1)
+        firsts = range(1, self.prime, span)
+        if len(firsts) > 1:
+            reports = np.sort(reports)
+        ends = np.searchsorted(reports, [(first - 1) * self.prime * self.cells for first in firsts[1:]]).tolist()
+        for first, start, end in zip(firsts, [0, *ends], [*ends, len(reports)], strict=True):
+            yield reports[start:end], range(first, min(first + span, self.prime))
 
-    def _count(self, reports: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Supporters by the multiplier a, in sorted reports. Work: reports + multipliers * P.
+    def _count(self, reports: NDArray[np.int64], multipliers: range) -> NDArray[np.int64]:
+        """Supporters by the multiplier a. Work: reports + multipliers * P.
 
         The numbers a v that a report supports are its cell's residues less b: a run of step ``cells``, told by its two ends. So each report adds two numbers to the row of its a,
         a running sum fills the runs in, and category v looks at a v mod P of each row.
         """
-        prime, step = self.prime, self.cells
+        prime, step, rows = self.prime, self.cells, len(multipliers)
         seed, cell = _divmod(reports, step)
         a, b = _divmod(seed, prime)
-        new = np.concatenate([[True], a[1:] != a[:-1]])
-        present, row = a[new] + 1, np.cumsum(new) - 1
         length = -(-(2 * prime + step) // step) * step
-        start = row * length + (cell - b + (prime - 1))  # a row begins at -(P - 1)
+        start = (a - (multipliers.start - 1)) * length + (cell - b + (prime - 1))  # a row begins at -(P - 1)
         end = start + (_divmod(prime - 1 - cell, step)[0] + 1) * step
-        size = len(present) * length
-        table = np.bincount(start, minlength=size) - np.bincount(end, minlength=size)
-        runs = table.reshape(len(present), -1, step).cumsum(axis=1).reshape(len(present), length)
+        table = np.bincount(start, minlength=rows * length) - np.bincount(end, minlength=rows * length)
+        runs = table.reshape(rows, -1, step).cumsum(axis=1).reshape(rows, length)
         residues = runs[:, prime - 1 : 2 * prime - 1]
         residues[:, 1:] += runs[:, : prime - 1]  # -1 is P - 1
-        place = _divmod(present[:, None] * np.arange(self.categories), prime)[1]
+        place = _divmod(np.array(multipliers)[:, None] * np.arange(self.categories), prime)[1]
         return np.asarray(np.take_along_axis(residues, place, axis=1).sum(axis=0))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import exp, inf, nan
+from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, check_reports, exp_below
 from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
 from ldp_kafka.mechanisms.hashing import SEED_WORDS, LinearHash, check_prime
 from ldp_kafka.randomness import Randomness
@@ -54,7 +54,7 @@ class OptimalLocalHashing:
     def __init__(self, epsilon: float, categories: int, *, prime: int | None = None) -> None:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         self.prime = check_prime(prime, self.categories)
-        cells = min(round(exp(min(self.epsilon, 50.0))) + 1, self.prime - 1, 2**53 // (self.prime * (self.prime - 1)))
+        cells = min(round(exp_below(min(self.epsilon, 50.0))) + 1, self.prime - 1, 2**53 // (self.prime * (self.prime - 1)))
         self._family = LinearHash(self.categories, cells=cells, prime=self.prime)
         self._response = GeneralizedRandomizedResponse(self.epsilon, cells)
         _, self._truth, self._lie, self._word = self._response.tables()
@@ -99,8 +99,8 @@ class OptimalLocalHashing:
         return self._response.certificate()
 
     def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(n, number of reports that support each category)."""
-        indices: NDArray[np.int64] = np.asarray(reports, np.int64)
+        """(n, number of reports that support each category). TypeError or ValueError where they are no reports of this mechanism."""
+        indices = check_reports(reports, self._family.seeds * self._family.cells)
         return np.concatenate([[len(indices)], self._family.supporters(indices)]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:

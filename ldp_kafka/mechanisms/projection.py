@@ -68,12 +68,14 @@ def project_simplex(points: ArrayLike, total: float = 1.0) -> NDArray[np.float64
         raise ValueError("points must be finite")
     if not 0 < total < np.inf:
         raise ValueError("total must be positive and finite")
-    valid = (x >= 0).all(axis=-1, keepdims=True) & (np.abs(x.sum(axis=-1, keepdims=True) - total) <= VALID * total)
-    with np.errstate(over="ignore"):  # an endless distance is cut too
-        near = np.maximum(x - x.max(axis=-1, keepdims=True), -total)  # what lies further below the greatest is zero anyhow: no sum overflows or loses digits
+    with np.errstate(over="ignore"):  # an endless sum is not valid, an endless distance is cut
+        valid = (x >= 0).all(axis=-1, keepdims=True) & (np.abs(x.sum(axis=-1, keepdims=True) - total) <= VALID * total)
+        near = np.maximum(
+            (x - x.max(axis=-1, keepdims=True)) / total, -1.0
+        )  # what lies further below the greatest is zero anyhow: no sum overflows or loses digits
     falling = -np.sort(-near, axis=-1)
-    theta = (np.cumsum(falling, axis=-1) - total) / np.arange(1, x.shape[-1] + 1)
+    theta = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, x.shape[-1] + 1)
     last = (falling > theta).sum(axis=-1, keepdims=True) - 1
     nearest = np.maximum(near - np.take_along_axis(theta, last, axis=-1), 0.0)
-    nearest *= total / nearest.sum(axis=-1, keepdims=True)  # without the rounding of a long running sum
+    nearest *= total / nearest.sum(axis=-1, keepdims=True)  # back from shares, and without the rounding of a long running sum
     return np.where(valid, x, nearest)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import exp, expm1, floor
 
-from ldp_kafka.mechanisms.window import CELLS, WORD, Window, check_grid
+from ldp_kafka.mechanisms.window import CELLS, Window, check_grid
 
-__all__ = ["WORD", "SquareWave"]
+__all__ = ["SquareWave"]
 
 
 class SquareWave(Window):

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from functools import cached_property
+from itertools import combinations, pairwise
 from math import inf, log, nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, width_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["SubsetSelection"]
 
 WORD = 2**64  # values of two secure words
-CELLS = 2**18  # rows times categories that are perturbed at a time
+PIECE = 2**19  # bytes of marks that are set at a time: they stay in the cache
 MOST_LISTED = 12  # categories up to which a law lists its outputs
 
 
@@ -27,18 +28,25 @@ class SubsetSelection:
 
     Parameters
     ----------
-    epsilon : float, nats
+    epsilon : float in (0, inf), nats
     categories : int in 2..2**14
 
     Notes
     -----
     Ye and Barg, IEEE Transactions on Information Theory 2018; Wang et al. 2016. omega = categories / (e^epsilon + 1), rounded, at least 1; p = omega e^epsilon / (omega e^epsilon +
-    categories - omega). A report is packed, see `ldp_kafka.mechanisms.bits`. The others are chosen by selection sampling (Knuth, The Art of Computer Programming 2, algorithm 3.4.2 S): of
-    ``left`` categories that remain the next is taken with probability ``need`` / ``left``, by an integer threshold on 64 bits.
+    categories - omega). A report is packed, see `ldp_kafka.mechanisms.bits`.
 
-    Guarantee: a set that holds the true category has probability p / C(k - 1, omega - 1), one that does not (1 - p) / C(k - 1, omega), so the ratio is at most p (k - omega) /
-    ((1 - p) omega), which p is rounded down to keep below e^epsilon. The thresholds are off by less than 2**-64 each, of probabilities of at least 1 / k, in k choices on both sides:
-    a factor below 1 + k^2 2**-61, which the certificate and p have in them. Every set of omega categories is possible for every input.
+    The others are chosen by Floyd's algorithm (Bentley and Floyd, Communications of the ACM 30, 1987) among N = categories - 1 places: for j = N - omega .. N - 1 a place from 0..j,
+    or place j where that one is taken. With the true category in the set the first step is left out. One word of 64 bits decides a step: a number W below S = 2**(64 - b), times j + 1,
+    divided by S, rounded down, where b bits hold ``categories``; so a place is said by floor(S / (j + 1)) of the S numbers, or by one more: 1 / (j + 1) up to a factor of 1 -+ (j + 1) / S.
+
+    A place stands for its own category, that of the true one for the last category.
+
+    Guarantee: the choice of places knows neither the true category nor, but for the step left out, whether it is in. A set's probability is a sum of products of one factor a step, each
+    off by at most that factor, so it is the even one up to 1 - s below and 1 / (1 - s) above, s the sum of all (j + 1) / S. Chosen evenly, a set that holds the true category has
+    probability p / C(k - 1, omega - 1), one that does not (1 - p) / C(k - 1, omega): a ratio of p (k - omega) / ((1 - p) omega). The certificate is that times 1 / (1 - s)^2, which covers
+    two sets of the same kind too; p is rounded down to keep it below e^epsilon. Every set of omega categories is possible for every input. `law` has the exact weights;
+    estimates take the others as even, so they are unbiased up to such a factor.
 
     Examples
     --------
@@ -54,11 +62,14 @@ class SubsetSelection:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         k = self.categories
         if k > 2**14:
-            raise ConfigurationError("subset_selection takes at most 2**14 categories: a report costs a draw for each")
+            raise ConfigurationError("subset_selection takes at most 2**14 categories: a report costs a draw for each of its own")
         self.width = width_of(k)
         most = exp_below(min(self.epsilon, 40.0))
         self.omega = min(max(1, round(k / (float(most) + 1))), k - 1)
-        self._slack = 1 + Fraction(k * k, 2**61)
+        self._bits = k.bit_length()
+        self._first = k - 1 - self.omega  # j of the first step
+        off = Fraction(sum(range(self._first + 1, k)), WORD >> self._bits)
+        self._slack = 1 / (1 - off) ** 2
         odds = most / self._slack * Fraction(self.omega, k - self.omega)  # p / (1 - p)
         self._hold = int(WORD * odds / (1 + odds))
         if not self._hold * (k - self.omega) > (WORD - self._hold) * self.omega:
@@ -68,67 +79,66 @@ class SubsetSelection:
         """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
         codes = check_codes(values, self.categories)
         out = np.empty((len(codes), self.width), np.uint8)
-        rows = max(1, CELLS // self.categories)
+        rows = min(max(64, PIECE // self.categories), CHUNK)
         for first in range(0, len(codes), rows):
-            part = slice(first, min(first + rows, len(codes)))
+            part = slice(first, first + rows)
             out[part] = self._perturb(codes[part], randomness, first)
         return out
 
     def _perturb(self, values: NDArray[np.int64], randomness: Randomness, first: int) -> NDArray[np.uint8]:
         n, k = len(values), self.categories
-        random = np.ascontiguousarray(randomness.words(n, 2 * k, first=first)).view(np.uint64).T
-        hold = random[k - 1] < np.uint64(self._hold)
-        need = self.omega - hold.astype(np.intp)
-        chosen = np.empty((k, n), np.bool_)  # of the others, in their order; one row of room
-        for at in range(k - 1):
-            left = k - 1 - at
-            thresholds = np.array([min(need * WORD // left, WORD - 1) for need in range(self.omega + 1)], np.uint64)
-            take = chosen[at]
-            np.less(random[at], thresholds.take(need), out=take)
-            take |= need >= left
-            need -= take
-        bits = np.empty((n, k), np.bool_)
-        for category in range(k):  # the true one goes in where it belongs, and pushes the later ones on
-            np.copyto(bits[:, category], np.where(category < values, chosen[min(category, k - 2)], chosen[max(category - 1, 0)]))
-        bits[np.arange(n), values] = hold
-        return pack(bits)
+        random = np.ascontiguousarray(randomness.words(n, 2 + 2 * self.omega, first=first)).view(np.uint64)
+        hold = random[:, 0] < np.uint64(self._hold)
+        marks = np.zeros((n, k), np.bool_)  # of the places; the last column is free yet
+        flat, row = marks.reshape(-1), np.arange(0, n * k, k)
+        for step in range(self.omega):
+            j = self._first + step
+            place = (random[:, 1 + step] >> np.uint64(self._bits)) * np.uint64(j + 1) >> np.uint64(64 - self._bits)
+            at = place.view(np.int64)
+            at += row
+            marks[:, j] = flat.take(at)  # taken: j instead
+            flat[at] = True if step else ~hold
+        rows = np.arange(n)
+        marks[:, -1] = marks[rows, values]  # the last category has the place of the true one
+        marks[rows, values] = hold
+        return pack(marks)
+
+    @cached_property
+    def _chosen(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Of 2**(64 omega) words how many choose each set of places (a number with their bits), where the true category is out, and where it is in."""
+        size, without, within = WORD >> self._bits, {0: 1}, {0: WORD}
+        for step in range(self.omega):
+            j = self._first + step
+            starts = [-(-place * size // (j + 1)) << self._bits for place in range(j + 2)]
+            shares = [end - start for start, end in pairwise(starts)]
+            without, within = _step(without, shares), _step(within, shares) if step else within
+        return without, within
 
     def law(self, value: int) -> Law:
         """The exact law, for at most 12 categories; ConfigurationError above."""
-        k, value = self.categories, int(value)
+        k, value = self.categories, int(check_codes(np.array([value]), self.categories)[0])
         if k > MOST_LISTED:
             raise ConfigurationError(f"a law lists every set of omega categories: at most {MOST_LISTED} categories")
-        if not 0 <= value < k:
-            raise ValueError(f"categories must run from 0 to {k - 1}")
-        others = [category for category in range(k) if category != value]
+        without, within = self._chosen
         sets, weights = list(combinations(range(k), self.omega)), []
         for chosen in sets:
-            holds = value in chosen
-            weight, need = (self._hold if holds else WORD - self._hold), self.omega - holds
-            for at, category in enumerate(others):
-                left = k - 1 - at
-                threshold = WORD if need >= left else need * WORD // left
-                taken = category in chosen
-                weight *= threshold if taken else WORD - threshold
-                need -= taken
-            weights.append(weight)
+            places = sum(1 << (value if category == k - 1 else category) for category in chosen if category != value)
+            weights.append(self._hold * within[places] if value in chosen else (WORD - self._hold) * without[places])
         table = np.zeros((len(sets), k), np.uint8)
-        for row, chosen in zip(table, sets, strict=True):
-            row[list(chosen)] = 1
-        return Law(pack(table), weights, WORD**k)
+        np.put_along_axis(table, np.array(sets), 1, axis=1)
+        return Law(pack(table), weights, WORD ** (self.omega + 1))
 
     def certificate(self) -> Certificate:
-        """The loss: exact for evenly chosen others, with the bound on their thresholds' rounding (a factor of less than 1 + 2**-33) on top."""
+        """The loss: exact for evenly chosen others, with the bound on their rounding (a factor of less than 1 + 2**-21, at 100 categories 2**-44) on top."""
         ratio = Fraction(self._hold * (self.categories - self.omega), (WORD - self._hold) * self.omega) * self._slack
         return Certificate(ratio, min(log(ratio), self.epsilon))
 
     def support(self, reports: NDArray[np.uint8]) -> NDArray[np.int64]:
         """(n, how many reports hold each category). TypeError or ValueError where they are no reports of this mechanism."""
         packed = check_packed(reports, self.categories)
-        counts = count(packed, self.categories)
-        if int(counts.sum()) != self.omega * len(packed):
+        if (np.bitwise_count(packed).sum(axis=1, dtype=np.int64) != self.omega).any():
             raise ValueError(f"a report must hold {self.omega} categories")
-        return np.concatenate([[len(packed)], counts]).astype(np.int64)
+        return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.uint8], *, population: bool = False) -> Estimate:
         """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can be below zero."""
@@ -165,3 +175,13 @@ class SubsetSelection:
     def tables(self) -> Sequence[int]:
         """(categories, omega, words that hold the true category)."""
         return self.categories, self.omega, self._hold
+
+
+def _step(weights: dict[int, int], shares: list[int]) -> dict[int, int]:
+    """Weights of sets of places after one step of Floyd's algorithm, which draws place i with weight shares[i]; the last place stands in for those that are taken."""
+    after: dict[int, int] = {}
+    for held, weight in weights.items():
+        for place, share in enumerate(shares):
+            more = held | 1 << (len(shares) - 1 if held >> place & 1 else place)
+            after[more] = after.get(more, 0) + weight * share
+    return after

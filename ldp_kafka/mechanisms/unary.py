@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import inf, log, nan
+from math import inf, isqrt, log, nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
-from ldp_kafka.mechanisms.bits import check_packed, count, pack, width_of
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
+from ldp_kafka.mechanisms.bits import check_packed, count, own_bits, pack, width_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["OptimizedUnaryEncoding", "SymmetricUnaryEncoding", "UnaryEncoding"]
 
-ROWS = 2**10  # that are perturbed at a time: their words stay in the cache
+PIECE = 2**20  # bytes of random words at a time: they stay in the cache
+MANY = 4  # lanes of a report from which on they are worked on all at once
 MOST_LISTED = 12  # categories up to which a law lists its 2**categories outputs
 SPENT = 0.995  # of epsilon, at least, where words are long enough
 
@@ -26,16 +28,17 @@ class UnaryEncoding:
 
     Parameters
     ----------
-    epsilon : float, nats
+    epsilon : float in (0, inf), nats
     categories : int in 2..2**20
 
     Notes
     -----
-    A report is packed, see `ldp_kafka.mechanisms.bits`. q = T / 2**levels, with as few levels as spend 99.5 % of epsilon. A Bernoulli(q) bit is the comparison of ``levels`` random bits
-    with T, done for 64 bits at once: from the lowest bit of T up, a 1 is an OR with a random word, a 0 an AND. All bits are drawn like that; then the true one is drawn anew with p.
+    A report is packed, see `ldp_kafka.mechanisms.bits`. q = T / 2**levels < 1/2, T odd, with as few levels as spend 99.5 % of epsilon, 32 at most. All bits of a lane (up to 64) are drawn at
+    once, each level a lane of fair bits, from the lowest bit of T up: a 1 is an OR with it, a 0 an AND. A bit that is 1 with probability a is then 1 with (1 + a) / 2 or with a / 2: after
+    all levels with T / 2**levels, exactly. The true category's bit is the same draw turned around, see the two encodings: it takes no word of its own.
 
-    Guarantee: two inputs differ in two bits, so the ratio of any output's probabilities is at most p (1 - q) / (q (1 - p)), computed with integers; q is rounded up, so it is at most
-    e^epsilon. Every bit can be 0 or 1 for every input.
+    Guarantee: two inputs differ in the law of two bits, so the ratio of any output's probabilities is at most p (1 - q) / (q (1 - p)), computed with integers; q is rounded up, so it is
+    at most e^epsilon. Every bit can be 0 or 1 for every input.
     """
 
     scale = 1
@@ -45,30 +48,22 @@ class UnaryEncoding:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         self.width = width_of(self.categories)
         most = exp_below(min(self.epsilon, 50.0))
+        odds = most if self.optimized else Fraction(isqrt(int(most * 2**128)), 2**64)  # that (1 - q) / q must not exceed: e^epsilon, or just below its root
         for levels in range(1, 33):
-            self._levels, size = levels, 2**levels
-            # symmetric: ((1 - q) / q)^2 <= e^epsilon; optimised: (1 - q) / q <= e^epsilon
-            self._threshold = self._least(most, size)
-            if 2 * self._threshold < size and log(self._ratio()) >= SPENT * self.epsilon:
+            self._levels, self._threshold = levels, -(-(2**levels) // (1 + odds))  # up: directed rounding
+            if 2 * self._threshold < 2**levels and log(self._ratio()) >= SPENT * self.epsilon:
                 break
         if not 2 * self._threshold < 2**self._levels:
             raise ConfigurationError("epsilon is too small for words of 32 bits: at least 1e-8")
         while self._threshold % 2 == 0:  # levels that decide nothing
             self._threshold, self._levels = self._threshold // 2, self._levels - 1
-        self._columns = -(-self.categories // 64)
-
-    def _least(self, most: Fraction, size: int) -> int:
-        """The least T for which the ratio is at most ``most``."""
-        low, high = 0, size
-        while high - low > 1:
-            middle = (low + high) // 2
-            self._threshold = middle
-            low, high = (low, middle) if 2 * middle >= size or self._ratio() <= most else (middle, high)
-        return high
+        size = next((size for size in (1, 2, 4) if self.width <= size), 8)
+        self._lane, self._lanes = np.dtype(f"u{size}"), -(-self.width // size)
+        self._words = -(-self._levels * self._lanes * size // 4)
+        self._rows = min(max(1, PIECE // (4 * self._words)), CHUNK)
 
     def _ratio(self) -> Fraction:
-        size = 2**self._levels
-        odds = Fraction(size - self._threshold, self._threshold)
+        odds = Fraction(2**self._levels - self._threshold, self._threshold)
         return odds if self.optimized else odds**2
 
     @property
@@ -80,43 +75,42 @@ class UnaryEncoding:
         """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
         codes = check_codes(values, self.categories)
         out = np.empty((len(codes), self.width), np.uint8)
-        for first in range(0, len(codes), ROWS):
-            rows = slice(first, min(first + ROWS, len(codes)))
-            self._perturb(codes[rows], randomness, first, out[rows])
-        return out
-
-    def _perturb(self, values: NDArray[np.int64], randomness: Randomness, first: int, out: NDArray[np.uint8]) -> None:
-        n, columns, levels = len(values), self._columns, self._levels
-        words = np.ascontiguousarray(randomness.words(n, 2 * columns * levels + 2, first=first))
-        random = words.view(np.uint64)
-        background = np.empty((n, columns), np.uint64)
-        for column in range(columns):
-            bits = random[:, column].copy()  # the lowest bit of T is 1
-            for level in range(1, levels):
-                turn = np.bitwise_or if self._threshold >> level & 1 else np.bitwise_and
-                turn(bits, random[:, level * columns + column], out=bits)
-            background[:, column] = bits
-        out[:] = background.view(np.uint8)[:, : self.width]
+        for first in range(0, len(codes), self._rows):
+            rows = slice(first, first + self._rows)
+            words = randomness.words(len(codes[rows]), self._words, first=first)
+            out[rows] = self._perturb(codes[rows], np.ascontiguousarray(words).view(self._lane)).view(np.uint8)[:, : self.width]
         if self.categories % 8:
             out[:, -1] &= np.uint8(0xFF << 8 - self.categories % 8 & 0xFF)
-        size, (p, whole) = words[:, -1], self._true
-        one = (size >> np.uint32(33 - whole.bit_length())) < np.uint64(p)
-        flat = out.reshape(-1) if out.flags.c_contiguous else out
-        place = np.arange(n) * self.width + (values >> 3)
-        mask = (0x80 >> (values & 7)).astype(np.uint8)
-        byte = flat[place]
-        byte &= ~mask
-        byte |= mask * one
-        flat[place] = byte
+        return out
+
+    def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
+        """Reports in lanes (n, lanes), with bits beyond the last category, from fair bits (n, levels * lanes or more)."""
+        raise NotImplementedError
+
+    def _background(self, random: NDArray[Any], levels: int) -> NDArray[Any]:
+        """Lanes (n, lanes) of bits that are 1 with probability (T mod 2**levels) / 2**levels."""
+        out = np.empty((len(random), self._lanes), self._lane)
+        for part in self._parts():
+            bits = self._level(random, 0, part).copy()  # the lowest bit of T is 1
+            for level in range(1, levels):
+                turn = np.bitwise_or if self._threshold >> level & 1 else np.bitwise_and
+                turn(bits, self._level(random, level, part), out=bits)
+            out[:, part] = bits
+        return out
+
+    def _parts(self) -> list[slice]:
+        """The lanes that are worked on together: one, as loops over rows are fast, or all where there are many."""
+        return [slice(lane, lane + 1) for lane in range(self._lanes)] if self._lanes < MANY else [slice(0, self._lanes)]
+
+    def _level(self, random: NDArray[Any], level: int, part: slice) -> NDArray[Any]:
+        """The fair bits of a level in some lanes."""
+        return random[:, level * self._lanes + part.start : level * self._lanes + part.stop]
 
     def law(self, value: int) -> Law:
         """The exact law, for at most 12 categories; ConfigurationError above."""
-        k = self.categories
+        k, value = self.categories, int(check_codes(np.array([value]), self.categories)[0])
         if k > MOST_LISTED:
             raise ConfigurationError(f"a law lists 2**categories outputs: at most {MOST_LISTED} categories")
-        value = int(value)
-        if not 0 <= value < k:
-            raise ValueError(f"categories must run from 0 to {k - 1}")
         bits = np.arange(2**k)[:, None] >> np.arange(k) & 1
         (p, whole), t, size = self._true, self._threshold, 2**self._levels
         weights = []
@@ -177,12 +171,13 @@ class SymmetricUnaryEncoding(UnaryEncoding):
 
     Parameters
     ----------
-    epsilon : float, nats
+    epsilon : float in (0, inf), nats
     categories : int in 2..2**20
 
     Notes
     -----
-    The basic RAPPOR of Erlingsson, Pihur and Korolova, CCS 2014; SUE in Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`.
+    The basic RAPPOR of Erlingsson, Pihur and Korolova, CCS 2014; SUE in Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`: the true
+    category's bit is drawn like all others and flipped, so it is 1 with probability 1 - q.
 
     Examples
     --------
@@ -192,18 +187,25 @@ class SymmetricUnaryEncoding(UnaryEncoding):
     (2, 2)
     """
 
+    def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
+        lanes = self._background(random, self._levels)
+        place, mask = own_bits(values, lanes.strides[0])
+        lanes.view(np.uint8).reshape(-1)[place] ^= mask
+        return lanes
+
 
 class OptimizedUnaryEncoding(UnaryEncoding):
     """Unary encoding with p = 1/2 and q = 1 / (e^epsilon + 1): the least variance of all unary encodings for rare categories.
 
     Parameters
     ----------
-    epsilon : float, nats
+    epsilon : float in (0, inf), nats
     categories : int in 2..2**20
 
     Notes
     -----
-    OUE of Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`.
+    OUE of Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`: as q is below 1/2, the highest level is an AND; before it the true category's
+    bit is set, so that it is that level's own fair bit.
 
     Examples
     --------
@@ -215,3 +217,12 @@ class OptimizedUnaryEncoding(UnaryEncoding):
     """
 
     optimized = True
+
+    def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
+        highest = self._levels - 1
+        lanes = self._background(random, highest)
+        place, mask = own_bits(values, lanes.strides[0])
+        lanes.view(np.uint8).reshape(-1)[place] |= mask
+        for part in self._parts():
+            lanes[:, part] &= self._level(random, highest, part)
+        return lanes

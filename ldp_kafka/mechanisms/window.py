@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_domain, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_domain, check_epsilon, check_values, exp_below
 from ldp_kafka.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class Window:
             raise ConfigurationError("epsilon is too small for the grid of 2**-32: at least 1e-6")
 
     def perturb(self, values: NDArray[np.floating], randomness: Randomness) -> NDArray[np.float64]:
-        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. ValueError for NaN and infinities (the value is not shown)."""
-        exact: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
+        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not shown)."""
+        exact = check_values(values)
         if len(exact) <= CHUNK:
             return self._perturb(exact, randomness, 0)
         out = np.empty(len(exact))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
@@ -10,10 +11,18 @@ from ldp_kafka.methods.fast import Fast, FastCorrelated
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.methods.gaussian import GaussianDifferential, GaussianDirect
 from ldp_kafka.methods.population import PopulationUniform
+from ldp_kafka.methods.segments import (
+    Sampling,
+    SegmentedAccumulatedPerturbation,
+    SegmentedClippedAccumulatedPerturbation,
+    SegmentedIterativePerturbation,
+)
+from ldp_kafka.methods.topl import ThresholdPerturbation
 
 __all__ = [
     "METHODS",
     "AccumulatedPerturbation",
+    "BudgetAbsorption",
     "ClippedAccumulatedPerturbation",
     "CorrelatedGaussian",
     "Direct",
@@ -25,18 +34,29 @@ __all__ = [
     "Method",
     "PiecewiseDirect",
     "PopulationUniform",
+    "Sampling",
+    "SegmentedAccumulatedPerturbation",
+    "SegmentedClippedAccumulatedPerturbation",
+    "SegmentedIterativePerturbation",
+    "ThresholdPerturbation",
 ]
 
 METHODS: dict[str, type[Method]] = {
     "app": AccumulatedPerturbation,
+    "app_s": SegmentedAccumulatedPerturbation,
+    "ba_sw": BudgetAbsorption,
     "capp": ClippedAccumulatedPerturbation,
+    "capp_s": SegmentedClippedAccumulatedPerturbation,
     "cgm": CorrelatedGaussian,
     "fast": Fast,
     "fast_cgm": FastCorrelated,
     "gaussian_differential": GaussianDifferential,
     "gaussian_direct": GaussianDirect,
     "ipp": IterativePerturbation,
+    "ipp_s": SegmentedIterativePerturbation,
     "lpu": PopulationUniform,
     "pm_direct": PiecewiseDirect,
+    "sampling": Sampling,
     "sw_direct": Direct,
+    "topl": ThresholdPerturbation,
 }

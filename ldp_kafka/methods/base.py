@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from math import inf
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -121,8 +120,8 @@ class Method:
 
     @property
     def run(self) -> int:
-        """Consecutive slots in which the ledger lets a user spend the budget once: those in which reports can be that one window of changed values reaches."""
-        return self.window + (int(self.memory) if self.memory != inf else 0)
+        """Consecutive slots in which the ledger lets a user spend the budget once: those in which reports can be that one window of changed values reaches; the window, as published."""
+        return self.window if self.calibration == "published" else self.window + int(self.memory)
 
     def _shares(self) -> int:
         """Into how many reports the budget is divided."""
@@ -257,7 +256,7 @@ class Method:
             out = [self.published(step) for step in steps]
             whole = np.stack(out, axis=1) if out else self.published(Step(self.blank(0), np.empty(0, np.uint8)))
         if self.holds:
-            whole = self._held(whole)
+            whole = self.held(whole)
         return whole.reshape(streams.shape + whole.shape[2:])
 
     def _spread(self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -271,7 +270,7 @@ class Method:
                 whole[sent, slots[sent, k] - first_slot] = self.released(answers[sent, k])
         return whole
 
-    def _held(self, released: NDArray[np.float64]) -> NDArray[np.float64]:
+    def held(self, released: NDArray[np.float64]) -> NDArray[np.float64]:
         """Releases (users, T) with NaN where none is: the last one stands, at first the domain's midpoint, which is public."""
         latest = np.where(np.isnan(released), -1, np.arange(released.shape[1]))
         np.maximum.accumulate(latest, axis=1, out=latest)
@@ -290,13 +289,21 @@ class Method:
         return np.where(status == SENT, answers, -1)
 
     def _draw(
-        self, state: State, rows: NDArray[np.intp], slot: int, inputs: NDArray[Any], bound: Sequence[NDArray[np.int64]], randomness: Randomness, phase: int = 0
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        inputs: NDArray[Any],
+        bound: Sequence[NDArray[np.int64]],
+        randomness: Randomness,
+        phase: int = 0,
+        mechanism: Any = None,
     ) -> NDArray[Any]:
-        """One draw of the mechanism a row, its noise tied to the user, the slot, the phase and the integers in ``bound``."""
+        """One draw a row of the mechanism (its own unless told), its noise tied to the user, the slot, the phase and the integers in ``bound``."""
         pairs = np.empty((len(rows), len(bound)), np.int64)
         for i, column in enumerate(bound):
             pairs[:, i] = column
-        answers: NDArray[Any] = self.mechanism.perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
+        answers: NDArray[Any] = (mechanism or self.mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
         return answers
 
 

@@ -159,7 +159,8 @@ class IterativePerturbation(Feedback):
         deviation: NDArray[np.int64],
         reported: NDArray[np.int64],
     ) -> None:
-        state.columns["deviation"][rows] = values - reported
+        np.subtract(values, reported, out=deviation)  # the last report's alone
+        state.columns["deviation"][rows] = deviation
 
 
 class AccumulatedPerturbation(Feedback):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import exp
+
 import numpy as np
 
 from ldp_kafka.mechanisms import OptimizedUnaryEncoding, SubsetSelection, SymmetricUnaryEncoding
 from ldp_kafka.mechanisms.base import Certificate, Estimate, exp_below
+from ldp_kafka.mechanisms.bits import own_bits, pack, unpack
+from ldp_kafka.mechanisms.unary import UnaryEncoding
 from ldp_kafka.randomness import system
 
 BIT_MUTANTS: dict[type, str] = {}
@@ -68,26 +72,89 @@ class LeavesTheLastBitUntouched:
         return out
 
 
+def turned(self, share, values, randomness):
+    """Reports with another q, in 16 levels; the law stays."""
+    kept = self._threshold, self._levels, self._words
+    levels = 16
+    self._threshold, self._levels, self._words = round(kept[0] * 2 ** (levels - kept[1]) * share) | 1, levels, 2 * levels
+    try:
+        return UnaryEncoding.perturb(self, values, randomness)
+    finally:
+        self._threshold, self._levels, self._words = kept
+
+
 @twins("sampler_follows_law", Oue, Sue)
 class TurnsThreePercentMore:
     def perturb(self, values, randomness):
-        threshold, levels = self._threshold, self._levels
-        self._threshold, self._levels = (round(threshold * 2 ** (16 - levels) * 1.03) | 1, 16)
-        try:
-            return super().perturb(values, randomness)
-        finally:
-            self._threshold, self._levels = threshold, levels
+        return turned(self, 1.03, values, randomness)
 
 
 @twins("sampler_follows_law", Oue, Sue)
 class TurnsThreePercentLess:
     def perturb(self, values, randomness):
-        threshold, levels = self._threshold, self._levels
-        self._threshold, self._levels = (round(threshold * 2 ** (16 - levels) * 0.97) | 1, 16)
+        return turned(self, 0.97, values, randomness)
+
+
+@twins("sampler_follows_law", Sue)
+class TurnsAsOueDoes:
+    """q = 1 / (e^epsilon + 1) in a symmetric encoding spends epsilon twice."""
+
+    def perturb(self, values, randomness):
+        return turned(self, (1 + exp(self.epsilon / 2)) / (1 + exp(self.epsilon)), values, randomness)
+
+
+@twins("sampler_follows_law", Oue, Sue)
+class OneLevelForAll:
+    """Each level turns the same bits."""
+
+    def _level(self, random, level, part):
+        return super()._level(random, 0, part)
+
+
+@twins("sampler_follows_law", Oue, Sue)
+class ReadsItsThresholdBackwards:
+    def _background(self, random, levels):
+        kept, self._threshold = self._threshold, int(f"{self._threshold:0{levels}b}"[::-1], 2)
         try:
-            return super().perturb(values, randomness)
+            return super()._background(random, levels)
         finally:
-            self._threshold, self._levels = threshold, levels
+            self._threshold = kept
+
+
+@twins("sampler_follows_law", Oue, Sue)
+class FlipsTwoBitsTogether:
+    """Each of the two by itself follows its law."""
+
+    def perturb(self, values, randomness):
+        bits = unpack(super().perturb(values, randomness), CATEGORIES)
+        both = np.flatnonzero(values > 1)
+        bits[both, 1] = bits[both, 0]
+        return pack(bits)
+
+
+@twins("reports_are_float_safe", Oue, Sue)
+class LeavesNoiseBehindTheLastBit:
+    def perturb(self, values, randomness):
+        out = super().perturb(values, randomness)
+        out[:, -1] |= np.uint8(1)
+        return out
+
+
+@twins("sampler_follows_law", Sue)
+class FlipsTheBitOfTheNeighbour:
+    def _perturb(self, values, random):
+        return super()._perturb(np.maximum(values - 1, 0), random)
+
+
+@twins("sampler_follows_law", Oue)
+class SetsTheTrueBitAfterTheLastLevel:
+    """So there is no fair coin any more."""
+
+    def _perturb(self, values, random):
+        lanes = super()._perturb(values, random)
+        place, mask = own_bits(values, lanes.strides[0])
+        lanes.view(np.uint8).reshape(-1)[place] |= mask
+        return lanes
 
 
 @twins("sampler_follows_law", Subset)
@@ -99,6 +166,45 @@ class HoldsTheTruthThreePercentMore:
             return super().perturb(values, randomness)
         finally:
             self._hold = hold
+
+
+@twins("sampler_follows_law", Subset)
+class OthersMayBeTheTruth:
+    """A set of any omega categories where the true one is not in."""
+
+    def perturb(self, values, randomness):
+        held = unpack(super().perturb(values, randomness), CATEGORIES)
+        rows = np.flatnonzero(held[np.arange(len(values)), values] == 0)
+        held[rows] = np.roll(held[rows], 1, axis=1)
+        return pack(held)
+
+
+@twins("sampler_follows_law", Subset)
+class TakesTheTruthForTheLastPlace:
+    """The last category never is among the others."""
+
+    def _perturb(self, values, randomness, first):
+        return super()._perturb(np.where(values == 0, self.categories - 1, values), randomness, first)
+
+
+@twins("law_is_exact", Subset)
+class LawOfEvenSets:
+    """As if Floyd's steps were exactly even."""
+
+    def law(self, value):
+        law = super().law(value)
+        even = [max(w for w, other in zip(law.weights, law.weights, strict=True) if abs(w - weight) < weight // 2**40) for weight in law.weights]
+        return law._replace(weights=even)
+
+
+@twins("certificate_is_true", Subset)
+class ForgetsThatSetsAreNotQuiteEven:
+    """The ratio of an ideal draw: below what the law shows."""
+
+    def certificate(self):
+        made = super().certificate()
+        ratio = made.ratio / self._slack
+        return Certificate(ratio, float(np.log(float(ratio))))
 
 
 @twins("sampler_follows_law", Subset)

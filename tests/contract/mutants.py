@@ -8,7 +8,7 @@ import numpy as np
 
 from ldp_kafka.mechanisms import GeneralizedRandomizedResponse, SquareWave
 from ldp_kafka.mechanisms.base import Certificate, Estimate, exp_below
-from ldp_kafka.mechanisms.square_wave import WORD
+from ldp_kafka.mechanisms.window import WORD
 from ldp_kafka.randomness import seeded
 
 MECHANISM_MUTANTS: dict[type, str] = {}

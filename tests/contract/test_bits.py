@@ -120,3 +120,136 @@ def test_more_categories_than_a_law_lists(name, categories):
     z = (seen - expected) / np.sqrt(expected * (1 - expected / n))
     assert np.abs(z).max() < 6.5
     assert log(p / (1 - p) * (1 - q) / q) < 1.0 or name == "subset_selection"
+
+
+class Words:
+    """Hands out prepared words, a row a value."""
+
+    private = False
+
+    def __init__(self, table):
+        self.table = np.ascontiguousarray(table, "<u8").view("<u4")
+
+    def words(self, n, k=1, *, first=0):
+        assert k <= self.table.shape[1]
+        return self.table[first : first + n, :k].copy()
+
+
+@pytest.mark.parametrize("name", ["oue", "sue"])
+@pytest.mark.parametrize("categories", [2, 9, 30, 100, 600])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+def test_every_bit_is_one_so_often_as_the_law_says(name, categories, epsilon):
+    """Of all 2**levels ways in which its fair bits can fall, exactly: T for another category, p of them for the true one."""
+    m = build(name, epsilon, categories)
+    _, threshold, levels, p, whole = m.tables()
+    size, lanes = m._lane.itemsize, m._lanes
+    ways = np.arange(2**levels)
+    falls = (ways[:, None] >> np.arange(levels) & 1).astype(np.uint8) * 0xFF
+    table = np.repeat(falls, size * lanes, axis=1)  # each level falls alike for all categories
+    table = np.hstack([table, np.zeros((len(ways), -table.shape[1] % 8), np.uint8)]).view("<u8")
+    for value in {0, categories // 2, categories - 1}:
+        seen = m.support(m.perturb(np.full(len(ways), value), Words(table)))[1:]
+        assert seen[value] * whole == p * 2**levels
+        assert (np.delete(seen, value) == threshold).all()
+
+
+@pytest.mark.parametrize("name", ["oue", "sue"])
+@pytest.mark.parametrize("categories", [9, 100, 600])
+def test_every_byte_has_fair_bits_of_its_own(name, categories):
+    """Row i + 1 has the words of row 0, with those of byte i turned around in each level: no other byte may change."""
+    m = build(name, 1.0, categories)
+    table = np.repeat(np.random.default_rng(2).integers(0, 256, (1, 4 * m._words + -m._words % 2 * 4), np.uint8), m.width + 1, axis=0)
+    for byte in range(m.width):
+        table[byte + 1, byte : m.tables()[2] * m._lanes * m._lane.itemsize : m._lanes * m._lane.itemsize] ^= 0xFF
+    reports = m.perturb(np.zeros(len(table), np.int64), Words(table.view("<u8")))
+    changed = reports[1:] != reports[0]
+    assert changed.any()
+    assert not (changed & ~np.eye(m.width, dtype=bool)).any()
+
+
+def floyd(m, value, random):
+    """What the docstring says, in Python's integers, for one row."""
+    k, omega, hold = m.tables()
+    bits = k.bit_length()
+    holds, taken = int(random[0]) < hold, set()
+    for step in range(omega):
+        j = k - 1 - omega + step
+        place = (int(random[1 + step]) >> bits) * (j + 1) // 2 ** (64 - bits)
+        if step or not holds:
+            taken.add(j if place in taken else place)
+    others = {k - 1 if place == value else place for place in taken}
+    return others | ({value} if holds else set())
+
+
+@pytest.mark.parametrize("categories", [2, 3, 9, 100, 1000])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+def test_subsets_are_floyds(categories, epsilon):
+    """Row by row, also for words at the ends of what says a place."""
+    m = build("subset_selection", epsilon, categories)
+    rng, n = np.random.default_rng(1), 120
+    values = rng.integers(0, categories, n)
+    values[:2] = 0, categories - 1
+    random = rng.integers(0, 2**64, (n, 1 + m.omega), np.uint64)
+    bits = categories.bit_length()
+    for row in range(0, n, 2):  # the least word of a place, or the greatest of the one before it
+        for step in range(m.omega):
+            j = categories - 1 - m.omega + step
+            place = int(rng.integers(0, j + 1))
+            least = -(-place * 2 ** (64 - bits) // (j + 1)) << bits
+            random[row, 1 + step] = least - (place > 0 and row % 4 > 0)
+    random[::3, 0] = m.tables()[2] - 1
+    random[1::3, 0] = m.tables()[2]
+    held = unpack(m.perturb(values, Words(random)), categories)
+    for row in range(n):
+        assert set(np.flatnonzero(held[row]).tolist()) == floyd(m, values[row], random[row])
+
+
+def paths(m, value, step, taken, holds):
+    """(set, words) for each way in which the steps can go."""
+    k, omega, _ = m.tables()
+    if step == omega:
+        yield frozenset(k - 1 if place == value else place for place in taken) | ({value} if holds else frozenset()), 1
+        return
+    j, bits = k - 1 - omega + step, k.bit_length()
+    if holds and step == 0:
+        yield from ((chosen, words << 64) for chosen, words in paths(m, value, 1, taken, holds))
+        return
+    size = 2 ** (64 - bits)
+    ends = [-(-place * size // (j + 1)) for place in range(j + 2)]
+    for place in range(j + 1):
+        share = ends[place + 1] - ends[place] << bits
+        yield from ((chosen, words * share) for chosen, words in paths(m, value, step + 1, taken | {j if place in taken else place}, holds))
+
+
+@pytest.mark.parametrize(("epsilon", "categories"), [(0.05, 2), (0.05, 5), (1.0, 6), (0.05, 7), (4.0, 9)])
+def test_subset_law_is_the_sum_of_all_ways(epsilon, categories):
+    """Every choice of places, step by step, counted in words."""
+    m = build("subset_selection", epsilon, categories)
+    hold = m.tables()[2]
+    for value in (0, categories - 1):
+        law, words = m.law(value), Counter()
+        for holds, weight in ((True, hold), (False, 2**64 - hold)):
+            for chosen, share in paths(m, value, 0, frozenset(), holds):
+                words[chosen] += share * weight
+        assert law.denominator == sum(words.values()) == 2 ** (64 * (m.omega + 1))
+        assert {frozenset(np.flatnonzero(row).tolist()): weight for row, weight in zip(unpack(law.support, categories), law.weights, strict=True)} == dict(
+            words
+        )
+
+
+@pytest.mark.parametrize("categories", [100, 1000, 2**14])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+def test_subset_certificate_covers_every_step(epsilon, categories):
+    """Also where no law can be listed: each step's places are even up to the factor that the certificate has in it."""
+    m = build("subset_selection", epsilon, categories)
+    k, omega, hold = m.tables()
+    size, low, high = 2 ** (64 - k.bit_length()), Fraction(1), Fraction(1)
+    for j in {k - 1 - omega, k - 2}:
+        least, most = Fraction(size // (j + 1), size) * (j + 1), Fraction(-(-size // (j + 1)), size) * (j + 1)
+        low, high = min(low, least), max(high, most)
+    even = Fraction(hold * (k - omega), (2**64 - hold) * omega)
+    slack = m.certificate().ratio / even
+    assert 1 <= slack < 1 + Fraction(1, 2**21)
+    assert slack - 1 >= omega * (
+        high - low
+    )  # no less than what all steps, as uneven as the worst, add up to: a ratio has two sides, and places are never fewer than half of all

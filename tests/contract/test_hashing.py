@@ -172,6 +172,18 @@ def test_supporters_are_counted_right(epsilon, categories, prime, reports, block
     assert [support[1 + v] for v in some] == [((a * v + b) % prime % cells == cell).sum() for v in some]
 
 
+@pytest.mark.parametrize("multipliers", [[1], [100], [1, 100], [37, 38]])
+@pytest.mark.parametrize("block", [2**8, 2**16])
+def test_supporters_of_few_functions(multipliers, block, monkeypatch):
+    """Many reports that share some multipliers: tables in which most rows, or all, are empty."""
+    monkeypatch.setattr(hashing, "BLOCK", block)
+    family = LinearHash(100, cells=4, prime=101)
+    rng = np.random.default_rng(1)
+    a, b, cell = rng.choice(multipliers, 5000), rng.integers(0, 101, 5000), rng.integers(0, 4, 5000)
+    supporters = family.supporters(((a - 1) * 101 + b) * 4 + cell)
+    assert supporters.tolist() == [int(((a * v + b) % 101 % 4 == cell).sum()) for v in range(100)]
+
+
 def test_supporters_at_the_ends_of_the_range():
     """Every possible report, once each."""
     for cells in (2, 3, 4):

@@ -103,3 +103,13 @@ def test_bad_totals_are_refused(total):
     """A simplex has a size."""
     with pytest.raises(ValueError, match="total"):
         project_simplex([0.5, 0.5], total)
+
+
+@pytest.mark.parametrize("total", [1e308, 1.7e308, 1e-300])
+@pytest.mark.parametrize("point", [[1.0, 1.0], [1.0, 0.0, 0.0, -1.0], [1e308, 0.0, 0.0, -1e308], [0.0, 0.0, 0.0], [3.0, -7.0, 2.5, 2.25]])
+def test_totals_of_any_size(total, point):
+    """Sums of what lies far below never overflow, whatever is to be their sum."""
+    nearest = project_simplex(point, total=total)
+    assert (nearest >= 0).all()
+    assert (nearest / total).sum() == pytest.approx(1, abs=1e-12)
+    assert np.argmax(nearest) == np.argmax(point)
