@@ -6,6 +6,7 @@ from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
+from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
 from ldp_kafka.methods.direct import Direct, PiecewiseDirect
 from ldp_kafka.methods.fast import Fast, FastCorrelated
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
@@ -25,6 +26,7 @@ __all__ = [
     "BudgetAbsorption",
     "ClippedAccumulatedPerturbation",
     "CorrelatedGaussian",
+    "CorrelatedGaussianVector",
     "Direct",
     "Fast",
     "FastCorrelated",
@@ -48,6 +50,7 @@ METHODS: dict[str, type[Method]] = {
     "capp": ClippedAccumulatedPerturbation,
     "capp_s": SegmentedClippedAccumulatedPerturbation,
     "cgm": CorrelatedGaussian,
+    "cgm_vector": CorrelatedGaussianVector,
     "fast": Fast,
     "fast_cgm": FastCorrelated,
     "gaussian_differential": GaussianDifferential,

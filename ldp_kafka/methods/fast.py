@@ -320,9 +320,9 @@ class FastCorrelated(Sampled):
 
     def _observe(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Observed:
         last = state.columns["reported"][0].take(rows)
-        inputs, drawn = self.chain.aim(state, rows, slot, values)
-        noisy = self.chain.report(state, rows, slot, values, drawn, self._draw(state, rows, slot, inputs, drawn, randomness))
-        k = np.minimum(drawn[0], len(self._fresh) - 1)
+        inputs, aimed = self.chain.aim(state, rows, slot, values)
+        noisy = self.chain.report(state, rows, slot, values, aimed, self._draw(state, rows, slot, inputs, aimed, randomness))
+        k = np.minimum(aimed.turn, len(self._fresh) - 1)
         reuse: NDArray[np.int64] = self.chain.ratios[k]
         return Observed(noisy - np.rint(last * (reuse / RATIO)).astype(np.int64), self._fresh[k], reuse)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice, repeat
 from math import ceil, frexp, inf, log2
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,21 @@ from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["RATIO", "Chain", "GaussianDifferential", "GaussianDirect", "GaussianStream", "check_bound"]
+__all__ = ["RATIO", "Aimed", "Chain", "GaussianDifferential", "GaussianDirect", "GaussianStream", "check_bound"]
 
 RATIO = 2**24  # units of a reuse ratio: products with values stay below 2**58
 STEPS = 2**7  # least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to a variance
+
+
+class Aimed(NamedTuple):
+    """What an input of the mechanism is a function of."""
+
+    turn: NDArray[np.int64]
+    """(n,) reports before it in its chain."""
+    kept: NDArray[np.int64]
+    """The clipped values x~."""
+    before: NDArray[np.int64]
+    """Those of the reports before."""
 
 
 class Chain:
@@ -77,17 +88,35 @@ class Chain:
         """How far from 0 the part of each report can lie that is not carried on, in lengths of the domain, where the mechanism's answers lie in [low, high]."""
         return np.asarray(np.maximum(np.abs(low * self._spans - self._shifts), np.abs(high * self._spans - self._shifts)) / (RATIO * FIXED))
 
-    def aim(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> tuple[NDArray[np.float64], tuple[NDArray[np.int64], ...]]:
-        """The mechanism's inputs z (n,), and the integers that they are a function of: which report, x~ and the last x~."""
-        lane, columns = slot % self.lag, state.columns
-        turn = columns["count"][lane].take(rows).astype(np.int64)
-        before: NDArray[np.int64] = columns["kept"][lane].take(rows)
-        kept = self._clipped(values, turn, before if not self._raw else columns["raw"][lane].take(rows))
+    def aim(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> tuple[NDArray[np.float64], Aimed]:
+        """The mechanism's inputs z (n,), and the integers that they are a function of."""
+        turn = state.columns["count"][slot % self.lag].take(rows).astype(np.int64)
+        before = self._get(state, "kept", rows, slot)
+        kept = self._clipped(values, turn, self._get(state, "raw", rows, slot) if self._raw else before)
         k = np.minimum(turn, len(self.ratios) - 1)
-        inputs = (RATIO * kept - self.ratios[k] * before).astype(np.float64)
-        inputs += self._shifts[k]
-        inputs /= self._spans[k]
-        return inputs, (turn, kept, before)
+        inputs = (RATIO * kept - self._spread(self.ratios[k]) * before).astype(np.float64)
+        inputs += self._spread(self._shifts[k])
+        inputs /= self._spread(self._spans[k])
+        return inputs, Aimed(turn, kept, before)
+
+    def report(
+        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], aimed: Aimed, answers: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Y (n,) in units of 2**-32 of the domain, from the mechanism's answers to what `aim` gave; updates the rows."""
+        k = np.minimum(aimed.turn, len(self.ratios) - 1)
+        fresh = answers * self._spread(self._spans[k])
+        fresh -= self._spread(self._shifts[k])
+        reported = self._get(state, "reported", rows, slot) * self._spread(self.ratios[k].astype(np.float64))
+        reported += fresh
+        reported /= RATIO
+        whole: NDArray[np.int64] = np.rint(reported).astype(np.int64)
+        state.columns["count"][slot % self.lag][rows] = aimed.turn + 1
+        self._set(state, "reported", rows, slot, whole)
+        if self._bound is not None:
+            self._set(state, "kept", rows, slot, aimed.kept)
+        if self._raw:
+            self._set(state, "raw", rows, slot, values)
+        return whole
 
     def _clipped(self, values: NDArray[np.int64], turn: NDArray[np.int64], around: NDArray[np.int64]) -> NDArray[np.int64]:
         if self._bound is None:
@@ -95,25 +124,16 @@ class Chain:
         clipped: NDArray[np.int64] = np.where(turn == 0, values, np.clip(values, around - self._bound, around + self._bound))
         return clipped
 
-    def report(
-        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], drawn: tuple[NDArray[np.int64], ...], answers: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """Y (n,) in units of 2**-32 of the domain, from the mechanism's answers to what `aim` gave; updates the rows."""
-        lane, columns, (turn, kept, _) = slot % self.lag, state.columns, drawn
-        k = np.minimum(turn, len(self.ratios) - 1)
-        fresh = answers * self._spans[k]
-        fresh -= self._shifts[k]
-        reported = columns["reported"][lane].take(rows) * self.ratios[k].astype(np.float64)
-        reported += fresh
-        reported /= RATIO
-        whole: NDArray[np.int64] = np.rint(reported).astype(np.int64)
-        columns["count"][lane][rows] = turn + 1
-        if self._bound is not None:
-            columns["kept"][lane][rows] = kept
-        columns["reported"][lane][rows] = whole
-        if self._raw:
-            columns["raw"][lane][rows] = values
-        return whole
+    def _get(self, state: State, name: str, rows: NDArray[np.intp], slot: int) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = state.columns[name][slot % self.lag].take(rows)
+        return found
+
+    def _set(self, state: State, name: str, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> None:
+        state.columns[name][slot % self.lag][rows] = values
+
+    def _spread(self, of_rows: NDArray[Any]) -> NDArray[Any]:
+        """One number a row, in the shape of the values."""
+        return of_rows
 
     def tables(self) -> list[int]:
         """The integers of the recursion: the last ratios stand for what they converge to."""
@@ -127,6 +147,7 @@ class GaussianStream(UserLevel):
     """
 
     default_mechanism = "gaussian"
+    _dimension: int | None = None
     parameters: ClassVar[dict[str, str]] = {
         "delta": "probability that the loss exceeds epsilon, in (0, 1)",
         "horizon": "reports in a user's life, after which it is silent",
@@ -149,13 +170,15 @@ class GaussianStream(UserLevel):
     ) -> None:
         self._shape(domain, categories, calibration)
         self.chain = self._chain()
-        self.budget = GaussianBudget(epsilon, delta, horizon=horizon, refresh=refresh, sigma=sigma, widest=self.chain.widest, mechanism=mechanism)
+        self.budget = GaussianBudget(
+            epsilon, delta, horizon=horizon, refresh=refresh, sigma=sigma, widest=self.chain.widest, mechanism=mechanism, dimension=self._dimension
+        )
         self.epsilon, self.delta, self.mechanism, self.refresh = self.budget.epsilon, self.budget.delta, self.budget.mechanism, self.budget.refresh
         self.horizon = self.budget.horizon
         self._limit(self.horizon)
         self.ledger = self.budget.ledger()
         low, high = (edge * self.mechanism.scale for edge in self.mechanism.index_range)
-        self._reach = self.chain.reach(float(low), float(high), self.horizon)
+        self._reach = self.chain.reach(float(low), float(high), self.horizon)  # for vectors: of a coordinate
         if not self._reach < 2.0**30:
             raise ConfigurationError("horizon is too long, or epsilon or delta too small: reports would not fit into 64 bits")
 
@@ -194,12 +217,20 @@ class GaussianStream(UserLevel):
 
     def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
         allowed = self.ledger.spend(state, rows, slot, 1)
-        answers = np.zeros(len(rows))
+        answers = self._nothing(len(rows))
         sent, values = rows[allowed], values[allowed]
-        inputs, drawn = self.chain.aim(state, sent, slot, values)
-        fresh = self._draw(state, sent, slot, inputs, drawn, randomness)
-        answers[allowed] = np.rint(self.chain.report(state, sent, slot, values, drawn, fresh) / (FIXED * self.scale)) * self.scale
+        inputs, aimed = self.chain.aim(state, sent, slot, values)
+        fresh = self._draw(state, sent, slot, inputs, self._bind(aimed), randomness)
+        answers[allowed] = np.rint(self.chain.report(state, sent, slot, values, aimed, fresh) / (FIXED * self.scale)) * self.scale
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
+
+    def _nothing(self, n: int) -> NDArray[np.float64]:
+        """Answers of ``n`` rows before anything is sent."""
+        return np.zeros(n)
+
+    def _bind(self, aimed: Aimed) -> Sequence[NDArray[np.int64]]:
+        """The integers that a draw is bound to, a column each."""
+        return aimed
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         """The mean of the clipped values behind the reports; its error is that of the noisiest report."""
@@ -245,7 +276,7 @@ class GaussianDirect(GaussianStream):
     >>> import ldp_kafka as lk
     >>> m = lk.method("gaussian_direct", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
     >>> round(m.sigma, 2), m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(2).tolist()
-    (37.31, [21.0, -69.0, -45.25])
+    (37.31, [21.0, 3.75, 2.75])
     """
 
     name = "gaussian_direct"

@@ -19,6 +19,7 @@ __all__ = ["GaussianBudget", "UserLevel", "check_positive"]
 
 WORDS_SHARE = 2.0**-10  # of delta: kept for the rounding of weights to words
 MOST = 1e6  # nats: what a ledger shows where there is no bound
+SLACK = 2.0**-19  # of the diameter: more than the rounding errors of the projection to the ball
 LARGEST = 700.0  # nats: e to more than this is no float
 CAP = 50.0  # nats: to the mechanism a larger epsilon counts as this
 
@@ -62,6 +63,7 @@ class GaussianBudget:
     sigma : standard deviation of the noise of one report, in lengths of what it may move; not with ``horizon`` or ``refresh``
     widest : by how much more than one length the input of the mechanism may move (1 where clipping is sound)
     mechanism : factory ``(epsilon, delta, domain) -> Mechanism`` with ``sigma``
+    dimension : of vectors in a ball of diameter 1; then the factory is ``(epsilon, delta, dimension, diameter)``, and the mechanism also has ``cells``
 
     Notes
     -----
@@ -70,6 +72,9 @@ class GaussianBudget:
     reports are sqrt(l) / sigma-Gaussian DP (Dong, Roth and Su 2022, corollary 3.3): exactly Balle and Wang's analytic mechanism at sensitivity sqrt(l). No grid step has to be added: both
     ends of the domain are grid points, and the input is clamped to it before it is rounded. The weights of one call are within TV = 2 R / 2**64 of the true ones (R the reach of the
     table), which costs at most l (1 + e^epsilon) TV of delta; `delta_of` has it in.
+
+    Vectors: the mechanism shortens its input to the ball and rounds each coordinate by words of its own; two grid vectors that were rounded with the same words are less than
+    1 + sqrt(d) / cells diameters apart, which is the sensitivity here, and TV is d times that of a coordinate.
 
     One report by itself is told to the mechanism as the (epsilon_1, delta / l) that normal noise of that sigma keeps, since mechanisms are made from an epsilon and a delta.
     """
@@ -84,6 +89,7 @@ class GaussianBudget:
         sigma: float | None,
         widest: float,
         mechanism: Callable[..., Any],
+        dimension: int | None = None,
     ) -> None:
         self.epsilon, self.delta = check_epsilon(epsilon), check_delta(delta)
         left = self.delta * (1 - WORDS_SHARE)
@@ -103,13 +109,28 @@ class GaussianBudget:
             if not lasts >= 1:
                 raise ConfigurationError("sigma must be large enough for one report at this epsilon and delta")
             self.horizon = self.refresh = min(int(lasts), 2**16)
-        self.mechanism = mechanism(*self._one(wanted / widest), (0.0, 1.0))
-        if not hasattr(self.mechanism, "sigma"):
-            raise ConfigurationError("the mechanism must be one of normal noise: gaussian, or one with sigma")
-        if not self.mechanism.sigma * widest <= 1.01 * wanted or self.epsilon > CAP:
-            raise ConfigurationError("epsilon is too large, or the differential bound too small to be published: no mechanism has so little noise")
+        self._dimension, self._make = dimension, mechanism
+        self._build(wanted / widest)
+        if sigma is not None:  # what the grid costs is paid in reports
+            while self.horizon > 1 and self.delta_of(self.horizon, self.epsilon, widest) > self.delta:
+                self.horizon = self.refresh = self.horizon - 1
+        elif self.delta_of(self.refresh, self.epsilon, widest) > self.delta:  # a vector's grid costs noise, a number's does not
+            wanted *= self._grid
+            self._build(wanted / widest)
         if not self.delta_of(self.refresh, self.epsilon, widest) <= self.delta:
             raise ConfigurationError("delta is too small, or epsilon too large, for words of 64 bits over so many reports")
+        if not self.mechanism.sigma * widest <= 1.01 * wanted * self._grid or self.epsilon > CAP:
+            raise ConfigurationError("epsilon is too large, or the differential bound too small to be published: no mechanism has so little noise")
+
+    def _build(self, sigma: float) -> None:
+        """Make the mechanism with noise of at least ``sigma``."""
+        shape: tuple[Any, ...] = ((0.0, 1.0),) if self._dimension is None else (self._dimension, 1.0)
+        self.mechanism = self._make(*self._one(sigma), *shape)
+        if not hasattr(self.mechanism, "sigma"):
+            raise ConfigurationError(
+                f"the mechanism must be one of normal noise: {'gaussian' if self._dimension is None else 'gaussian_vector'}, or one with sigma"
+            )
+        self._grid = 1.0 if self._dimension is None else (1 + sqrt(self._dimension) / self.mechanism.cells) * (1 + SLACK)
 
     def _one(self, sigma: float) -> tuple[float, float]:
         """(epsilon, delta) of one report with noise of ``sigma``: the largest epsilon that asks for no less noise."""
@@ -126,15 +147,16 @@ class GaussianBudget:
 
     def delta_of(self, reports: int, epsilon: float, widest: float = 1.0) -> float:
         """Delta of so many reports at ``epsilon``; ``widest``: had the mechanism's noise been so many times as large."""
-        return gaussian_delta(epsilon, sqrt(reports) / (self.mechanism.sigma * widest)) + self._words(reports, epsilon)
+        return gaussian_delta(epsilon, sqrt(reports) * self._grid / (self.mechanism.sigma * widest)) + self._words(reports, epsilon)
 
     def _words(self, reports: int, epsilon: float) -> float:
         """What the rounding of weights may cost of delta: it grows with epsilon."""
-        return reports * (2 + exp(min(epsilon, LARGEST))) * 2 * int(self.mechanism.index_range[1]) / WORD
+        reach = int(self.mechanism.index_range[1]) + (self.mechanism.cells // 2 if self._dimension else 0)  # vectors are counted from the middle
+        return reports * (self._dimension or 1) * (2 + exp(min(epsilon, LARGEST))) * 2 * reach / WORD
 
     def lost(self, reports: int) -> float:
         """Epsilon of so many reports at ``delta``, rounded up; infinite where words of 64 bits leave nothing to prove it with: from about 19 nats on at delta 1e-5 and 100 reports."""
-        found = gaussian_epsilon(sqrt(reports) / self.mechanism.sigma, self.delta * (1 - WORDS_SHARE))
+        found = gaussian_epsilon(sqrt(reports) * self._grid / self.mechanism.sigma, self.delta * (1 - WORDS_SHARE))
         while self.delta_of(reports, found) > self.delta:
             found = found * (1 + 2**-10) + 2**-20
             if self._words(reports, found) > self.delta:

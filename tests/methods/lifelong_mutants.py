@@ -8,7 +8,7 @@ from ldp_kafka.accounting import LifetimeLedger
 from ldp_kafka.methods import CorrelatedGaussian, Fast, FastCorrelated, GaussianDifferential, GaussianDirect
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.cgm import reuse_ratios
-from ldp_kafka.methods.gaussian import RATIO, Chain
+from ldp_kafka.methods.gaussian import RATIO, Aimed, Chain
 from ldp_kafka.methods.user_level import GaussianBudget
 from ldp_kafka.randomness import system
 from tests.methods.lifelong import Life
@@ -54,7 +54,7 @@ class _RawClip(Chain):
         turn, before = columns["count"][lane].take(rows).astype(np.int64), columns["kept"][lane].take(rows)
         kept = self._clipped(values, turn, raw)
         k = np.minimum(turn, len(self.ratios) - 1)
-        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], (turn, kept, before)
+        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], Aimed(turn, kept, before)
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -114,7 +114,7 @@ class _OtherRatio(Chain):
     def aim(self, state, rows, slot, values):
         inputs, (turn, kept, before) = super().aim(state, rows, slot, values)
         k = np.minimum(turn, len(self.ratios) - 1)
-        return inputs + self.ratios[k] * before * 0.1 / self._spans[k], (turn, kept, before)
+        return inputs + self.ratios[k] * before * 0.1 / self._spans[k], Aimed(turn, kept, before)
 
 
 @dies("draws_move_within_the_budget")
@@ -129,7 +129,7 @@ class _Lagging(Chain):
         _, (turn, kept, _) = super().aim(state, rows, slot, values)
         other = state.columns["kept"][(slot - 1) % self.lag].take(rows)
         k = np.minimum(turn, len(self.ratios) - 1)
-        return (RATIO * kept - self.ratios[k] * other + self._shifts[k]) / self._spans[k], (turn, kept, other)
+        return (RATIO * kept - self.ratios[k] * other + self._shifts[k]) / self._spans[k], Aimed(turn, kept, other)
 
 
 @dies("draws_move_within_the_budget", lag=3, horizon=21)
@@ -152,7 +152,7 @@ class _Gap(Chain):
         late = (turn > 0) & (slot - state.columns["since"][0].take(rows) > 1)
         k = np.minimum(turn, len(self.ratios) - 1)
         kept = np.where(late, values, kept)
-        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], (turn, kept, before)
+        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], Aimed(turn, kept, before)
 
     def __init__(self, *args):
         super().__init__(*args)
