@@ -272,6 +272,8 @@ class FastCorrelated(Sampled):
     >>> m = lk.method("fast_cgm", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
     >>> m.samples, m.guarantee.epsilon
     (15, 1.0)
+    >>> m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(2).tolist()
+    [0.51, 0.51, 0.51]
     """
 
     name = "fast_cgm"

@@ -305,6 +305,8 @@ class GaussianDifferential(GaussianStream):
     >>> m = lk.method("gaussian_differential", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
     >>> round(m.variance(51) / m.variance(1), 3)
     1.5
+    >>> m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(1).tolist()
+    [21.0, 14.0, 9.5]
     """
 
     name = "gaussian_differential"

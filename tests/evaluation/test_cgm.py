@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import product
 
-from ldp_kafka.evaluation.cgm import METHODS_COMPARED, stream_errors, table
+import numpy as np
+import pytest
+
+from ldp_kafka.evaluation.cgm import METHODS_COMPARED, stream_errors, table, worst_streams
+from tests.methods.lifelong import inputs_of, life
 
 
 def test_measured_variances_follow_the_laws():
@@ -26,3 +30,37 @@ def test_errors_of_streams_have_clipping_in_them():
     errors = [stream_errors(stream[None], (0.0, 1.0), 0.05, epsilon=8.0, repeats=repeats) for stream in (np.zeros(slots), jumps)]
     assert np.isclose(errors[1]["cgm"] - errors[0]["cgm"], ((jumps - kept) ** 2).mean(), rtol=0.15)
     assert np.isclose(errors[1]["gaussian_direct"], errors[0]["gaussian_direct"], rtol=0.05)
+
+
+@pytest.mark.parametrize("bound", [0.05, 0.13, 0.3])
+@pytest.mark.parametrize("reports", [1, 2, 5, 30])
+def test_worst_streams_are_reached_by_the_methods_own_draws(bound, reports):
+    """The method's own step moves its draws by just so much on these two streams, and never by more on many others."""
+    worst, streams = worst_streams(bound, reports)
+    one, everywhere = life("cgm", horizon=reports, differential_bound=bound), np.ones(reports, bool)
+    _, _, given = inputs_of(one, streams, everywhere)
+    assert ((given[0] - given[1]) ** 2).sum() == pytest.approx(worst, rel=1e-6)
+    rng = np.random.default_rng(7)
+    others = np.concatenate(
+        [rng.random((400, reports)), np.round(rng.random((400, reports))), np.clip(np.cumsum(rng.normal(0, bound, (400, reports)), 1), 0, 1)]
+    )
+    _, _, given = inputs_of(one, others, everywhere)
+    for mates in (np.arange(1200)[::-1], rng.permutation(1200)):
+        assert ((given - given[mates]) ** 2).sum(1).max() <= worst * (1 + 1e-9)
+
+
+def test_worst_streams_against_all_paths_of_a_grid():
+    """No path on a fine grid of differences is worse."""
+    bound, reports = 0.2, 4
+    worst, _ = worst_streams(bound, reports)
+    grid = np.arange(-1, 1.01, 0.2)
+    found, r, v = 0.0, [0.0], 1.0
+    for _ in range(reports - 1):
+        below = (1 - 2 * bound) ** 2 + v
+        r.append((1 - 2 * bound) / below)
+        v /= below
+    for path in product(grid, repeat=reports):
+        moves = np.diff(path)
+        if np.abs(moves).max() <= 2 * bound + 1e-9:
+            found = max(found, sum(((d - a * b) / (1 - a + 2 * bound * a)) ** 2 for a, b, d in zip(r, (0.0, *path), path, strict=False)))
+    assert found == pytest.approx(worst, rel=1e-6)
