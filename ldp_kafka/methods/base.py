@@ -53,6 +53,8 @@ class Method:
     """
 
     name: ClassVar[str]
+    level: ClassVar[str] = "w-event"
+    """``w-event``, or ``user``: a whole stream is hidden, and a ``horizon`` stands for the window."""
     kind: ClassVar[str] = "numeric"
     """``numeric`` (needs a domain) or ``categorical`` (needs categories)."""
     default_mechanism: ClassVar[str] = "square_wave"
@@ -119,6 +121,11 @@ class Method:
         return self.window + self.memory
 
     @property
+    def price(self) -> float:
+        """What the first report of a user costs, in nats."""
+        return self.spend / MICRO
+
+    @property
     def run(self) -> int:
         """Consecutive slots in which the ledger lets a user spend the budget once: those in which reports can be that one window of changed values reaches; the window, as published."""
         return self.window if self.calibration == "published" else self.window + int(self.memory)
@@ -166,6 +173,13 @@ class Method:
         """Least and greatest report in units of ``scale``."""
         low, high = self.mechanism.index_range
         return int(low), int(high)
+
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Additive integer sums of reports, their number first: the mechanism's, or the number alone where no statistic of a crowd is made of them."""
+        if "per_user" in self.statistics and len(self.statistics) == 1:
+            return np.array([len(reports)], np.int64)
+        found: NDArray[np.int64] = self.mechanism.support(reports)
+        return found
 
     def blank(self, n: int) -> NDArray[Any]:
         """Answers of ``n`` rows before anything is sent: zeros, as a `Step` has them, in units of the mechanism's scale."""
@@ -297,13 +311,14 @@ class Method:
         bound: Sequence[NDArray[np.int64]],
         randomness: Randomness,
         phase: int = 0,
+        *,
         mechanism: Any = None,
     ) -> NDArray[Any]:
-        """One draw a row of the mechanism (its own unless told), its noise tied to the user, the slot, the phase and the integers in ``bound``."""
+        """One draw a row of the mechanism, or of another one that the method has, its noise tied to the user, the slot, the phase and the integers in ``bound``."""
         pairs = np.empty((len(rows), len(bound)), np.int64)
         for i, column in enumerate(bound):
             pairs[:, i] = column
-        answers: NDArray[Any] = (mechanism or self.mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
+        answers: NDArray[Any] = (self.mechanism if mechanism is None else mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
         return answers
 
 

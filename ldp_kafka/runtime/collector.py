@@ -108,14 +108,14 @@ class Collect(Unsharded[CollectState]):
     def _sums(self, state: CollectState, batch: Reports) -> list[tuple[int, list[int]]]:
         if not len(batch):
             return []
-        if batch.scale != self.method.mechanism.scale:
+        if batch.scale != self.method.scale:
             raise BadRecord("wrong_fields")
         if self.per_user is not None and batch.series is None:
             raise BadRecord("wrong_fields")
         width = getattr(self.method.mechanism, "width", 0)
         if batch.values.shape[1:] != ((width,) if width else ()):
             raise BadRecord("wrong_fields")
-        low, high = self.method.mechanism.index_range
+        low, high = self.method.index_range
         if not (batch.values.min() >= low and batch.values.max() <= high):
             raise BadRecord("range")
         if state.closed is not None and int(batch.slots.min()) <= state.closed:
@@ -124,7 +124,7 @@ class Collect(Unsharded[CollectState]):
         whole = len(slots) == 1
         values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
         try:
-            return [(int(slot), self.method.mechanism.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
+            return [(int(slot), self.method.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
         except ValueError:  # packed bits that no report has
             raise BadRecord("range") from None
 
