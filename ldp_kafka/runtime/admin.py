@@ -170,10 +170,10 @@ def lag(config: Config, group: str, topic: str, partitions: Iterable[int], *, ti
     return behind
 
 
-def commit_first(config: Config, group: str, topic: str, partitions: Iterable[int], *, offset: int = 1, timeout: float = 10.0) -> set[int]:
+def commit_first(config: Config, group: str, topic: str, partitions: Iterable[int], *, offset: int = 1, metadata: str = "", timeout: float = 10.0) -> set[int]:
     """Commit an offset for the partitions where a group has none; those it has are left as they are.
 
-    A group with members refuses it, so a worker that has already started is never set back.
+    A group with members refuses it, so a worker that has already started is never set back. ``metadata`` stays with the offset until the next commit.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def commit_first(config: Config, group: str, topic: str, partitions: Iterable[in
 
     def commit() -> Sequence[TopicPartition]:
         answers.clear()
-        consumer.commit(offsets=[TopicPartition(topic, partition, offset) for partition in first], asynchronous=True)
+        consumer.commit(offsets=[TopicPartition(topic, partition, offset, metadata=metadata) for partition in first], asynchronous=True)
         end = time.monotonic() + timeout
         while not answers and time.monotonic() < end:
             consumer.poll(0.02)

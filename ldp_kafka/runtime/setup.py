@@ -15,6 +15,7 @@ from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.admin import TopicSpec
 from ldp_kafka.runtime.columns import MARK
 from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of
+from ldp_kafka.runtime.standing import BEGUN
 from ldp_kafka.runtime.wire import header, parse_json
 from ldp_kafka.topology import Topology
 
@@ -39,7 +40,13 @@ def resolve(topology: Topology) -> tuple[str, str]:
 
 
 def client_config(topology: Topology, side: str, bootstrap: str | None = None) -> dict[str, Any]:
-    """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the topology's own options and the address."""
+    """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the topology's own options and the address.
+
+    Raises
+    ------
+    ConfigurationError : an option about TLS or SASL that would reach one of the two Kafka clients only
+
+    """
     kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
     # What librdkafka notes below errors is no news to whoever runs a command
@@ -90,6 +97,22 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
         first = admin.commit_first(configs[side], group, topic, headed) if headed else set()
         if first:
             done.append(f"committed offset 1 of {topic} for group {group}: partition {', '.join(map(str, sorted(first)))}")
+    if configs.keys() >= {"edge", "collector"}:
+        done += _begin(topology, configs)
+    return done
+
+
+def _begin(topology: Topology, configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Note where a raw log without its first records begins for us: what had expired before was never ours, what expires from now on is a loss. Not where a worker has reported already."""
+    done: list[str] = []
+    raw, group = topology.raw_topic, topology.group("perturb")
+    for partition, offset in admin.committed(configs["edge"], group, raw, range(topology.input.partitions)).items():
+        if offset is not None:
+            continue
+        low, _ = admin.watermarks(configs["edge"], raw, partition)
+        if low > 0 and admin.watermarks(configs["collector"], topology.reports_topic, partition)[1] <= 1:
+            admin.commit_first(configs["edge"], group, raw, [partition], offset=low, metadata=BEGUN)
+            done.append(f"{raw} partition {partition} begins at offset {low}: what was before it had expired and is not read")
     return done
 
 
@@ -133,7 +156,7 @@ def _headed(topology: Topology, config: Mapping[str, Any], topic: str, partition
     if admin.produce_once(config, topic, partition, text):
         return True, True
     low, _ = admin.watermarks(config, topic, partition)
-    if low > 0:  # retention took it; the state has its own fingerprint
+    if low > 0:  # retention took it, or what others wrote before we came; the state has its own fingerprint
         return False, False
     found = _first(config, topic, partition)
     if found is None:

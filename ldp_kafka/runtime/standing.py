@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -11,9 +11,23 @@ from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime.stages import AgentSpec
 from ldp_kafka.topology import Topology
 
-__all__ = ["Standing"]
+__all__ = ["BEGUN", "Position", "Standing"]
 
 PROBE = 10.0  # seconds
+BEGUN = "ldp_kafka: nothing folded yet"
+"""Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a worker's first commit takes it away."""
+
+
+class Position(NamedTuple):
+    """Where a group stands in a partition."""
+
+    committed: int | None
+    start: int
+    """The log's first offset."""
+    end: int
+    """The next offset that it will give."""
+    begun: bool
+    """Whether ``committed`` is where the group was told to begin, before anything was folded."""
 
 
 class Standing:
@@ -29,15 +43,15 @@ class Standing:
         self._asker = Consumer({**own, "group.id": topology.group(role), "enable.auto.commit": False})
         self._stood: dict[tuple[str, int], tuple[int, int]] = {}
 
-    def position(self, topic: str, number: int) -> tuple[int | None, int, int]:
-        """(the group's committed offset or None, the log's first offset, the next it will give)."""
+    def position(self, topic: str, number: int) -> Position:
+        """Where the group stands. BrokerError where the broker does not say."""
         place = TopicPartition(topic, number)
         try:
-            committed = self._asker.committed([place], timeout=10)[0].offset
+            found = self._asker.committed([place], timeout=10)[0]
             start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
         except KafkaException as error:
             raise BrokerError(f"{topic} partition {number}: the broker did not say where the group stands: {error.args[0].str()}") from None
-        return (committed if committed >= 0 else None), start, next_
+        return Position(found.offset if found.offset >= 0 else None, start, next_, found.metadata == BEGUN)
 
     def first(self, topic: str, number: int, want: int) -> int | None:
         """The first offset from ``want`` on that a reader is given: others may be compacted away, or taken back by their transaction. None: there is none yet.
