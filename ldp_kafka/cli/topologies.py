@@ -33,11 +33,13 @@ def run(topology: Path, role: str | None, metrics_port: int | None, metrics_host
 def validate(topologies: tuple[Path, ...], json_: bool) -> int:
     """Check topology files: every problem with its file, line and key."""
     from ldp_kafka.errors import TopologyError
+    from ldp_kafka.runtime.security import check_topology
 
     found: list[dict[str, Any]] = []
     for file in topologies:
         try:
             topology = load_topology(file)
+            check_topology(topology)
         except TopologyError as error:
             problems = [{"file": each.file, "line": each.line, "key": each.key, "message": each.reason} for each in error.problems]
             found.append({"file": str(file), "valid": False, "problems": problems})

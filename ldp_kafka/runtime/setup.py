@@ -15,6 +15,7 @@ from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.admin import TopicSpec
 from ldp_kafka.runtime.columns import MARK
 from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of
+from ldp_kafka.runtime.security import check_options
 from ldp_kafka.runtime.standing import BEGUN
 from ldp_kafka.runtime.wire import header, parse_json
 from ldp_kafka.topology import Topology
@@ -48,6 +49,7 @@ def client_config(topology: Topology, side: str, bootstrap: str | None = None) -
 
     """
     kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
+    check_options(kafka.client)
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
     # What librdkafka notes below errors is no news to whoever runs a command
     return {"log_level": 3, **kafka.client, "bootstrap.servers": found}
