@@ -49,8 +49,9 @@ def replay(topology: Path, json_: bool, speed: float | None, batch: int | None, 
     source = _source(loaded, **what)
     check_ahead(loaded, source)
     addresses = setup.resolve(loaded)
-    edge, collector = (setup.client_config(loaded, side, address) for side, address in zip(("edge", "collector"), addresses, strict=True))
-    unread = Unread(loaded, edge, collector, UNREAD_BYTES) if loaded.edge_kafka.embedded or loaded.collector_kafka.embedded else None
+    edge = setup.client_config(loaded, "edge", addresses[0])
+    bounded = loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
+    unread = Unread(loaded, edge, setup.client_config(loaded, "collector", addresses[1]), UNREAD_BYTES) if bounded else None
     start = time.monotonic()
     with progress_bar("replay", source.events) as progress:
         sent = send(loaded, edge, messages(loaded, source, batch), speed=speed, unread=unread, progress=progress)

@@ -18,7 +18,7 @@ from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of
 from ldp_kafka.runtime.security import check_options
 from ldp_kafka.runtime.standing import BEGUN
 from ldp_kafka.runtime.wire import header, parse_json
-from ldp_kafka.topology import Topology
+from ldp_kafka.topology import Topology, require
 
 __all__ = ["client_config", "prepare", "resolve"]
 
@@ -45,9 +45,10 @@ def client_config(topology: Topology, side: str, bootstrap: str | None = None) -
 
     Raises
     ------
-    ConfigurationError : an option about TLS or SASL that would reach one of the two Kafka clients only
+    ConfigurationError : a variable that it needs is not set, or an option about TLS or SASL would reach one of the two Kafka clients only
 
     """
+    require(topology, (side,))
     kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
     check_options(kafka.client)
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
@@ -77,6 +78,7 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
     BrokerError : the broker did not answer, or refused
 
     """
+    require(topology, sides)
     address = None if embedded is None else embedded.bootstrap_servers
     configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in sides}
     for side, config in configs.items():
