@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
 from ldp_kafka.runtime import admin
@@ -83,7 +82,7 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
     configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in sides}
     for side, config in configs.items():
         try:
-            Producer({**config, "enable.idempotence": True})  # says at once what it cannot do
+            Producer({**admin.quiet(config), "enable.idempotence": True})  # says at once what it cannot do
         except KafkaException as error:
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
@@ -142,13 +141,8 @@ def _topics(topology: Topology, configs: Mapping[str, Mapping[str, Any]], embedd
 def _foreign(topology: Topology, config: Mapping[str, Any], embedded: EmbeddedBroker | None) -> TopicSpec:
     """What someone else's raw topic must be; it is only made on an embedded broker, where nobody else could."""
     source = topology.input
-    if not _embedded(topology, "edge") or embedded is None:
-        try:
-            known = AdminClient(dict(config)).list_topics(timeout=15).topics
-        except KafkaException as error:
-            raise BrokerError(f"{config['bootstrap.servers']} gave no list of topics: {error.args[0].name()}") from error
-        if source.topic not in known:
-            raise ConfigurationError(f"topic {source.topic} does not exist, and input.create is false: its owner has to create it")
+    if (not _embedded(topology, "edge") or embedded is None) and admin.partitions_of(config, source.topic) is None:
+        raise ConfigurationError(f"topic {source.topic} does not exist, and input.create is false: its owner has to create it")
     # A compacted log forgets offsets that recovery may need again: only where the topology says that gaps are allowed
     policy = {} if source.gaps == "allow" else {"cleanup.policy": "delete"}
     return TopicSpec(source.topic, source.partitions, policy)
@@ -188,7 +182,7 @@ def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
 def _first(config: Mapping[str, Any], topic: str, partition: int) -> Mapping[str, Any] | None:
     """The header at the beginning of a partition that holds something; None where its first record is none."""
     own = {"group.id": "ldp_kafka.setup", "enable.auto.commit": False, "allow.auto.create.topics": False, "isolation.level": "read_uncommitted"}
-    consumer = Consumer({**config, **own})
+    consumer = Consumer({**admin.quiet(config), **own})
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         messages = consumer.consume(1, timeout=15)

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyarrow import parquet
 
+from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime import local, replay, stages
 from ldp_kafka.runtime.embedded import EmbeddedBroker
@@ -326,6 +327,19 @@ def test_a_topic_that_is_not_there_is_a_broker_error():
         config = {"bootstrap.servers": broker.bootstrap_servers, "message.timeout.ms": 2000}
         with pytest.raises(BrokerError, match=r"meters\.raw did not take the replay"):
             send(made, config, messages(made, from_arrays(made, np.ones((20, 1)), START)))
+
+
+def test_replay_says_at_once_that_the_topic_is_missing(tmp_path, capfd):
+    """Before anything is sent, with what makes it."""
+    with EmbeddedBroker() as broker:
+        path, data = tmp_path / "t.yaml", tmp_path / "data.csv"
+        path.write_text(
+            f"topology: t\nkafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\ninput: {{slot: 1h}}\n"
+            "privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}\noutput: {statistics: [mean]}\n"
+        )
+        data.write_text("user,value,time\na,1,1700000000\n")
+        assert main(["replay", str(data), "-t", str(path)]) == 1
+    assert "there is no topic t.raw: `ldp-kafka topics` or" in capfd.readouterr().err
 
 
 def test_speed_paces_by_event_time():
