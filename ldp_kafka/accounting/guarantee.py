@@ -39,19 +39,20 @@ class Guarantee(NamedTuple):
     calibration: str
     """``sound`` or ``published``."""
 
-    def describe(self) -> str:
-        """The line that is printed with every plan and release.
+    def describe(self, *, linkable: bool = False) -> str:
+        """The line that is printed wherever a topology is; ``linkable``: its reports carry one pseudonym a user.
 
         Examples
         --------
         >>> Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe()
         'w-event, epsilon 1 over any 10 consecutive slots of a user; protects values; calibration sound (influence 10); computational, while the key is secret'
         """
+        linked = "; the reports of a user are linkable" if linkable else ""
         if self.epsilon == inf:
-            return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {self.protects} for a finite horizon only"
+            return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {self.protects} for a finite horizon only{linked}"
         return (
             f"{self.level}, epsilon {self.epsilon:g} over any {self.window} consecutive slots of a user; protects {self.protects}; "
-            f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret"
+            f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret{linked}"
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp_kafka.cli.options import FILE, WRONG, as_json, example, load_topology, print_json
+from ldp_kafka.cli.options import CODES, FILE, WRONG, as_json, example, load_topology, print_json
 
 if TYPE_CHECKING:
     from ldp_kafka.errors import TopologyError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["plan", "run", "schema", "topics", "validate"]
 
 
-@click.command(epilog=example("ldp-kafka run topology.yaml", "ldp-kafka run topology.yaml --role perturb --metrics-port 9101"))
+@click.command(epilog=CODES + "\n" + example("ldp-kafka run topology.yaml", "ldp-kafka run topology.yaml --role perturb --metrics-port 9101"))
 @click.argument("topology", type=FILE)
 @click.option("--role", type=click.Choice(["perturb", "collect"]), help="One role, as in production; without it, a process for each.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Loopback port of the Prometheus metrics; 0: a free one, printed.")
@@ -53,7 +53,7 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
             later = [_as_json(each) for each in unset(topology)]
             found.append({"file": str(file), "valid": True, "problems": [], "fingerprint": topology.fingerprint, "layout": topology.layout, "unset": later})
             if not json_:
-                click.echo(f"{file}: valid; {topology.guarantee.describe()}")
+                click.echo(f"{file}: valid; {topology.guarantee.describe(linkable=topology.per_user)}")
                 _say_unset(topology)
     if json_:
         print_json(found)
