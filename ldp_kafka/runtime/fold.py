@@ -246,6 +246,11 @@ def pack(cover: int, payload: bytes) -> bytes:
     return cover.to_bytes(8, "big", signed=True) + payload
 
 
+def unpack(value: bytes) -> tuple[int, bytes]:
+    """(covered offset, payload) of a value of the table."""
+    return int.from_bytes(value[:8], "big", signed=True), value[8:]
+
+
 def tenures(table: Mapping[str, bytes], partition: int) -> dict[str, dict[str, tuple[int, bytes]]]:
     """Of one partition: {tenure: {shard: (cover, payload)}}."""
     found: dict[str, dict[str, tuple[int, bytes]]] = {}
@@ -253,7 +258,7 @@ def tenures(table: Mapping[str, bytes], partition: int) -> dict[str, dict[str, t
     for key, value in list(table.items()):
         if key.startswith(prefix) and value is not None:
             _, shard, tenure = key.split("/")
-            found.setdefault(tenure, {})[shard] = (int.from_bytes(value[:8], "big", signed=True), value[8:])
+            found.setdefault(tenure, {})[shard] = unpack(value)
     return found
 
 
