@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, GapError, StateError
 from ldp_kafka.runtime.exits import end
-from ldp_kafka.runtime.fold import META, Admission, Message, Partition, Snapshot, persist
+from ldp_kafka.runtime.fold import Admission, Message, Partition, Snapshot, persist
 from ldp_kafka.runtime.stages import AgentSpec
 
 if TYPE_CHECKING:
@@ -165,11 +165,7 @@ class Agent:
         async def put(key: str, value: bytes | None) -> None:
             if value is not None and len(value) > LARGEST:
                 shard = key.split("/")[1]
-                why = (
-                    "too many slots wait for a partition without events, or for their lateness"
-                    if shard == META
-                    else "runtime.shards is too small for so many users"
-                )
+                why = "runtime.shards is too small for so many users" if self.spec.name == "perturb" else "too many slots wait for a partition without events"
                 raise ConfigurationError(
                     f"the {self.spec.name} state's record {shard} of partition {number} would have {len(value):,} bytes, more than {LARGEST:,}: {why}"
                 )
