@@ -49,7 +49,7 @@ def check_mechanism(factory: Callable[[Any], Any], *, epsilon: float = 1.0, inpu
     Notes
     -----
     The sampler's test accuses a true mechanism once in a million runs. In 10 million reports it finds what is 3 % off, more or less, with probability above 1 - 1e-9 where that has a
-    probability of 0.015 or more (outputs of equal weight count together); in 2**19 reports, of a quarter or more. Everything else is algebra on ``law``.
+    probability of 0.016 or more (outputs of equal weight count together); in 2**19 reports, of a quarter or more. Everything else is algebra on ``law``.
     """
     trial = MechanismTrial(factory, epsilon, samples, inputs)
     run_all({"has_every_member": has_every_member}, trial)  # without one, the others could only stumble
@@ -65,7 +65,8 @@ def has_every_member(trial: MechanismTrial) -> None:
     lacks = [f"`{name}`: {what}" for name, what in MEMBERS.items() if getattr(m, name, None) is None]
     require(not lacks, f"the mechanism lacks {'; '.join(lacks)}")
     for name, what in MEMBERS.items():
-        require(callable(getattr(m, name)) == ("(" in what.split()[0]), f"`{name}` must be {'a method' if '(' in what.split()[0] else 'no method'}: {what}")
+        method = what.startswith(f"{name}(")
+        require(callable(getattr(m, name)) == method, f"`{name}` must be {'a method' if method else 'a number or a pair, not a method'}: {what}")
     if trial.numeric:
         ends = tuple(m.domain)
         require(len(ends) == 2 and -inf < ends[0] < ends[1] < inf, "`domain` must be (lo, hi), finite, lo < hi")

@@ -18,7 +18,7 @@ from ldp_kafka.randomness import system
 
 __all__ = ["MANY", "MEMBERS", "SAMPLES", "MechanismTrial", "is_a"]
 
-# Reports a probe for the sampler's test. What has probability p and is 3 % off is found with probability above 1 - 1e-9 from p = 1/4 on in SAMPLES, from p = 0.015 on in MANY.
+# Reports a probe for the sampler's test. What has probability p and is 3 % off is found with probability above 1 - 1e-9 from p = 1/4 on in SAMPLES, from p = 0.016 on in MANY.
 SAMPLES = 2**19
 MANY = 10**7  # as many as these where they can be drawn and counted in SECONDS
 SECONDS = 1.0
