@@ -28,12 +28,11 @@ LOUD = 987654321  # no error text may hold it
 
 
 def check_mechanism(factory: Callable[[Any], Any], *, epsilon: float = 1.0, inputs: Sequence[Any] | None = None, samples: int | None = None) -> None:
-    """Run every check of `MECHANISM_CHECKS`. What they call is all of `ldp_kafka.Mechanism`; the shortest whole example is in its docstring.
+    """Run every check of `MECHANISM_CHECKS`. What the members must do is in the docstring of `ldp_kafka.Mechanism`; a whole example in that of `ldp_kafka.checks`.
 
     A mechanism of numbers has ``domain`` (lo, hi), one of categories has ``categories`` (int) instead. Either has ``epsilon``, ``scale``, ``index_range``, ``perturb``, ``law``,
-    ``certificate``, ``support``, ``estimate``, ``estimate_support`` and ``tables``. Where something is missing nothing else is tried, and the failure says what. Two more are optional:
-    ``width``, above 0 where reports are packed bits, and ``hides_spread``, True where reports cannot tell how far the values behind them spread: its standard error given the values may
-    then be above the noise's.
+    ``certificate``, ``support``, ``estimate``, ``estimate_support`` and ``tables``. Where one is missing nothing else is tried, and the failure says what. Two more are optional:
+    ``width``, above 0 where reports are packed bits, and ``hides_spread``, True where reports cannot tell how far the values behind them lie apart.
 
     Parameters
     ----------
