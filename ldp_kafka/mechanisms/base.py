@@ -13,7 +13,19 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["CHUNK", "Certificate", "Estimate", "Law", "Mechanism", "check_categories", "check_codes", "check_domain", "check_epsilon", "exp_below"]
+__all__ = [
+    "CHUNK",
+    "Certificate",
+    "Estimate",
+    "Law",
+    "Mechanism",
+    "check_categories",
+    "check_codes",
+    "check_domain",
+    "check_epsilon",
+    "check_number",
+    "exp_below",
+]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
 
@@ -108,11 +120,20 @@ class Mechanism(Protocol):
 
 def check_epsilon(epsilon: float) -> float:
     """``epsilon`` as a float in (0, inf); TypeError or ConfigurationError otherwise."""
-    if isinstance(epsilon, bool | np.bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
-        raise TypeError("epsilon must be a number")
-    if not 0 < epsilon < inf:  # the positive form keeps NaN out
+    number = check_number(epsilon, "epsilon")
+    if not 0 < number < inf:  # the positive form keeps NaN out
         raise ConfigurationError("epsilon must be positive and finite")
-    return float(epsilon)
+    return number
+
+
+def check_number(value: Any, name: str) -> float:
+    """``value`` as a float, NaN and infinities included; TypeError unless a number, ConfigurationError for a whole number beyond all floats."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ConfigurationError(f"{name} must be finite, as a float too") from error
 
 
 def check_categories(categories: int) -> int:
@@ -136,12 +157,12 @@ def check_codes(values: NDArray[Any], categories: int) -> NDArray[np.int64]:
 
 def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
     """``domain`` as (lo, hi), finite, lo < hi; TypeError or ConfigurationError otherwise."""
-    ends = tuple(domain)
+    ends = domain.tolist() if isinstance(domain, np.ndarray) else domain
+    if not isinstance(ends, tuple | list):  # what else has two items may have them in no order, or be bytes
+        raise TypeError("domain must be (lo, hi)")
     if len(ends) != 2:
         raise ConfigurationError("domain must be (lo, hi)")
-    if any(isinstance(end, bool | np.bool) or not isinstance(end, int | float | np.integer | np.floating) for end in ends):
-        raise TypeError("domain must be two numbers")
-    lo, hi = float(ends[0]), float(ends[1])
+    lo, hi = (check_number(end, "each end of domain") for end in ends)
     if not -inf < lo < hi < inf:
         raise ConfigurationError("domain must be (lo, hi) with lo < hi, both finite")
     if not 2.0**-900 < hi - lo < inf:  # mechanisms and methods divide up to 2**32 by the length

@@ -79,12 +79,18 @@ class Method:
             if categories is None or domain is not None:
                 raise ConfigurationError(f"{self.name} needs categories and no domain")
             self.categories = check_categories(categories)
-        budget = micro(self.epsilon)
+        if not callable(mechanism):
+            raise TypeError("mechanism must be a factory (epsilon, domain or categories) -> Mechanism")
+        budget, run = micro(self.epsilon), self.window + (int(self.memory) if self.memory != inf else 0)
+        if not budget < 2**31:
+            raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
+        if not run <= 2**16:
+            raise ConfigurationError("window, with the slots that its reports remember, must not be more than 65536 slots: a smaller window or block")
         self.spend = budget // self._shares()
         if not self.spend > 0:
             raise ConfigurationError("epsilon must be large enough for one micro-epsilon a report in this window")
         self.mechanism = mechanism(self.spend / MICRO, (0.0, 1.0) if self.kind == "numeric" else self.categories)
-        self.ledger = Ledger(self.window + (int(self.memory) if self.memory != inf else 0), budget)
+        self.ledger = Ledger(run, budget)
 
     @property
     def memory(self) -> float:
