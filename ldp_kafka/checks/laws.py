@@ -25,7 +25,11 @@ def rows(support: NDArray[Any]) -> list[bytes]:
 def worst_ratio(a: Law, b: Law) -> Fraction:
     """The largest likelihood ratio of one output, exact; CheckFailure where it is infinite."""
     require(min(b.weights) > 0, "an output that is possible for one input must be possible for every other: else the ratio is infinite")
-    return max(Fraction(x * b.denominator, y * a.denominator) for x, y in set(zip(a.weights, b.weights, strict=True)))
+    top, bottom = 0, 1
+    for x, y in set(zip(a.weights, b.weights, strict=True)):
+        if x * bottom > top * y:  # no fraction is reduced but the last
+            top, bottom = x, y
+    return Fraction(top * b.denominator, bottom * a.denominator)
 
 
 class Tally:
