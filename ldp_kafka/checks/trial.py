@@ -22,7 +22,7 @@ __all__ = ["MANY", "MEMBERS", "SAMPLES", "MechanismTrial", "is_a"]
 SAMPLES = 2**19
 MANY = 10**7  # as many as these where they can be drawn and counted in SECONDS
 SECONDS = 1.0
-BATCH = 2**20
+BATCH = SAMPLES
 PRECISE = 2**40  # reports, at most, that an exact law stands for when it is put into an estimator: what is rounded stays below 1e-9
 LARGEST = 2**62  # their sums stay below it
 
@@ -103,13 +103,15 @@ class MechanismTrial:
         return n
 
     def tally(self, value: Any, law: Law) -> NDArray[np.int64]:
-        """(outputs,) how often each occurs in reports of one value: as many as told, or MANY but not fewer than SAMPLES when SECONDS have passed."""
+        """(outputs,) how often each occurs in reports of one value: as many as told, or MANY; or what was drawn when SECONDS had passed, at least one batch of SAMPLES."""
         tally, left, start = Tally(law), self.samples or MANY, perf_counter()
         while left > 0:
             n = min(left, BATCH)
-            tally.add(self.mechanism.perturb(self.column([value]).repeat(n), system()))
+            reports = self.mechanism.perturb(self.column([value]).repeat(n), system())
+            require(len(reports) == n, "there must be one report for each value")
+            tally.add(reports)
             left -= n
-            if self.samples is None and perf_counter() - start > SECONDS and MANY - left >= SAMPLES:
+            if self.samples is None and perf_counter() - start > SECONDS:
                 break
         return tally.seen
 
