@@ -205,7 +205,7 @@ def ledger_holds(trial: MethodTrial) -> None:
     for share in (1, 2, 3):
         method, users, slots = trial.real(), 20, 60
         method.spend = max(1, budget // share)
-        run = trial.window + (int(method.memory) if method.memory != inf else 0)
+        run = method.run
         streams, present = trial.streams(users, slots), np.random.default_rng(share).random((users, slots)) < 0.7
         source = Recorder(keyed(KEY))
         state = method.state(source.digests([str(i) for i in range(users)]))
@@ -281,10 +281,7 @@ METHOD_CHECKS: dict[str, Callable[[MethodTrial], None]] = {
 
 def _stepped(method: Any, state: Any, rows: NDArray[np.intp], slot: int, values: NDArray[Any], *, source: Randomness) -> NDArray[Any]:
     """One step, published as `release` publishes it."""
-    answers, status = method.step(state, rows, slot, method.bound(values), source)
-    if method.kind == "categorical":
-        return np.where(status == SENT, answers, -1)
-    return np.where(status == SENT, method.released(answers), nan)
+    return np.asarray(method.published(method.step(state, rows, slot, method.bound(values), source)))
 
 
 def _distinct(table: NDArray[np.int64]) -> int:

@@ -28,6 +28,8 @@ class Step(NamedTuple):
     """(n,) what the mechanism emitted, on its own scale, or (n, width) packed bits; 0 where nothing was sent."""
     status: NDArray[np.uint8]
     """(n,) SENT, SILENT or REFUSED."""
+    slots: NDArray[np.int64] | None = None
+    """None: reports are of the slot that was stepped. Else (n, k), and so are the answers: k reports a row that is SENT, each of a slot at most `Method.delay` back; NEVER where one is missing."""
 
 
 class Method:
@@ -57,6 +59,12 @@ class Method:
     default_mechanism: ClassVar[str] = "square_wave"
     parameters: ClassVar[dict[str, str]] = {}
     """Parameters of its own, each with one line: what a topology may write beside the common ones."""
+    statistics: ClassVar[tuple[str, ...]] = ("mean", "per_user")
+    """What a topology may release of its reports."""
+    holds: ClassVar[bool] = False
+    """Whether what was released last stands until the next report, the domain's midpoint before the first one: it does not report every slot."""
+    delay: int = 0
+    """Slots that a report may come after its own."""
 
     def __init__(
         self,
@@ -68,9 +76,23 @@ class Method:
         categories: int | None = None,
         calibration: str = "sound",
     ) -> None:
+        self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
+        self._shape(domain, categories, calibration)
+        if not callable(mechanism):
+            raise TypeError("mechanism must be a factory (epsilon, domain or categories) -> Mechanism")
+        budget = micro(self.epsilon)
+        if not budget < 2**31:
+            raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
+        if not self.run <= 2**16:
+            raise ConfigurationError("window, with the slots that its reports remember, must not be more than 65536 slots: a smaller window or block")
+        self._prepare(mechanism, budget)
+        self.ledger = Ledger(self.run, budget)
+
+    def _shape(self, domain: tuple[float, float] | None, categories: int | None, calibration: str) -> None:
+        """Take in what the values are and how the budget is spent."""
         if calibration not in ("sound", "published"):
             raise ConfigurationError("calibration must be 'sound' or 'published'")
-        self.epsilon, self.window, self.calibration = check_epsilon(epsilon), check_slots(window, "window"), calibration
+        self.calibration = calibration
         if self.kind == "numeric":
             if domain is None or categories is not None:
                 raise ConfigurationError(f"{self.name} needs a domain (lo, hi) and no categories")
@@ -79,18 +101,19 @@ class Method:
             if categories is None or domain is not None:
                 raise ConfigurationError(f"{self.name} needs categories and no domain")
             self.categories = check_categories(categories)
-        if not callable(mechanism):
-            raise TypeError("mechanism must be a factory (epsilon, domain or categories) -> Mechanism")
-        budget, run = micro(self.epsilon), self.window + (int(self.memory) if self.memory != inf else 0)
-        if not budget < 2**31:
-            raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
-        if not run <= 2**16:
-            raise ConfigurationError("window, with the slots that its reports remember, must not be more than 65536 slots: a smaller window or block")
-        self.spend = budget // self._shares()
-        if not self.spend > 0:
-            raise ConfigurationError("epsilon must be large enough for one micro-epsilon a report in this window")
+
+    def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
+        """Make what perturbs; ``spend`` is what one report costs, in micro-epsilon."""
+        self.spend = self._part(budget, self._shares())
         self.mechanism = mechanism(self.spend / MICRO, (0.0, 1.0) if self.kind == "numeric" else self.categories)
-        self.ledger = Ledger(run, budget)
+
+    @staticmethod
+    def _part(budget: int, shares: int) -> int:
+        """One of so many equal shares of a budget; ConfigurationError where it is nothing."""
+        part = budget // shares
+        if not part > 0:
+            raise ConfigurationError("epsilon must be large enough for one micro-epsilon a report in this window")
+        return part
 
     @property
     def memory(self) -> float:
@@ -101,6 +124,11 @@ class Method:
     def influence(self) -> float:
         """Reports that one run of ``window`` changed values can reach."""
         return self.window + self.memory
+
+    @property
+    def run(self) -> int:
+        """Consecutive slots in which the ledger lets a user spend the budget once: those in which reports can be that one window of changed values reaches."""
+        return self.window + (int(self.memory) if self.memory != inf else 0)
 
     def _shares(self) -> int:
         """Into how many reports the budget is divided."""
@@ -134,6 +162,17 @@ class Method:
         scaled *= FIXED / (hi - lo)
         bound: NDArray[np.int64] = np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
         return bound
+
+    @property
+    def scale(self) -> float:
+        """Every report is a whole multiple of it."""
+        return float(self.mechanism.scale)
+
+    @property
+    def index_range(self) -> tuple[int, int]:
+        """Least and greatest report in units of ``scale``."""
+        low, high = self.mechanism.index_range
+        return int(low), int(high)
 
     def blank(self, n: int) -> NDArray[Any]:
         """Answers of ``n`` rows before anything is sent: zeros, as a `Step` has them, in units of the mechanism's scale."""
@@ -174,10 +213,14 @@ class Method:
 
     def _unit_laws(self) -> list[tuple[float, float]]:
         """Mean and variance of a release at the ends and the middle of the domain, in lengths of it, with no feedback."""
+        return self._moments(self.mechanism)
+
+    def _moments(self, mechanism: Any) -> list[tuple[float, float]]:
+        """The same of any mechanism on the unit domain."""
         found = []
         lo, hi = self.domain
         for x in (0.0, 0.5, 1.0):
-            law = self.mechanism.law(x)
+            law = mechanism.law(x)
             weights = np.array([weight / law.denominator for weight in law.weights])
             points = (self.released(np.asarray(law.support, float)) - lo) / (hi - lo)
             mean = float(weights @ points)
@@ -213,12 +256,38 @@ class Method:
             raise ValueError("users must be distinct ids, one a row of streams")
         rows = np.arange(len(table))
         state = self.state(randomness.digests(ids))
-        out = [self._published(*self.step(state, rows, first_slot + t, bound[:, t], randomness)) for t in range(table.shape[1])]
-        whole = np.stack(out, axis=1) if out else self._published(self.blank(0), np.empty(0, np.uint8))
+        steps = [self.step(state, rows, first_slot + t, bound[:, t], randomness) for t in range(table.shape[1])]
+        if any(step.slots is not None for step in steps):
+            whole = self._spread(steps, first_slot, table.shape)
+        else:
+            out = [self.published(step) for step in steps]
+            whole = np.stack(out, axis=1) if out else self.published(Step(self.blank(0), np.empty(0, np.uint8)))
+        if self.holds:
+            whole = self._held(whole)
         return whole.reshape(streams.shape + whole.shape[2:])
 
-    def _published(self, answers: NDArray[Any], status: NDArray[np.uint8]) -> NDArray[Any]:
-        """What one slot's answers say, with NaN or -1 where there is none."""
+    def _spread(self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
+        """Releases (users, T) of steps whose reports tell their own slots; of two for one slot the later stands."""
+        whole = np.full(shape, np.nan)
+        for at, step in enumerate(steps):
+            slots = np.full((len(step.status), 1), first_slot + at) if step.slots is None else step.slots
+            answers = np.asarray(step.answers).reshape(slots.shape)
+            for k in range(slots.shape[1]):
+                sent = (step.status == SENT) & (slots[:, k] >= first_slot)
+                whole[sent, slots[sent, k] - first_slot] = self.released(answers[sent, k])
+        return whole
+
+    def _held(self, released: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Releases (users, T) with NaN where none is: the last one stands, at first the domain's midpoint, which is public."""
+        latest = np.where(np.isnan(released), -1, np.arange(released.shape[1]))
+        np.maximum.accumulate(latest, axis=1, out=latest)
+        held = np.take_along_axis(released, np.maximum(latest, 0), axis=1)
+        lo, hi = self.domain
+        return np.where(latest < 0, lo + (hi - lo) / 2, held)
+
+    def published(self, step: Step) -> NDArray[Any]:
+        """What one slot's reports say, a row each: NaN or -1 where there is none."""
+        answers, status = step.answers, step.status
         if self.kind == "numeric":
             return np.where(status == SENT, self.released(answers), np.nan)
         if answers.ndim == 2:

@@ -94,7 +94,7 @@ class DirectDoesNotClamp(Direct):
 @dies("loss_within_epsilon")
 class DirectLeavesTheTruthInLowBits(Direct):
     def step(self, state, rows, slot, values, randomness):
-        answers, status = super().step(state, rows, slot, values, randomness)
+        answers, status, _ = super().step(state, rows, slot, values, randomness)
         return Step(answers + values * 2.0**-80, status)
 
 
@@ -241,7 +241,7 @@ class CappResetsWhenTheDeviationIsSmall(Capp):
 @dies("loss_within_epsilon")
 class CappPublishesWithItsDeviation(Capp):
     def step(self, state, rows, slot, values, randomness):
-        answers, status = super().step(state, rows, slot, values, randomness)
+        answers, status, _ = super().step(state, rows, slot, values, randomness)
         return Step(answers + state.columns["deviation"][rows] / FIXED, status)
 
 

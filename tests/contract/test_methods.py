@@ -14,6 +14,7 @@ UNIT = {"domain": (0.0, 1.0)}
 
 # name -> what to build it with beside epsilon and window, and what to enumerate it with
 SPECIMENS = {
+    "app": [({**UNIT, "block": block}, {"length": 3 + block}) for block in (1, 2, 3)],
     "capp": [
         ({**UNIT, "block": 1}, {}),
         ({**UNIT, "block": 2}, {}),
@@ -21,7 +22,9 @@ SPECIMENS = {
         ({**UNIT, "block": 2}, {"length": 4, "alphabet": (0.0, 0.4, 1.0)}),
         ({"domain": (-3.0, 7.0), "epsilon": 3.0}, {"length": 6}),
     ],
+    "ipp": [(UNIT, {}), ({"domain": (-3.0, 7.0)}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)})],
     "lpu": [({"categories": 2}, {}), ({"categories": 3}, {"length": 4})],
+    "pm_direct": [(UNIT, {"length": 4})],
     "sw_direct": [(UNIT, {}), ({"domain": (-3.0, 7.0)}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)})],
 }
 EXCLUSIONS: dict[str, str] = {}

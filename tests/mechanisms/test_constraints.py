@@ -123,8 +123,6 @@ class Factory:
 
 
 CELLS = Whole(64, 2**14, (128,), power=True)
-SLOTS = Whole(1, 2**16, (4,))
-
 CONSTRAINTS: dict[Any, Any] = {
     "epsilon": Number(0, inf, (0.5, 1.0), (20.0, 1e6)),
     "delta": Number(0, 1, (1e-5,), (1e-9, 0.1)),
@@ -135,7 +133,7 @@ CONSTRAINTS: dict[Any, Any] = {
     "dimension": Whole(1, 2**20, (2,), tried=(1, 100)),
     "diameter": Number(0, inf, (1.0,), (1e-9, 1e9)),
     "minimize": Choice(("variance", "bytes")),
-    "window": SLOTS,
+    "window": Whole(1, 2**16, (4,), tried=(1, 1000)),  # how much less than 2**16 is left with memory, or enough epsilon, is the method's
     "block": Whole(1, 2**16, (3,), optional=True, tried=(1, 64)),
     "calibration": Choice(("sound", "published")),
     # where a mechanism has bounds of its own, at the typical values of the others
@@ -148,7 +146,7 @@ CONSTRAINTS: dict[Any, Any] = {
     ("categorical", "epsilon"): Number(0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)),
     ("numeric", "mechanism"): Factory(("square_wave",)),
     ("categorical", "mechanism"): Factory(("grr",)),
-    ("capp", "window"): Whole(1, 2**16, (4,), tried=(1, 2**16 - 100)),  # room for the block that it chooses
+    ("sw_direct", "window"): Whole(1, 2**16, (4,)),
 }
 """Name of a parameter, or (mechanism, parameter) or (kind of method, parameter) -> its constraint."""
 

@@ -1,0 +1,39 @@
+"""Methods that report in every slot, one value from one draw."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import State
+from ldp_kafka.methods.base import REFUSED, SENT, Method, Step
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["PerSlot"]
+
+
+class PerSlot(Method):
+    """A method that asks the ledger for one report's budget in each slot, and makes one draw where it is given."""
+
+    @property
+    def lasting(self) -> float:
+        """Reports after its own in which a value still shows; ``inf`` if there is no bound."""
+        return 0
+
+    @property
+    def memory(self) -> float:
+        return self.lasting
+
+    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+        allowed = self.ledger.spend(state, rows, slot, self.spend)
+        if allowed.all():
+            return Step(self._perturb(state, rows, slot, slot, values, randomness), np.full(len(rows), SENT, np.uint8))
+        answers = np.zeros(len(rows))
+        answers[allowed] = self._perturb(state, rows[allowed], slot, slot, values[allowed], randomness)
+        return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
+
+    def _perturb(self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[Any]:
+        """Answers (n,) of rows that report at ``slot``; ``turn`` counts what reports are counted in: slots, or segments."""
+        raise NotImplementedError
