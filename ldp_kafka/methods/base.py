@@ -79,7 +79,13 @@ class Method:
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         self._shape(domain, categories, calibration)
+        if not callable(mechanism):
+            raise TypeError("mechanism must be a factory (epsilon, domain or categories) -> Mechanism")
         budget = micro(self.epsilon)
+        if not budget < 2**31:
+            raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
+        if not self.run <= 2**16:
+            raise ConfigurationError("window, with the slots that its reports remember, must not be more than 65536 slots: a smaller window or block")
         self._prepare(mechanism, budget)
         self.ledger = Ledger(self.run, budget)
 
