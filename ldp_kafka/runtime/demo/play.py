@@ -268,9 +268,7 @@ def _report(topology: Topology, result: Result, starts: list[int], summary: dict
     show.release_table(head, rows)
     click.echo()
     click.echo(f"coverage:    {summary['covered']} of {summary['intervals']} true values lie inside their 95 % interval")
-    click.echo(
-        f"privacy:     largest epsilon spent by any user in {topology.method.ledger.run} slots: {summary['epsilon_spent']:g} of {summary['epsilon']:g}"
-    )
+    click.echo(f"privacy:     largest epsilon spent by any user in {topology.method.ledger.run} slots: {summary['epsilon_spent']:g} of {summary['epsilon']:g}")
     click.echo(f"replay-safe: computed again without Kafka, the releases are {'the same, byte for byte' if summary['equal_without_kafka'] else 'NOT the same'}")
     click.echo(f"plot:        {summary['plot'] or 'none (pip install ldp-kafka[plots])'}")
     click.echo(f"releases:    {summary['releases']}")
