@@ -21,7 +21,7 @@ STREAMS = 1024  # of each level and shape
 SLOTS = 64  # of a simulated stream, at most, where its start is left behind
 WORDS = 0x5EED  # public words of the simulation: its result is a function of the topology
 SPREAD = 1 / 12  # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say otherwise
-SURE = 6.0  # squared standard errors beyond which they do
+SURE = 16.0  # squared standard errors beyond which they do: in error once in 16,000 crowds
 
 
 class Shrunk(NamedTuple):
@@ -71,7 +71,7 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, method: Method, length: int = 1, slots: int | None = None) -> Reading:
-        """Simulate ``method`` on constant streams and on streams that jump as far as they can.
+        """Simulate ``method`` on constant streams and on streams that jump.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Reading(NamedTuple):
 
         Notes
         -----
-        Reports of real streams lie between those of the two shapes; what the shapes differ by is counted as doubt. The mean of a draw given the mechanism's input is known exactly, so
+        Real streams are taken to lie between the two shapes; half of what these differ by is counted as doubt. The mean of a draw given the mechanism's input is known exactly, so
         only the inputs' means are left to chance (Rao-Blackwell). Words are public and fixed, sums are exact: every machine finds the same reading.
         """
         check_slots(length, "length")
@@ -350,7 +350,7 @@ def _constant(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.i
 
 
 def _jumping(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Streams of independent levels where single releases are read; else as many slots at the ends of the domain as give the level, in any order."""
+    """Streams of independent levels where single releases are read; else each value half way from the level to an end of the domain, as many to either end as give the level, in any order."""
     streams = LEVELS * _streams(slots, length)
     words = source.words(streams * slots, 1).reshape(streams, slots // length, length)
     if length == 1:
@@ -358,7 +358,8 @@ def _jumping(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.in
         return level, level / (LEVELS - 1)
     level = np.repeat(np.tile(np.arange(LEVELS), streams // LEVELS)[:, None], slots // length, axis=1)
     order = words.argsort(axis=2, kind="stable")
-    return level, np.clip(level[:, :, None] * length / (LEVELS - 1) - order, 0.0, 1.0).reshape(streams, slots)
+    share = level[:, :, None] / (LEVELS - 1)
+    return level, ((np.clip(share * length - order, 0.0, 1.0) + share) / 2).reshape(streams, slots)
 
 
 def _streams(slots: int, length: int) -> int:
