@@ -195,20 +195,20 @@ class Shrinkage:
         bound = mean * (1 - mean)
         return Prior(mean, wrong**0.5, min(max(variance - unsure, 0.0), bound), min(max(variance, 0.0) + 2 * unsure, bound))
 
-    def apply(self, index: NDArray[np.integer]) -> Shrunk:
-        """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them), by the prior of the reports counted so far."""
+    def apply(self, index: NDArray[np.integer], *, keep_spread: bool = False) -> Shrunk:
+        """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them), by the prior of the reports counted so far.
+
+        ``keep_spread``: by the root of the reliability, so that the values are spread over users as the prior is; of each user they say less.
+        """
         whole, lo, hi = np.asarray(index, np.int64), self.method.domain[0], self.method.domain[1]
         prior, read = self.prior, self.reading
         slope = _slope(read, prior.mean)
         noise = read.noise(prior.mean) + read.curve * prior.variance
         signal = slope**2 * prior.variance
         reliability = signal / (signal + noise) if signal > 0 else 0.0
-        values = np.full(len(whole), prior.mean)
-        error = prior.most + prior.mean_error**2
-        if reliability > 0:
-            gain = reliability / slope
-            values += gain * ((self._low + whole * self._step) - _at(read.mean, prior.mean))
-            error = (1 - reliability) ** 2 * error + gain**2 * (read.noise(prior.mean) + read.curve * prior.most)
+        gain = (reliability**0.5 if keep_spread else reliability) / slope if reliability > 0 else 0.0
+        values = prior.mean + gain * ((self._low + whole * self._step) - _at(read.mean, prior.mean))
+        error = (1 - gain * slope) ** 2 * (prior.most + prior.mean_error**2) + gain**2 * (read.noise(prior.mean) + read.curve * prior.most)
         np.clip(values, 0.0, 1.0, out=values)
         return Shrunk(lo + values * (hi - lo), reliability, min(error**0.5, max(prior.mean, 1 - prior.mean)) * (hi - lo))
 
