@@ -104,6 +104,7 @@ class Shrinkage:
     method : numeric
     length : consecutive reports of a user in one release (their mean)
     slots : see `Reading.of`
+    reading : one that is known, of this method and these lengths: saves simulating it again
 
     Notes
     -----
@@ -131,11 +132,11 @@ class Shrinkage:
     True
     """
 
-    def __init__(self, method: Method, length: int = 1, slots: int | None = None) -> None:
+    def __init__(self, method: Method, length: int = 1, slots: int | None = None, *, reading: Reading | None = None) -> None:
         if method.kind != "numeric":
             raise ConfigurationError(f"{method.name} has no numbers to shrink")
         self.method, self.length = method, check_slots(length, "length")
-        self._asked = slots
+        self._asked, self._given = slots, reading
         self._n = self._sum = self._squares = 0
 
     def index(self, released: ArrayLike) -> NDArray[np.int64]:
@@ -167,7 +168,7 @@ class Shrinkage:
     @cached_property
     def reading(self) -> Reading:
         """How a release reads."""
-        return Reading.of(self.method, self.length, self._asked)
+        return self._given or Reading.of(self.method, self.length, self._asked)
 
     @cached_property
     def prior(self) -> Prior:
@@ -207,7 +208,7 @@ class Shrinkage:
         signal = slope**2 * prior.variance
         reliability = signal / (signal + noise) if signal > 0 else 0.0
         gain = (reliability**0.5 if keep_spread else reliability) / slope if reliability > 0 else 0.0
-        values = prior.mean + gain * ((self._low + whole * self._step) - _at(read.mean, prior.mean))
+        values = np.asarray(prior.mean + gain * ((self._low + whole * self._step) - _at(read.mean, prior.mean)))
         error = (1 - gain * slope) ** 2 * (prior.most + prior.mean_error**2) + gain**2 * (read.noise(prior.mean) + read.curve * prior.most)
         np.clip(values, 0.0, 1.0, out=values)
         return Shrunk(lo + values * (hi - lo), reliability, min(error**0.5, max(prior.mean, 1 - prior.mean)) * (hi - lo))
@@ -398,7 +399,7 @@ class _Shape(NamedTuple):
     error: list[float]
     variance: list[float]
     kurtosis: float
-    count: int
+    size: int
 
 
 def _moments(level: NDArray[np.intp], released: NDArray[np.float64], expected: NDArray[np.float64], spread: NDArray[np.float64] | None) -> _Shape:
@@ -433,7 +434,7 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     curve = max((fits[0][1] + fits[1][1]) / 2, 0.0)
     middle = (fits[0][0] + fits[1][0]) / 2 - curve * center
     kurtosis = (one.kurtosis + other.kurtosis) / 2
-    sampled = (kurtosis - 1) / (2 * LEVELS * one.count) * middle**2
+    sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * middle**2
     doubted = (((fits[0][0] - fits[1][0]) / 2) ** 2 + sampled) ** 0.5
     return Reading(levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis)
 
