@@ -11,6 +11,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.reconstruction import Distribution, reconstruct
 from ldp_kafka.mechanisms.window import Window
 from ldp_kafka.methods.base import Method
+from ldp_kafka.methods.feedback import Feedback
 from ldp_kafka.methods.shrinkage import Shrinkage
 
 __all__ = ["Crowd", "distribution", "means"]
@@ -88,7 +89,7 @@ def distribution(method: Method, releases: ArrayLike, *, bins: int = 256, smooth
     """
     if method.kind != "numeric" or not isinstance(method.mechanism, Window):
         raise ConfigurationError(f"a distribution needs numbers from a mechanism that keeps their order, not {type(method.mechanism).__name__}")
-    if method.memory > 0:
+    if isinstance(method, Feedback):
         raise ConfigurationError(f"{method.name} reports what it aims at, not values: their distribution needs sw_direct")
     values = np.asarray(releases, np.float64).ravel()
     lo, hi = method.domain

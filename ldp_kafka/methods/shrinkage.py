@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from math import fsum
+from math import fsum, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +67,7 @@ class Reading(NamedTuple):
 
     def noise(self, level: float) -> float:
         """Variance of a release of a value at this level."""
-        return self.middle + self.curve * (level - 0.5) ** 2
+        return self.middle + self.curve * ((level - 0.5) * (level - 0.5))
 
     @classmethod
     def of(cls, method: Method, length: int = 1, slots: int | None = None) -> Reading:
@@ -177,24 +177,26 @@ class Shrinkage:
         if n < 2:
             return Prior(0.5, 0.5, 0.0, 0.25)
         read, step = self.reading, self._step
-        y = self._low + self._sum / n * step
-        total = (self._squares * n - self._sum**2) / (n * (n - 1)) * step**2  # exact up to the quotient
         if not _slope(read, 0.5) > 0:
             return Prior(0.5, 0.5, 0.0, 0.25)
+        y = self._low + self._sum / n * step
+        total = (self._squares * n - self._sum * self._sum) / (n * (n - 1)) * (step * step)  # integers up to the quotient
         raw = _inverse(read, y)
         away = raw - 0.5
         slope = (y - _at(read.mean, 0.5)) / away if abs(away) > 0.25 else _slope(read, 0.5)  # of the chord: a reading may be flat where it ends
-        error = (total / n + _at(read.doubt, raw) ** 2) ** 0.5 / slope
-        spread = max(SPREAD**2, away**2 - SURE * error**2)
-        share = spread / (spread + error**2)
+        doubt = _at(read.doubt, raw)
+        square = (total / n + doubt * doubt) / (slope * slope)
+        spread = max(SPREAD * SPREAD, away * away - SURE * square)
+        share = spread / (spread + square)
         mean = 0.5 + share * away
-        wrong = (share * error) ** 2 + (1 - share) ** 2 * min(0.25, away**2 + error**2)
-        slope = _slope(read, mean)
-        scale = slope**2 + read.curve
+        wrong = share * share * square + (1 - share) * (1 - share) * min(0.25, away * away + square)
+        slope, bound = _slope(read, mean), mean * (1 - mean)
+        if not slope > 0:  # a reading that is flat there says nothing of how far values lie apart
+            return Prior(mean, sqrt(wrong), 0.0, bound)
+        scale = slope * slope + read.curve
         variance = (total - read.noise(mean)) / scale
-        unsure = ((read.kurtosis - 1) / n * total**2 + read.middle_doubt**2) ** 0.5 / scale
-        bound = mean * (1 - mean)
-        return Prior(mean, wrong**0.5, min(max(variance - unsure, 0.0), bound), min(max(variance, 0.0) + 2 * unsure, bound))
+        unsure = sqrt((read.kurtosis - 1) / n * (total * total) + read.middle_doubt * read.middle_doubt) / scale
+        return Prior(mean, sqrt(wrong), min(max(variance - unsure, 0.0), bound), min(max(variance, 0.0) + 2 * unsure, bound))
 
     def apply(self, index: NDArray[np.integer], *, keep_spread: bool = False) -> Shrunk:
         """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them), by the prior of the reports counted so far.
@@ -205,13 +207,13 @@ class Shrinkage:
         prior, read = self.prior, self.reading
         slope = _slope(read, prior.mean)
         noise = read.noise(prior.mean) + read.curve * prior.variance
-        signal = slope**2 * prior.variance
+        signal = slope * slope * prior.variance
         reliability = signal / (signal + noise) if signal > 0 else 0.0
-        gain = (reliability**0.5 if keep_spread else reliability) / slope if reliability > 0 else 0.0
+        gain = (sqrt(reliability) if keep_spread else reliability) / slope if reliability > 0 else 0.0
         values = np.asarray(prior.mean + gain * ((self._low + whole * self._step) - _at(read.mean, prior.mean)))
-        error = (1 - gain * slope) ** 2 * (prior.most + prior.mean_error**2) + gain**2 * (read.noise(prior.mean) + read.curve * prior.most)
-        np.clip(values, 0.0, 1.0, out=values)
-        return Shrunk(lo + values * (hi - lo), reliability, min(error**0.5, max(prior.mean, 1 - prior.mean)) * (hi - lo))
+        left = 1 - gain * slope
+        error = left * left * (prior.most + prior.mean_error * prior.mean_error) + gain * gain * (read.noise(prior.mean) + read.curve * prior.most)
+        return Shrunk(np.clip(lo + values * (hi - lo), lo, hi), reliability, min(sqrt(error), max(prior.mean, 1 - prior.mean)) * (hi - lo))
 
     @cached_property
     def _origin(self) -> float:
@@ -410,20 +412,20 @@ def _moments(level: NDArray[np.intp], released: NDArray[np.float64], expected: N
         known = expected[here]
         n = len(known)
         mean.append(fsum(known) / n)
-        error.append((fsum((known - mean[-1]) ** 2) / n / n) ** 0.5)
+        error.append(sqrt(fsum((known - mean[-1]) ** 2)) / n)
         away = (released[here] - mean[-1]) ** 2
         seen = fsum(away) / n
         variance.append(fsum(spread[here]) / n + fsum((known - mean[-1]) ** 2) / n if spread is not None and spread.any() else seen)
         second += seen / LEVELS
         fourth += fsum(away * away) / n / LEVELS
-    return _Shape(mean, error, variance, fourth / second**2, n)
+    return _Shape(mean, error, variance, fourth / (second * second), n)
 
 
 def _together(one: _Shape, other: _Shape) -> Reading:
     """Both shapes as one reading: their middle, and their difference as doubt."""
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
-    doubt = [(((a - b) / 2) ** 2 + (p * p + q * q) / 4) ** 0.5 for a, b, p, q in zip(one.mean, other.mean, one.error, other.error, strict=True)]
+    doubt = [sqrt(((a - b) * (a - b) + p * p + q * q) / 4) for a, b, p, q in zip(one.mean, other.mean, one.error, other.error, strict=True)]
     away = ((levels - 0.5) ** 2).tolist()
     center = fsum(away) / LEVELS
     fits = []
@@ -434,8 +436,9 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     curve = max((fits[0][1] + fits[1][1]) / 2, 0.0)
     middle = (fits[0][0] + fits[1][0]) / 2 - curve * center
     kurtosis = (one.kurtosis + other.kurtosis) / 2
-    sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * middle**2
-    doubted = (((fits[0][0] - fits[1][0]) / 2) ** 2 + sampled) ** 0.5
+    sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
+    apart = (fits[0][0] - fits[1][0]) / 2
+    doubted = sqrt(apart * apart + sampled)
     return Reading(levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis)
 
 
