@@ -71,7 +71,7 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, method: Method, length: int = 1, slots: int | None = None) -> Reading:
-        """Simulate ``method`` on constant streams and on streams that jump.
+        """Simulate ``method`` on constant streams and on streams with large steps.
 
         Parameters
         ----------
@@ -89,7 +89,7 @@ class Reading(NamedTuple):
             raise ConfigurationError("slots must be a multiple of length")
         source = seeded(WORDS)
         found = []
-        for shape in (_constant, _jumping):
+        for shape in (_constant, _stepping):
             level, streams = shape(source, length, slots)
             released, expected, spread = _simulate(method, streams)
             found.append(_moments(level, _means(released, length), _means(expected, length), spread if length == 1 else None))
@@ -212,7 +212,9 @@ class Shrinkage:
         gain = (sqrt(reliability) if keep_spread else reliability) / slope if reliability > 0 else 0.0
         values = np.asarray(prior.mean + gain * ((self._low + whole * self._step) - _at(read.mean, prior.mean)))
         left = 1 - gain * slope
-        error = left * left * (prior.most + prior.mean_error * prior.mean_error) + gain * gain * (read.noise(prior.mean) + read.curve * prior.most)
+        error = left * left * (prior.most + prior.mean_error * prior.mean_error) + gain * gain * (
+            read.noise(prior.mean) + read.middle_doubt + read.curve * prior.most
+        )
         return Shrunk(np.clip(lo + values * (hi - lo), lo, hi), reliability, min(sqrt(error), max(prior.mean, 1 - prior.mean)) * (hi - lo))
 
     @cached_property
@@ -352,16 +354,16 @@ def _constant(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.i
     return np.repeat(level[:, None], slots // length, axis=1), np.repeat(level[:, None] / (LEVELS - 1), slots, axis=1)
 
 
-def _jumping(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Streams of independent levels where single releases are read; else each value half way from the level to an end of the domain, as many to either end as give the level, in any order."""
+def _stepping(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Streams of independent levels where single releases are read; else windows with one step, up or down: each value half way from the level to an end of the domain."""
     streams = LEVELS * _streams(slots, length)
-    words = source.words(streams * slots, 1).reshape(streams, slots // length, length)
+    words = source.words(streams * slots // length, 1).reshape(streams, slots // length)
     if length == 1:
-        level = (words[:, :, 0] % LEVELS).astype(np.intp)
+        level = (words % LEVELS).astype(np.intp)
         return level, level / (LEVELS - 1)
     level = np.repeat(np.tile(np.arange(LEVELS), streams // LEVELS)[:, None], slots // length, axis=1)
-    order = words.argsort(axis=2, kind="stable")
-    share = level[:, :, None] / (LEVELS - 1)
+    share, order = level[:, :, None] / (LEVELS - 1), np.arange(length)
+    order = np.where(words[:, :, None] % 2 == 0, order, order[::-1])
     return level, ((np.clip(share * length - order, 0.0, 1.0) + share) / 2).reshape(streams, slots)
 
 

@@ -40,7 +40,7 @@ def test_it_comes_near_the_oracle(name, slots):
     values = crowd(1, 20_000, slots)
     released = m.release(values, lk.randomness.seeded(1)).mean(axis=1)
     truth = values.mean(axis=1)
-    found = shrink(m, m.release(values, lk.randomness.seeded(1)) if slots > 1 else released)
+    found = shrink(m, m.release(values, lk.randomness.seeded(1)), slots=slots)
     best = oracle(released, truth)
     assert best < 0.85 * truth.var(), "the case is too easy: a constant would do"
     assert square(found.values, truth) < 1.1 * best
