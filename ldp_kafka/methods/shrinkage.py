@@ -55,7 +55,7 @@ class Reading(NamedTuple):
     mean: NDArray[np.float64]
     """(LEVELS,) of the release, never falling."""
     doubt: NDArray[np.float64]
-    """(LEVELS,) standard error of it: of the simulation, and half of what streams of different shapes differ by."""
+    """(LEVELS,) standard error of it: of the simulation, and for what streams of different shapes differ by."""
     middle: float
     """Variance of the release at the middle of the domain ..."""
     curve: float
@@ -80,7 +80,7 @@ class Reading(NamedTuple):
 
         Notes
         -----
-        Real streams are taken to lie between the two shapes; half of what these differ by is counted as doubt. The mean of a draw given the mechanism's input is known exactly, so
+        Real streams are taken to lie anywhere between the two shapes; the deviation of a number spread evenly between what these say is counted as doubt. The mean of a draw given the mechanism's input is known exactly, so
         only the inputs' means are left to chance (Rao-Blackwell). Words are public and fixed, sums are exact: every machine finds the same reading.
         """
         check_slots(length, "length")
@@ -213,7 +213,7 @@ class Shrinkage:
         values = np.asarray(prior.mean + gain * ((self._low + whole * self._step) - _at(read.mean, prior.mean)))
         left = 1 - gain * slope
         error = left * left * (prior.most + prior.mean_error * prior.mean_error) + gain * gain * (
-            read.noise(prior.mean) + read.middle_doubt + read.curve * prior.most
+            read.noise(prior.mean) + 2 * read.middle_doubt + read.curve * prior.most
         )
         return Shrunk(np.clip(lo + values * (hi - lo), lo, hi), reliability, min(sqrt(error), max(prior.mean, 1 - prior.mean)) * (hi - lo))
 
@@ -427,7 +427,7 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     """Both shapes as one reading: their middle, and their difference as doubt."""
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
-    doubt = [sqrt(((a - b) * (a - b) + p * p + q * q) / 4) for a, b, p, q in zip(one.mean, other.mean, one.error, other.error, strict=True)]
+    doubt = [sqrt((a - b) * (a - b) / 12 + (p * p + q * q) / 4) for a, b, p, q in zip(one.mean, other.mean, one.error, other.error, strict=True)]
     away = ((levels - 0.5) ** 2).tolist()
     center = fsum(away) / LEVELS
     fits = []
@@ -439,8 +439,8 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     middle = (fits[0][0] + fits[1][0]) / 2 - curve * center
     kurtosis = (one.kurtosis + other.kurtosis) / 2
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
-    apart = (fits[0][0] - fits[1][0]) / 2
-    doubted = sqrt(apart * apart + sampled)
+    apart = fits[0][0] - fits[1][0]
+    doubted = sqrt(apart * apart / 12 + sampled)
     return Reading(levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis)
 
 
