@@ -23,7 +23,10 @@ def micro(epsilon: float) -> int:
 
 
 class Guarantee(NamedTuple):
-    """Whatever is changed about one user inside one run of ``window`` slots, no set of outputs becomes more than e^epsilon times likelier (plus delta)."""
+    """Whatever is changed about one user inside one run of ``window`` slots, no set of outputs becomes more than e^epsilon times likelier (plus delta).
+
+    At level ``user`` all of a user's values may change, and ``window`` is the most reports that it ever makes.
+    """
 
     level: str
     """``w-event``, ``event`` or ``user``: which streams are neighbours."""
@@ -31,7 +34,7 @@ class Guarantee(NamedTuple):
     """What truly holds, in nats; ``inf`` where nothing does over an endless stream."""
     delta: float
     window: int
-    """Slots in the privacy window."""
+    """Slots in the privacy window; at level ``user`` reports in a user's life."""
     influence: float
     """Reports that one run of changed values can reach; ``inf`` without bound."""
     protects: str
@@ -46,14 +49,30 @@ class Guarantee(NamedTuple):
         --------
         >>> Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe()
         'w-event, epsilon 1 over any 10 consecutive slots of a user; protects values; calibration sound (influence 10); computational, while the key is secret'
+        >>> Guarantee("user", 1.0, 1e-5, 100, 100, "values", "sound").describe()[:106]
+        'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is silent; protects v'
         """
         linked = "; the reports of a user are linkable" if linkable else ""
+        protects = "time only: when a value was taken, not what it is" if self.protects == "time" else self.protects
         if self.epsilon == inf:
-            return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {self.protects} for a finite horizon only{linked}"
+            return f"{self._none(protects)}{linked}"
+        failure = f" and delta {self.delta:g}" if self.delta else ""
+        if self.level == "user":
+            over = f"over the first {self.window} report{'s' * (self.window != 1)} of a user, after which it is silent"
+        else:
+            over = f"over any {self.window} consecutive slots of a user"
         return (
-            f"{self.level}, epsilon {self.epsilon:g} over any {self.window} consecutive slots of a user; protects {self.protects}; "
+            f"{self.level}, epsilon {self.epsilon:g}{failure} {over}; protects {protects}; "
             f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret{linked}"
         )
+
+    def _none(self, protects: str) -> str:
+        """That nothing is guaranteed, and why."""
+        if self.level == "user":
+            return f"NONE for a user's whole stream (calibration {self.calibration}: what its reports lose together has no bound that can be proved); protects {protects} in no way that can be stated"
+        if self.protects == "time":
+            return f"NONE (calibration {self.calibration}: the loss of one report has no bound); meant to protect {protects}"
+        return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {protects} for a finite horizon only"
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines: infinities are null, since JSON has none."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
+from ldp_kafka.methods.cgm import CorrelatedGaussian
+from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
 from ldp_kafka.methods.direct import Direct, PiecewiseDirect
+from ldp_kafka.methods.fast import Fast, FastCorrelated
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
+from ldp_kafka.methods.gaussian import GaussianDifferential, GaussianDirect
 from ldp_kafka.methods.population import PopulationUniform
 from ldp_kafka.methods.segments import (
     Sampling,
@@ -21,7 +25,13 @@ __all__ = [
     "AccumulatedPerturbation",
     "BudgetAbsorption",
     "ClippedAccumulatedPerturbation",
+    "CorrelatedGaussian",
+    "CorrelatedGaussianVector",
     "Direct",
+    "Fast",
+    "FastCorrelated",
+    "GaussianDifferential",
+    "GaussianDirect",
     "IterativePerturbation",
     "Method",
     "PiecewiseDirect",
@@ -39,6 +49,12 @@ METHODS: dict[str, type[Method]] = {
     "ba_sw": BudgetAbsorption,
     "capp": ClippedAccumulatedPerturbation,
     "capp_s": SegmentedClippedAccumulatedPerturbation,
+    "cgm": CorrelatedGaussian,
+    "cgm_vector": CorrelatedGaussianVector,
+    "fast": Fast,
+    "fast_cgm": FastCorrelated,
+    "gaussian_differential": GaussianDifferential,
+    "gaussian_direct": GaussianDirect,
     "ipp": IterativePerturbation,
     "ipp_s": SegmentedIterativePerturbation,
     "lpu": PopulationUniform,

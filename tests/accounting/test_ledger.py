@@ -175,5 +175,5 @@ def test_guarantee_says_none_where_there_is_none(level):
     assert nothing.as_json()["epsilon"] is None
     assert nothing.as_json()["influence"] is None
     something = nothing._replace(epsilon=1.0, influence=10)
-    assert "epsilon 1 over any 10" in something.describe()
+    assert ("epsilon 1 over the first 10 reports of a user" if level == "user" else "epsilon 1 over any 10 consecutive slots") in something.describe()
     assert something.as_json()["epsilon"] == 1.0

@@ -1,0 +1,62 @@
+"""A budget for life: what is spent does not come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting.ledger import NEVER, Field, State
+from ldp_kafka.errors import ConfigurationError
+
+__all__ = ["LifetimeLedger"]
+
+
+class LifetimeLedger:
+    """Spend or refuse: a user makes at most so many reports, ever.
+
+    Parameters
+    ----------
+    reports : the most that one user makes, 1..2**31 - 1
+    budget : micro-epsilon that all of them lose together
+    loss : micro-epsilon that the first n of them lose together, at the delta of the whole: what is shown, not what decides
+
+    Notes
+    -----
+    All reports cost the same, so their number is what counts; it never falls. The same calls as of `Ledger`.
+
+    Examples
+    --------
+    >>> ledger = LifetimeLedger(2, 100, lambda n: 50 * n)
+    >>> state = State(ledger.fields, np.zeros((1, 2), np.uint64))
+    >>> [bool(ledger.spend(state, np.array([0]), slot, 1)[0]) for slot in (0, 1, 10**6)]
+    [True, True, False]
+    >>> ledger.largest(state)
+    100
+    """
+
+    def __init__(self, reports: int, budget: int, loss: Callable[[int], int]) -> None:
+        if not (1 <= reports < 2**31 and 1 <= budget < 2**53):
+            raise ConfigurationError("a lifetime ledger needs at least one report and one micro-epsilon")
+        self.reports, self.budget, self._loss = reports, budget, loss
+        self.fields = {"last": Field("i8", initial=NEVER), "spent": Field("i4")}
+
+    def spend(self, state: State, rows: NDArray[np.intp], slot: int, cost: int | NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Count ``cost`` reports (one number, or one a row) for distinct ``rows``; True (n,) where so many were left, and nothing is counted where not. ValueError: a slot is not later than a user's last."""
+        price = np.asarray(cost, np.int32)
+        if not (price >= 0).all():
+            raise ValueError("a cost must not be negative")
+        last, spent = state.columns["last"], state.columns["spent"]
+        if not (last.take(rows) < slot).all():
+            raise ValueError("a user's slots must increase")
+        before = spent.take(rows)
+        allowed: NDArray[np.bool_] = before <= self.reports - price
+        spent[rows] = before + allowed * price
+        last[rows] = slot
+        return allowed
+
+    def largest(self, state: State) -> int:
+        """The most that any user has lost, in micro-epsilon, rounded up."""
+        most = int(state.columns["spent"][: state.count].max(initial=0))
+        return min(self._loss(most), self.budget) if most else 0
