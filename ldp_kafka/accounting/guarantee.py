@@ -47,10 +47,13 @@ class Guarantee(NamedTuple):
         >>> Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe()
         'w-event, epsilon 1 over any 10 consecutive slots of a user; protects values; calibration sound (influence 10); computational, while the key is secret'
         """
+        protects = "time only: when a value was taken, not what it is" if self.protects == "time" else self.protects
+        if self.epsilon == inf and self.influence < inf:
+            return f"NONE (calibration {self.calibration}: the loss of one report has no bound); protects {protects}"
         if self.epsilon == inf:
-            return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {self.protects} for a finite horizon only"
+            return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {protects} for a finite horizon only"
         return (
-            f"{self.level}, epsilon {self.epsilon:g} over any {self.window} consecutive slots of a user; protects {self.protects}; "
+            f"{self.level}, epsilon {self.epsilon:g} over any {self.window} consecutive slots of a user; protects {protects}; "
             f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret"
         )
 

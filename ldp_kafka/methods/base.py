@@ -290,13 +290,22 @@ class Method:
         return np.where(status == SENT, answers, -1)
 
     def _draw(
-        self, state: State, rows: NDArray[np.intp], slot: int, inputs: NDArray[Any], bound: Sequence[NDArray[np.int64]], randomness: Randomness, phase: int = 0
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        inputs: NDArray[Any],
+        bound: Sequence[NDArray[np.int64]],
+        randomness: Randomness,
+        phase: int = 0,
+        *,
+        mechanism: Any = None,
     ) -> NDArray[Any]:
-        """One draw of the mechanism a row, its noise tied to the user, the slot, the phase and the integers in ``bound``."""
+        """One draw of the mechanism (or of another one that the method has) a row, its noise tied to the user, the slot, the phase and the integers in ``bound``."""
         pairs = np.empty((len(rows), len(bound)), np.int64)
         for i, column in enumerate(bound):
             pairs[:, i] = column
-        answers: NDArray[Any] = self.mechanism.perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
+        answers: NDArray[Any] = (self.mechanism if mechanism is None else mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
         return answers
 
 
