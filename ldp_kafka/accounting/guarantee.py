@@ -48,8 +48,8 @@ class Guarantee(NamedTuple):
         'w-event, epsilon 1 over any 10 consecutive slots of a user; protects values; calibration sound (influence 10); computational, while the key is secret'
         """
         protects = "time only: when a value was taken, not what it is" if self.protects == "time" else self.protects
-        if self.epsilon == inf and self.influence < inf:
-            return f"NONE (calibration {self.calibration}: the loss of one report has no bound); protects {protects}"
+        if self.epsilon == inf and self.protects == "time":
+            return f"NONE (calibration {self.calibration}: the loss of one report has no bound); meant to protect {protects}"
         if self.epsilon == inf:
             return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {protects} for a finite horizon only"
         return (
