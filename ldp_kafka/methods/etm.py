@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, Ledger, State
+from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step, check_slots
 from ldp_kafka.methods.timed import Timed, on_grid
@@ -72,8 +72,6 @@ class Threshold(Timed):
         if not self.threshold <= self.delay:
             raise ConfigurationError("threshold must be at most the delay: a newly reached slot is always empty")
         super().__init__(**parameters)
-        if self.calibration == "published":
-            self.ledger = Ledger(1, self.spend)  # it keeps no budget over a window
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         self.spend = self._part(budget, self._shares())
@@ -84,6 +82,7 @@ class Threshold(Timed):
 
     @property
     def run(self) -> int:
+        """Slots of the ledger; ``published`` keeps no budget over a window."""
         return self.window if self.calibration == "sound" else 1
 
     @property

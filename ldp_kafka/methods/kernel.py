@@ -73,9 +73,11 @@ def kernel(n: int, *, symmetric: bool = True) -> NDArray[np.int64]:
     """
     steps = n * SLOT
     cos, j = cosines(steps), np.arange(steps)
-    total = np.zeros(steps, np.int64)
-    for k in range(n):
-        total += cos[(min(k, n - k) if symmetric else k) * j % steps]
+    total, turn = np.zeros(steps, np.int64), np.zeros(steps, np.int64)
+    for k in range(n // 2 + 1 if symmetric else n):
+        total += cos[turn] * (2 if symmetric and 0 < 2 * k < n else 1)  # k and n - k
+        turn += j
+        turn -= steps * (turn >= steps)
     unit = n << (_FINE - 24)
     weights: NDArray[np.int64] = (2 * total + unit) // (2 * unit)
     weights.setflags(write=False)

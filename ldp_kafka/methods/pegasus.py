@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,21 +38,22 @@ class PegasusLocal(PerSlot):
     test fails is closed, and the slot that failed it is a closed group of its own (Algorithm 3). Releases are kept within the domain.
 
     Guarantee (``sound``). Two mechanisms see values: the perturber its own slot's, the test those of its open group, which lies in one block. A change in one run of w slots reaches the
-    perturber in those w and the test in them and in what is left of the last block: w + block - 1 slots in all, 2 w + block - 1 draws. All that is published follows from the draws. A slot spends
-    epsilon' = epsilon / (w + block - 1), four fifths of it on the perturber, one on the test, which sees min(deviation, 2 theta) / (2 theta) in [0, 1]: whatever the change does to the deviation, a
-    draw loses its epsilon and no more. Sharing one noisy threshold in a group (the sparse vector technique) buys nothing here, since a window reaches up to w groups: the threshold is
-    free of noise.
+    perturber in those w, and the test in them and in what is left of the last block, but in the first slot of no block (nothing is open there): w perturbed values and, at the worst place of
+    the window among the blocks, m tests. All that is published follows from these draws. Four fifths of epsilon go to the values, epsilon' = 4 epsilon / (5 w) each, one to the tests, epsilon / (5 m)
+    each: w 4 epsilon / (5 w) + m epsilon / (5 m) = epsilon. A test sees min(deviation, 2 theta) / (2 theta) in [0, 1], so that whatever the change does to the deviation it loses its epsilon and
+    no more. Sharing one noisy threshold in a group (the sparse vector technique) buys nothing here, since a window reaches up to w groups: the threshold is free of noise. The
+    ledger bills a slot epsilon / w, which covers what its value costs later too, and so runs over ``window`` slots.
 
     ``published`` has the constants of PeGaSus: of epsilon / window a slot a fifth, g, goes to the groups; their deviation has sensitivity 2 (a value moved by a domain's length), the threshold gets
     Lap(4 / g), once a group, and each comparison Lap(8 / g). Only ``block`` is ours, since a group's values have to be kept. The sparse vector technique proves epsilon for this with
-    noise of unbounded range; what is stated is what follows for the finite mechanism whatever it is: w perturbed values and w + block - 1 comparisons at the epsilon that they are drawn with.
+    noise of unbounded range; what is stated is what follows for the finite mechanism whatever it is: w perturbed values and m comparisons at the epsilon that they are drawn with.
 
     Examples
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("pegasus_local", epsilon=100.0, window=2, block=4, domain=(0.0, 10.0))
     >>> m.release(np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0]), lk.randomness.seeded(7)).round(1).tolist()
-    [0.3, 1.1, 1.0, 8.9, 9.0, 8.8]
+    [0.9, 1.2, 1.1, 8.9, 9.0, 8.8]
     >>> m.guarantee.epsilon, m.guarantee.influence
     (100.0, 7)
     """
@@ -80,16 +82,18 @@ class PegasusLocal(PerSlot):
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         self.spend = self._part(budget, self._shares())
-        groups = self._part(self.spend, _PART) / MICRO
-        perturb = self.spend / MICRO - groups
+        groups = self._part(self.spend, _PART)
+        perturb, tests = (self.spend - groups) / MICRO, self._tests
         wanted = min(5 / perturb, self.block / 4) if self.theta is None else float(self.theta)
         self._theta = max(round(wanted * 2**16), 1) << 16  # in units of 2**-32, like values
         self.theta = self._theta / FIXED
-        compare, threshold = (groups, None) if self.calibration == "sound" else (groups * self.theta / 4, groups * self.theta / 2)
+        compare, threshold = (groups / MICRO * self.theta / 4, groups / MICRO * self.theta / 2)
+        if self.calibration == "sound":
+            compare, threshold = self._part(groups * self.window, max(tests, 1)) / MICRO, 0.0
         self._perturb_epsilon, self._compare_epsilon = perturb, compare
         self.mechanism = mechanism(perturb, (0.0, 1.0))
         self.test = mechanism(compare, (0.0, 1.0))
-        self.threshold = None if threshold is None else mechanism(threshold, (0.0, 1.0))
+        self.threshold = mechanism(threshold, (0.0, 1.0)) if threshold else None
 
     @property
     def lasting(self) -> float:
@@ -98,20 +102,29 @@ class PegasusLocal(PerSlot):
     @property
     def influence(self) -> float:
         """Draws that one run of ``window`` changed values can reach: of values perturbed, and of tests."""
-        return 2 * self.window + self.block - 1
+        return self.window + self._tests
+
+    @cached_property
+    def _tests(self) -> int:
+        """Tests that one run of ``window`` changed values can reach: from its first slot to the end of its last block, but for the first slots of blocks."""
+        most = 0
+        for first in range(self.block):
+            last = (first + self.window - 1) // self.block * self.block + self.block - 1
+            most = max(most, last - first + 1 - (last // self.block - (first - 1) // self.block))
+        return most
 
     @property
     def run(self) -> int:
-        return self.window + self.block - 1 if self.calibration == "sound" else self.window
+        return self.window
 
     def _shares(self) -> int:
-        return self.run
+        return self.window
 
     @property
     def guarantee(self) -> Guarantee:
         true = self.epsilon
         if self.calibration == "published":
-            true = self.window * self._perturb_epsilon + (self.window + self.block - 1) * self._compare_epsilon
+            true = self.window * self._perturb_epsilon + self._tests * self._compare_epsilon
         return Guarantee("w-event", true, 0.0, self.window, self.influence, "values", self.calibration)
 
     @property
