@@ -24,8 +24,8 @@ class Threshold(Timed):
     Parameters
     ----------
     epsilon, window, domain, calibration, mechanism : see `Method`; the mechanism perturbs the place of a value among k (one for categories: ``grr``)
-    delay : slots that a release may come after its own, 1..255; default: window - 1, at least 1
-    threshold : empty slots, 1..delay, at which ``published`` fills the present slot first; default: k / 2
+    delay : slots that a release may come after its own, 1..255 (``published``: from 2); default: window - 1, at least 2
+    threshold : empty slots, 2..delay, at which ``published`` fills the present slot first; default: k / 2, at least 2
 
     Notes
     -----
@@ -40,7 +40,7 @@ class Threshold(Timed):
 
     ``published`` works on the sliding slots t .. t + k - 1 and spends epsilon / 2 a value: it goes to the present slot if that is empty and no more than ``threshold`` of the k are; else to
     the first empty slot, cyclically, from the one that randomised response says. (The paper draws evenly among the empty slots and takes the threshold from epsilon;
-    randomised response is its Forward mechanism.) A slot that nothing was sent to is empty. What goes out at t cannot be a later value, so two streams with values exchanged are told apart with
+    randomised response is its Forward mechanism. A slot left empty is one fewer empty ahead, for good: the threshold is what stops that.) A slot that nothing was sent to is empty. What goes out at t cannot be a later value, so two streams with values exchanged are told apart with
     certainty whenever the earlier is published before the later one comes: there is no guarantee.
 
     Examples
@@ -56,22 +56,24 @@ class Threshold(Timed):
     name = "etm"
     default_mechanism = "grr"
     parameters: ClassVar[dict[str, str]] = {
-        "delay": "slots that a release may come after its own; default: window - 1, at least 1",
+        "delay": "slots that a release may come after its own; default: window - 1, at least 2",
         "threshold": "empty slots at which the present one is filled first (published calibration); default: half of them",
     }
 
     def __init__(self, *, delay: int | None = None, threshold: int | None = None, **parameters: Any) -> None:
         if delay is None:
             window = parameters.get("window")
-            delay = max(window - 1, 1) if isinstance(window, int) else 1  # a window that is none is refused below
+            delay = max(window - 1, 2) if isinstance(window, int) else 2  # a window that is none is refused below
         self.delay = check_slots(delay, "delay")
         if not self.delay <= 255:
             raise ConfigurationError("delay must be at most 255 slots")
         self.length = self.delay + 1
-        self.threshold = check_slots(self.length // 2 if threshold is None else threshold, "threshold")
-        if not self.threshold <= self.delay:
-            raise ConfigurationError("threshold must be at most the delay: a newly reached slot is always empty")
+        self.threshold = check_slots(max(self.length // 2, 2) if threshold is None else threshold, "threshold")
         super().__init__(**parameters)
+        if (self.calibration == "published" or threshold is not None) and not 2 <= self.threshold <= self.delay:
+            raise ConfigurationError(
+                "threshold must lie between 2 and the delay, which must be 2 slots at least: with one empty slot left every value would go there"
+            )
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         self.spend = self._part(budget, self._shares())

@@ -63,7 +63,7 @@ def kernel(n: int, *, symmetric: bool = True) -> NDArray[np.int64]:
     Parameters
     ----------
     n : samples, 1..256
-    symmetric : frequencies k - n in place of k > n / 2 (the interpolant that is real between samples and does not overshoot more than it must); False: 0..n - 1 as printed in SPPA,
+    symmetric : frequencies k - n in place of k > n / 2 (the smoothest interpolant, real between samples); False: 0..n - 1 as printed in SPPA,
         Algorithm 1, of which this is the real part
 
     Examples

@@ -55,7 +55,7 @@ class PegasusLocal(PerSlot):
     >>> m.release(np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0]), lk.randomness.seeded(7)).round(1).tolist()
     [0.9, 1.2, 1.1, 8.9, 9.0, 8.8]
     >>> m.guarantee.epsilon, m.guarantee.influence
-    (100.0, 7)
+    (100.0, 6)
     """
 
     name = "pegasus_local"

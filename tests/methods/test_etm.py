@@ -44,7 +44,7 @@ def test_sound_loss_is_within_epsilon(window):
 
 def test_published_has_no_guarantee_and_says_so():
     """A value that goes out before the other comes cannot have been the other."""
-    one, other = (exact_law(tiny("etm", 2, delay=2, threshold=1, calibration="published"), stream, 2) for stream in ([0.1, 0.4], [0.4, 0.1]))
+    one, other = (exact_law(tiny("etm", 2, delay=2, threshold=2, calibration="published"), stream, 2) for stream in ([0.1, 0.4], [0.4, 0.1]))
     assert loss(one, other) == inf
     guarantee = tiny("etm", 2, delay=2, calibration="published").guarantee
     assert guarantee.epsilon == inf
@@ -73,15 +73,15 @@ def test_a_large_epsilon_keeps_the_order():
 
 
 def test_published_fills_the_present_slot_where_few_are_empty():
-    """With the threshold at all but one of k slots, every value after the first finds them so: nothing is left empty that was empty when its value came."""
+    """A slot is left empty only where more than ``threshold`` are: the higher it is, the fewer."""
     streams = np.random.default_rng(1).random((400, 40))
     share = {}
-    for threshold in (1, 3):
+    for threshold in (2, 3):
         got = lk.method("etm", epsilon=1.0, window=4, delay=3, threshold=threshold, domain=(0.0, 1.0), calibration="published").release(
             streams, lk.randomness.seeded(2)
         )
         share[threshold] = np.isnan(got[:, 4:]).mean()
-    assert share[3] < share[1]
+    assert share[3] < share[2]
 
 
 def test_published_publishes_no_value_twice_or_early():
@@ -101,6 +101,8 @@ def test_published_publishes_no_value_twice_or_early():
     ({"delay": True}, TypeError),
     ({"delay": 3, "threshold": 4}, lk.ConfigurationError),
     ({"delay": 3, "threshold": 0}, lk.ConfigurationError),
+    ({"delay": 3, "threshold": 1}, lk.ConfigurationError),
+    ({"delay": 1, "calibration": "published"}, lk.ConfigurationError),
     ({"epsilon": float("nan")}, lk.ConfigurationError),
 ])  # fmt: skip
 def test_parameters_are_guarded(parameters, error):
