@@ -27,16 +27,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.streams import slice_series
-from ldp_kafka.methods import SamplingPeriod
+from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods import METHODS, SamplingPeriod
 from ldp_kafka.methods.kernel import kernel
 from ldp_kafka.randomness import seeded
 
 __all__ = [
-    "METHODS",
+    "COMPARED",
     "PAPER_AUC",
     "Error",
     "Monitoring",
@@ -56,7 +56,7 @@ __all__ = [
     "velocity",
 ]
 
-METHODS = ("sppa", "etm", "pegasus_local")
+COMPARED = ("sppa", "etm", "pegasus_local")
 PAPER_AUC = {"Taxi": {"sppa": 0.85, "etm": 0.70, "pegasus_local": 0.51}, "Eye": {"sppa": 0.74, "etm": 0.65, "pegasus_local": 0.52}}
 """Areas under the curves of its Figure 8, epsilon 1, window 8."""
 
@@ -141,7 +141,8 @@ def held(released: ArrayLike) -> NDArray[np.float64]:
 
 def _method(name: str, epsilon: float, window: int, calibration: str, tau: float) -> Any:
     own: dict[str, Any] = {"tau": tau} if name in ("swp", "sppa") else {}
-    return lk.method(name, epsilon=epsilon, window=window, domain=(0.0, 1.0), calibration=calibration, **own)
+    kind = METHODS[name]
+    return kind(epsilon=epsilon, window=window, domain=(0.0, 1.0), calibration=calibration, mechanism=MECHANISMS[kind.default_mechanism], **own)
 
 
 def _released(method: Any, streams: NDArray[np.float64], seed: int) -> tuple[NDArray[np.float64], slice]:
@@ -162,7 +163,7 @@ def by_epsilon(
     *,
     window: int = 8,
     calibration: str = "published",
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = COMPARED,
     seed: int = 1,
 ) -> list[Error]:
     """Figure 5: error against epsilon, tau one slot.
@@ -188,7 +189,7 @@ def by_window(
     *,
     epsilon: float = 1.0,
     calibration: str = "published",
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = COMPARED,
     seed: int = 1,
 ) -> list[Error]:
     """Figure 6: error against the window, epsilon 1, tau one slot; parameters as of `by_epsilon`."""
@@ -257,7 +258,7 @@ def monitoring(
     window: int = 8,
     calibration: str = "published",
     share: float = 0.2,
-    methods: Sequence[str] = METHODS,
+    methods: Sequence[str] = COMPARED,
     seed: int = 1,
 ) -> list[Monitoring]:
     """Figure 8: velocities above a threshold, found in the releases.
@@ -281,7 +282,13 @@ def monitoring(
 
 
 def by_hold(
-    holds: Iterable[float] = (5, 10, 30), *, users: int = 200, slots: int = 200, calibration: str = "published", methods: Sequence[str] = METHODS, seed: int = 1
+    holds: Iterable[float] = (5, 10, 30),
+    *,
+    users: int = 200,
+    slots: int = 200,
+    calibration: str = "published",
+    methods: Sequence[str] = COMPARED,
+    seed: int = 1,
 ) -> list[tuple[float, Monitoring]]:
     """`monitoring` of `trips` whose speeds last for so many slots, at the paper's epsilon 1 and window 8."""
     return [(h, row) for h in holds for row in monitoring(trips(users, slots, hold=h, seed=seed), calibration=calibration, methods=methods, seed=seed)]
@@ -301,7 +308,7 @@ def interpolants(streams: NDArray[np.float64], *, epsilon: float = 3.0, window: 
     """Error of SPPA over the interpolant of symmetric frequencies, and over the real part of the sum as printed (Algorithm 1, line 5), at the same periods; parameters as of `by_epsilon`."""
     rows = []
     for kind in (SamplingPeriod, _Printed):
-        method = kind(epsilon=epsilon, window=window, domain=(0.0, 1.0), mechanism=lk.MECHANISMS["laplace"])
+        method = kind(epsilon=epsilon, window=window, domain=(0.0, 1.0), mechanism=MECHANISMS["laplace"])
         found, part = _released(method, streams, seed)
         rows.append(Error(kind.name, "sound", epsilon, window, 1.0, float(((found - streams)[:, part] ** 2).mean())))
     return rows

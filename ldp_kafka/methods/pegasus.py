@@ -40,7 +40,7 @@ class PegasusLocal(PerSlot):
     Guarantee (``sound``). Two mechanisms see values: the perturber its own slot's, the test those of its open group, which lies in one block. A change in one run of w slots reaches the
     perturber in those w, and the test in them and in what is left of the last block, but in the first slot of no block (nothing is open there): w perturbed values and, at the worst place of
     the window among the blocks, m tests. All that is published follows from these draws. Four fifths of epsilon go to the values, epsilon' = 4 epsilon / (5 w) each, one to the tests, epsilon / (5 m)
-    each: w 4 epsilon / (5 w) + m epsilon / (5 m) = epsilon. A test sees min(deviation, 2 theta) / (2 theta) in [0, 1], so that whatever the change does to the deviation it loses its epsilon and
+    each: w 4 epsilon / (5 w) + m epsilon / (5 m) = epsilon (without tests, at a block of one slot, the values get it all). A test sees min(deviation, 2 theta) / (2 theta) in [0, 1], so that whatever the change does to the deviation it loses its epsilon and
     no more. Sharing one noisy threshold in a group (the sparse vector technique) buys nothing here, since a window reaches up to w groups: the threshold is free of noise. The
     ledger bills a slot epsilon / w, which covers what its value costs later too, and so runs over ``window`` slots.
 
@@ -82,17 +82,18 @@ class PegasusLocal(PerSlot):
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         self.spend = self._part(budget, self._shares())
-        groups = self._part(self.spend, _PART)
-        perturb, tests = (self.spend - groups) / MICRO, self._tests
+        tests, sound = self._tests, self.calibration == "sound"
+        groups = self._part(self.spend, _PART) if tests or not sound else 0
+        perturb = (self.spend - groups) / MICRO
         wanted = min(5 / perturb, self.block / 4) if self.theta is None else float(self.theta)
         self._theta = max(round(wanted * 2**16), 1) << 16  # in units of 2**-32, like values
         self.theta = self._theta / FIXED
         compare, threshold = (groups / MICRO * self.theta / 4, groups / MICRO * self.theta / 2)
-        if self.calibration == "sound":
-            compare, threshold = self._part(groups * self.window, max(tests, 1)) / MICRO, 0.0
+        if sound:
+            compare, threshold = self._part(groups * self.window, tests) / MICRO if tests else 0.0, 0.0
         self._perturb_epsilon, self._compare_epsilon = perturb, compare
         self.mechanism = mechanism(perturb, (0.0, 1.0))
-        self.test = mechanism(compare, (0.0, 1.0))
+        self.test = mechanism(compare, (0.0, 1.0)) if compare else None
         self.threshold = mechanism(threshold, (0.0, 1.0)) if threshold else None
 
     @property
@@ -154,7 +155,8 @@ class PegasusLocal(PerSlot):
         columns["began"][rows] = block
         asked = np.flatnonzero((count > 0) & (columns["open"].take(rows) == _OPEN))
         stays = np.zeros(len(rows), bool)
-        stays[asked] = self._stays(state, rows[asked], slot, values[asked], count[asked], randomness)
+        if len(asked):
+            stays[asked] = self._stays(state, rows[asked], slot, values[asked], count[asked], randomness)
         alone = np.ones(len(rows), bool)
         alone[asked] = stays[asked]  # a slot that failed its group's test stays alone
         self._begin(state, rows[~stays & alone], slot, randomness)
@@ -187,5 +189,4 @@ class PegasusLocal(PerSlot):
         state.columns["level"][rows] = np.floor(level * FIXED).astype(np.int64)
 
     def tables(self) -> list[int]:
-        noisy = [] if self.threshold is None else self.threshold.tables()
-        return [*super().tables(), self.block, self._theta, *self.test.tables(), *noisy]
+        return [*super().tables(), self.block, self._theta, *(number for part in (self.test, self.threshold) if part is not None for number in part.tables())]

@@ -199,3 +199,9 @@ def test_the_method_that_they_are_twins_of_passes():
     """It is the fault that is found, not the wrapping."""
     for window in WINDOWS:
         check_method(maker(PegasusLocal, window, block=3), window, length=4, draws=6)
+
+
+@pytest.mark.parametrize(("window", "block"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (1, 3)])
+def test_the_budget_is_spent_to_the_last_micro(window, block):
+    """The guarantee is not only kept but tight, with as many slots as a window and its block have."""
+    assert 1 - 1e-5 <= MethodTrial(maker(PegasusLocal, window, block=block), window, length=4, draws=7).worst <= 1 + 1e-9
