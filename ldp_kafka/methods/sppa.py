@@ -45,8 +45,8 @@ class SingleWindow(Timed):
     segments do not depend on the change. So epsilon' = epsilon / segments. How often T' had to be kept within its range is counted in the state, for the edge only.
 
     ``published`` spends epsilon a segment, divides by the true period, T' / T, as the paper's frequencies 2 pi k / (n T) do, does not limit T', and takes the real part of the sum as printed
-    (k = 0..n - 1). Its reports then depend on T beyond T', so that they are no post-processing of it: the density ratio of T' / T between T and T + tau is |z - 1| epsilon - ln(1 + tau / T), without bound, so Theorem 4 of the paper
-    fails and there is no guarantee.
+    (k = 0..n - 1). Its reports then depend on T beyond T', so that they are no post-processing of it: the log ratio of the densities of z = T' / T between T and T + tau is
+    |z - 1| epsilon - ln(1 + tau / T), without bound. Theorem 4 of the paper fails, and there is no guarantee.
 
     Everything is computed in integers, by a table of the interpolant at 2**-10 slot and weights of 2**-24: no sine or transform of a library is called, so that every CPU reports the same.
 

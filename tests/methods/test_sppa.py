@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from ldp_kafka.accounting import Ledger
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.enumeration import narrow, wide
 from ldp_kafka.methods import SamplingPeriod, SingleWindow
@@ -288,7 +289,7 @@ class BillsNothing(SamplingPeriod):
 class LedgerOfAWindow(SamplingPeriod):
     def __init__(self, **parameters):
         super().__init__(**parameters)
-        self.ledger = lk.methods.base.Ledger(self.window, self.ledger.budget)
+        self.ledger = Ledger(self.window, self.ledger.budget)
 
 
 class MixesUsers(SamplingPeriod):
