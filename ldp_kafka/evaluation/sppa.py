@@ -1,21 +1,26 @@
 """Reproduces the trends of the SPPA paper (anonymous, WWW 2025, section 5): error in epsilon, window and tau, and how well fast movement can still be told.
 
-Its trajectories (Taxi, Eye, Smartphone) are not among our data sets, so absolute figures cannot be compared. `trips` makes positions that move at changing speeds, seeded and synthetic; the
-real series are those of `ldp_kafka.evaluation.data`.
+Its trajectories (Taxi, Eye, Smartphone) are not among our data sets, so absolute figures cannot be compared. `trips` makes positions that move at changing
+speeds, seeded and synthetic; the real series are those of `ldp_kafka.evaluation.data`.
 
-What reproduces, with ``calibration="published"``, on the trips and on four real series: SPPA's error falls with epsilon, grows with the window and with tau; it is below ETM's, and that below
-PeGaSus's, whose noise is that of values; PeGaSus tells fast from slow no better than chance. SPPA tells it best on the real series and wherever the movement changes within a window.
+What reproduces, with ``calibration="published"``, on the trips and on four real series: SPPA's error falls with epsilon, grows with the window and with tau; it
+is below ETM's, and that below PeGaSus's, whose noise is that of values; PeGaSus tells fast from slow no better than chance. SPPA tells it best on the real
+series and wherever the movement changes within a window.
 
 What does not, and why:
 
-- Where a speed lasts for several windows ETM tells it as well or better (`by_hold`): exchanged positions of a steady mover still differ by steps of its speed. The paper's Taxi is not there to see.
-- The paper's curve (`sweep`) changes its events along the way and rests on a few points at high thresholds; it can order methods otherwise than the usual curve does (`rank_area`).
-- ETM hardly improves with epsilon: over eight places epsilon / 2 makes the true one 1.3 to 4.5 times as likely as another. The Threshold Mechanism gets its privacy from a threshold that
-  grows with epsilon in ways of which the paper says nothing; neither has a guarantee as published.
-- With ``calibration="sound"`` the order of SPPA and ETM turns round: SPPA's window pays for three segments, while ETM's blocks, which promise less (nothing across blocks), lose no value.
-- The interpolant as printed is no worse than the usable one at the paper's budgets, where a period may be anything between none and twice the true one; near the true period it is off by
-  several times as much (`interpolants`).
-- Table 1 (clustering by TICC) needs the Smartphone data, and rates a method the higher the worse an activity is recognised: it is no measure of a guarantee, and left out.
+- Where a speed lasts for several windows ETM tells it as well or better (`by_hold`): exchanged positions of a steady mover still differ by steps of its speed.
+  The paper's Taxi is not there to see.
+- The paper's curve (`sweep`) changes its events along the way and rests on a few points at high thresholds; it can order methods otherwise than the usual curve
+  does (`rank_area`).
+- ETM hardly improves with epsilon: over eight places epsilon / 2 makes the true one 1.3 to 4.5 times as likely as another. The Threshold Mechanism gets its
+  privacy from a threshold that grows with epsilon in ways of which the SPPA paper says nothing; neither has a guarantee as published.
+- With ``calibration="sound"`` the order of SPPA and ETM turns round: SPPA's window pays for three segments, while ETM's blocks, which promise less (nothing
+  across blocks), lose no value.
+- The interpolant as printed is no worse than the usable one at the paper's budgets, where a period may be anything between none and twice the true one; near
+  the true period it is off by several times as much (`interpolants`).
+- Table 1 (clustering by TICC) needs the Smartphone data, and rates a method the higher the worse an activity is recognised: it is no measure of a guarantee,
+  and left out.
 """
 
 from __future__ import annotations

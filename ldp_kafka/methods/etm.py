@@ -29,19 +29,21 @@ class Threshold(Timed):
 
     Notes
     -----
-    Threshold Mechanism of Ye et al., INFOCOM 2021 (local differential privacy in the temporal setting), section V; ETM in the SPPA paper. Values are reported as they are: only their
-    time is hidden.
+    Threshold Mechanism of Ye et al., INFOCOM 2021 (local differential privacy in the temporal setting); ETM in the SPPA paper. Values are reported
+    as they are: only their time is hidden.
 
-    Guarantee (``sound``). Blocks are the slots b k .. b k + k - 1. Each value's place in its block is perturbed by the mechanism over the k places; at the block's last slot the values
-    are put in the order of their perturbed places, equal places in the order of the values, and published in the slots in which the user reported. Neighbours hold the same values in
-    each block, in another order that differs in one run of ``window`` slots only. What is published is a function of the set of (value, perturbed place); in that set at most ``window``
-    values have another law, each by a factor of at most e^epsilon' whatever the two places, so epsilon' = epsilon / window (two values exchanged lose 2 epsilon'). Nothing is
-    promised about moving a value into another block: no mechanism that publishes values as they are within a bounded delay can, since no value is published before its time.
+    Guarantee (``sound``). Blocks are the slots b k .. b k + k - 1. Each value's place in its block is perturbed by the mechanism over the k places; at the
+    block's last slot the values are put in the order of their perturbed places, equal places in the order of the values, and published in the slots in which
+    the user reported. Neighbours hold the same values in each block, in another order that differs in one run of ``window`` slots only. What is published is a
+    function of the set of (value, perturbed place); in that set at most ``window`` values have another law, each by a factor of at most e^epsilon' whatever the
+    two places, so epsilon' = epsilon / window (two values exchanged lose 2 epsilon'). Nothing is promised about moving a value into another block: no mechanism
+    that publishes values as they are within a bounded delay can, since no value is published before its time.
 
-    ``published`` works on the sliding slots t .. t + k - 1 and spends epsilon / 2 a value: it goes to the present slot if that is empty and no more than ``threshold`` of the k are; else to
-    the first empty slot, cyclically, from the one that randomised response says. (The paper draws evenly among the empty slots and takes the threshold from epsilon;
-    randomised response is its Forward mechanism. A slot left empty is one fewer empty ahead, for good: the threshold is what stops that.) A slot that nothing was sent to is empty. What goes out at t cannot be a later value, so two streams with values exchanged are told apart with
-    certainty whenever the earlier is published before the later one comes: there is no guarantee.
+    ``published`` works on the sliding slots t .. t + k - 1 and spends epsilon / 2 a value: it goes to the present slot if that is empty and no more than
+    ``threshold`` of the k are; else to the first empty slot, cyclically, from the one that randomised response says. (The paper draws evenly among the empty
+    slots and takes the threshold from epsilon; randomised response is its Forward mechanism. A slot left empty is one fewer empty ahead, for good: the
+    threshold is what stops that.) A slot that nothing was sent to is empty. What goes out at t cannot be a later value, so two streams with values exchanged
+    are told apart with certainty whenever the earlier is published before the later one comes: there is no guarantee.
 
     Examples
     --------

@@ -19,7 +19,7 @@ from ldp_kafka.randomness import Randomness
 
 __all__ = ["PegasusLocal"]
 
-_PART = 5  # one part in five of a slot's budget goes to the groups: PeGaSus, section 7
+_PART = 5  # one part in five of a slot's budget goes to the groups, as PeGaSus is usually run
 _OPEN, _CLOSED = 1, 0
 
 
@@ -34,19 +34,22 @@ class PegasusLocal(PerSlot):
 
     Notes
     -----
-    PeGaSus (Chen et al., CCS 2017), Algorithms 1-3, with the averaging smoother; run by each user on its own stream as in SPPA, section 5.1.2, which does not say how. A group whose
-    test fails is closed, and the slot that failed it is a closed group of its own (Algorithm 3). Releases are kept within the domain.
+    PeGaSus (Chen et al., CCS 2017) with the averaging smoother; run by each user on its own stream as in SPPA, section 5.1.2, which does not
+    say how. A group whose test fails is closed, and the slot that failed it is a closed group of its own. Releases are kept within the domain.
 
-    Guarantee (``sound``). Two mechanisms see values: the perturber its own slot's, the test those of its open group, which lies in one block. A change in one run of w slots reaches the
-    perturber in those w, and the test in them and in what is left of the last block, but in the first slot of no block (nothing is open there): w perturbed values and, at the worst place of
-    the window among the blocks, m tests. All that is published follows from these draws. Four fifths of epsilon go to the values, epsilon' = 4 epsilon / (5 w) each, one to the tests, epsilon / (5 m)
-    each: w 4 epsilon / (5 w) + m epsilon / (5 m) = epsilon (without tests, at a block of one slot, the values get it all). A test sees min(deviation, 2 theta) / (2 theta) in [0, 1], so that whatever the change does to the deviation it loses its epsilon and
-    no more. Sharing one noisy threshold in a group (the sparse vector technique) buys nothing here, since a window reaches up to w groups: the threshold is free of noise. The
-    ledger bills a slot epsilon / w, which covers what its value costs later too, and so runs over ``window`` slots.
+    Guarantee (``sound``). Two mechanisms see values: the perturber its own slot's, the test those of its open group, which lies in one block. A change in one
+    run of w slots reaches the perturber in those w, and the test in them and in what is left of the last block, but in the first slot of no block (nothing is
+    open there): w perturbed values and, at the worst place of the window among the blocks, m tests. All that is published follows from these draws. Four fifths
+    of epsilon go to the values, epsilon' = 4 epsilon / (5 w) each, one to the tests, epsilon / (5 m) each: w 4 epsilon / (5 w) + m epsilon / (5 m) = epsilon
+    (without tests, at a block of one slot, the values get it all). A test sees min(deviation, 2 theta) / (2 theta) in [0, 1], so that whatever the change does
+    to the deviation it loses its epsilon and no more. Sharing one noisy threshold in a group (the sparse vector technique) buys nothing here, since a window
+    reaches up to w groups: the threshold is free of noise. The ledger bills a slot epsilon / w, which covers what its value costs later too, and so runs over
+    ``window`` slots.
 
-    ``published`` has the constants of PeGaSus: of epsilon / window a slot a fifth, g, goes to the groups; their deviation has sensitivity 2 (a value moved by a domain's length), the threshold gets
-    Lap(4 / g), once a group, and each comparison Lap(8 / g). Only ``block`` is ours, since a group's values have to be kept. The sparse vector technique proves epsilon for this with
-    noise of unbounded range; what is stated is what follows for the finite mechanism whatever it is: w perturbed values and m comparisons at the epsilon that they are drawn with.
+    ``published`` has the constants of PeGaSus: of epsilon / window a slot a fifth, g, goes to the groups; their deviation has sensitivity 2 (a value moved by a
+    domain's length), the threshold gets Lap(4 / g), once a group, and each comparison Lap(8 / g). Only ``block`` is ours, since a group's values have to be
+    kept. The sparse vector technique proves epsilon for this with noise of unbounded range; what is stated is what follows for the finite mechanism whatever it
+    is: w perturbed values and m comparisons at the epsilon that they are drawn with.
 
     Examples
     --------

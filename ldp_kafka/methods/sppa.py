@@ -32,23 +32,27 @@ class SingleWindow(Timed):
 
     Notes
     -----
-    SWP of SPPA (anonymous, WWW 2025), Algorithm 1: f is the trigonometric interpolant of d_0..d_{n-1}, n = window + 2, T' = T + Lap(tau / epsilon), and d'_i = f(i T') is published for
-    i = 1..n - 2, under the times i T. Here segments are n slots, one after the other, so 2 of each n slots are never published. A segment that a user did not report all of is not published.
+    SWP of SPPA (anonymous, WWW 2025), Algorithm 1: f is the trigonometric interpolant of d_0..d_{n-1}, n = window + 2, T' = T + Lap(tau / epsilon), and d'_i =
+    f(i T') is published for i = 1..n - 2, under the times i T. Here segments are n slots, one after the other, so 2 of each n slots are never published. A
+    segment that a user did not report all of is not published.
 
-    What is hidden is the sampling period, and nothing else. The values are not: given them T' can be read off the reports, and the closer T' comes to T the more the reports are
-    the values. A narrower range of T' would be no less private in this sense and publish them outright. Do not use it where a value is a secret.
+    What is hidden is the sampling period, and nothing else. The values are not: given them T' can be read off the reports, and the closer T' comes to T the
+    more the reports are the values. A narrower range of T' would be no less private in this sense and publish them outright. Do not use it where a value is a
+    secret.
 
-    Guarantee (``sound``). Neighbours have the same values in the same order; the device's true periods, secret numbers in [1 - tau/2, 1 + tau/2] slots, differ between them for values inside
-    one run of ``window`` slots. (1) A segment's reports are a function of its values and of T': frequencies are those of one slot, 2 pi k / n, which is public, and T' is kept within [0, 2]
-    slots, also public. So by post-processing a segment loses what T' does: at most epsilon', the mechanism's exact loss over that range. (2) A run of w slots meets at most
-    floor((w + n - 2) / stride) + 1 segments (their first slots are multiples of the stride in w + n - 1 consecutive slots): with stride n that is 2, or 1 for w = 1. (3) Draws of other
-    segments do not depend on the change. So epsilon' = epsilon / segments. How often T' had to be kept within its range is counted in the state, for the edge only.
+    Guarantee (``sound``). Neighbours have the same values in the same order; the device's true periods, secret numbers in [1 - tau/2, 1 + tau/2] slots, differ
+    between them for values inside one run of ``window`` slots. (1) A segment's reports are a function of its values and of T': frequencies are those of one
+    slot, 2 pi k / n, which is public, and T' is kept within [0, 2] slots, also public. So by post-processing a segment loses what T' does: at most epsilon',
+    the mechanism's exact loss over that range. (2) A run of w slots meets at most floor((w + n - 2) / stride) + 1 segments (their first slots are multiples of
+    the stride in w + n - 1 consecutive slots): with stride n that is 2, or 1 for w = 1. (3) Draws of other segments do not depend on the change. So epsilon' =
+    epsilon / segments. How often T' had to be kept within its range is counted in the state, for the edge only.
 
-    ``published`` spends epsilon a segment, divides by the true period, T' / T, as the paper's frequencies 2 pi k / (n T) do, does not limit T', and takes the real part of the sum as printed
-    (k = 0..n - 1). Its reports then depend on T beyond T', so that they are no post-processing of it: the log ratio of the densities of z = T' / T between T and T + tau is
-    |z - 1| epsilon - ln(1 + tau / T), without bound. Theorem 4 of the paper fails, and there is no guarantee.
+    ``published`` spends epsilon a segment, divides by the true period, T' / T, as the paper's frequencies 2 pi k / (n T) do, does not limit T', and takes the
+    real part of the sum as printed (k = 0..n - 1). Its reports then depend on T beyond T', so that they are no post-processing of it: the log ratio of the
+    densities of z = T' / T between T and T + tau is |z - 1| epsilon - ln(1 + tau / T), without bound. Theorem 4 of the paper fails, and there is no guarantee.
 
-    Everything is computed in integers, by a table of the interpolant at 2**-10 slot and weights of 2**-24: no sine or transform of a library is called, so that every CPU reports the same.
+    Everything is computed in integers, by a table of the interpolant at 2**-10 slot and weights of 2**-24: no sine or transform of a library is called, so that
+    every CPU reports the same.
 
     Examples
     --------
@@ -173,9 +177,10 @@ class SamplingPeriod(SingleWindow):
 
     Notes
     -----
-    SPPA (anonymous, WWW 2025), Algorithm 2: segments of window + 2 slots at a stride of ``window``. Guarantee: that of `SingleWindow`, with stride w: a run of w slots meets up to
-    floor(2 w / w) + 1 = 3 segments, each with a T' of its own (w = 3: slots 4-6 meet 0-4, 3-7 and 6-10; the ends that are not published are still samples of the interpolant). So
-    epsilon' = epsilon / 3. ``published`` spends epsilon on each: up to 3 epsilon even where each T' would be private, which the paper overlooks, and without a guarantee as it is.
+    SPPA (anonymous, WWW 2025), Algorithm 2: segments of window + 2 slots at a stride of ``window``. Guarantee: that of `SingleWindow`, with stride w: a run of
+    w slots meets up to floor(2 w / w) + 1 = 3 segments, each with a T' of its own (w = 3: slots 4-6 meet 0-4, 3-7 and 6-10; the ends that are not published are
+    still samples of the interpolant). So epsilon' = epsilon / 3. ``published`` spends epsilon on each: up to 3 epsilon even where each T' would be private,
+    which the paper overlooks, and without a guarantee as it is.
 
     Examples
     --------

@@ -31,8 +31,9 @@ class Timed(Method):
 
     Notes
     -----
-    Two streams are neighbours if they hold the same values and differ in when these were taken, inside one run of ``window`` slots only. The values are NOT hidden: anybody who reads the
-    reports learns them, or what is as good. The mechanism perturbs a time (a period, a position), never a value, so its support says nothing of a crowd's mean: releases are per user.
+    Two streams are neighbours if they hold the same values and differ in when these were taken, inside one run of ``window`` slots only. The values are NOT
+    hidden: anybody who reads the reports learns them, or what is as good. The mechanism perturbs a time (a period, a position), never a value, so its support
+    says nothing of a crowd's mean: releases are per user.
     """
 
     statistics: ClassVar[tuple[str, ...]] = ("per_user",)

@@ -36,7 +36,7 @@ class _Exact:
 
 
 def textbook(stream, theta, block, window=1):
-    """Algorithms 1 to 3 without noise, one value at a time."""
+    """Perturb, group, smooth, without noise, one value at a time."""
     group, opened, out = [], False, []
     for t, x in enumerate(stream):
         if t % block == 0:
