@@ -17,7 +17,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
 from ldp_kafka.methods import METHODS, Method
-from ldp_kafka.records import Event, Release, Report, Request
+from ldp_kafka.records import Event, Release, Report, Request, Tick
 from ldp_kafka.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "Release",
     "Report",
     "Request",
+    "Tick",
     "__version__",
     "audit",
     "decode",

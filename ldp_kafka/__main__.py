@@ -11,7 +11,7 @@ _EXTRA = ("click", "rich", "confluent_kafka", "faust", "jsonschema", "prometheus
 
 
 def main() -> int:
-    """Run the command line; the exit code is 0, 1 (it failed) or 2 (it was used wrongly, or cannot run like this)."""
+    """Run the command line; the exit code is one of `cli.options.CODES`, 2 where an extra is missing."""
     missing = [name for name in _EXTRA if not _found(name)]
     if missing:
         sys.stderr.write(f"ldp-kafka needs {', '.join(missing)}; install them with\n\n    pip install 'ldp-kafka[kafka]'\n\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -14,8 +15,9 @@ import pytest
 from click.testing import CliRunner
 
 from ldp_kafka import __main__ as entry
-from ldp_kafka.cli import cli, main
+from ldp_kafka.cli import cli, main, options
 from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime import exits
 from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.setup import prepare
 from ldp_kafka.topology import load
@@ -96,6 +98,14 @@ def test_help_and_version_are_light():
     assert shell("--version").stdout.strip() == f"ldp-kafka, version {__version__}"
 
 
+def test_exit_codes_are_documented():
+    """All that the code has, where one looks for them."""
+    codes = {0, options.FAILED, options.WRONG, options.STOPPED, exits.RETRY, exits.HALT}
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    for text in (CliRunner().invoke(cli, ["--help"]).output, CliRunner().invoke(cli, ["run", "--help"]).output, readme[readme.index("**Exit codes**") :][:700]):
+        assert codes == {int(code) for code in re.findall(r"(?:^ +|: |; )(\d+) +[a-zC]", text, re.MULTILINE)}
+
+
 def test_only_what_is_built_is_listed():
     """No stubs."""
     assert list(cli.commands) == ["demo", "run", "validate", "plan", "topics", "replay", "key", "broker", "audit", "schema", "mechanisms"]
@@ -146,6 +156,17 @@ def test_shipped_topologies_are_valid_and_plan(name, capsys):
     assert made["guarantee"]["level"] == "w-event"
     assert main(["plan", path]) == 0
     assert "guarantee" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("statistics", ["mean", "mean, per_user"])
+def test_validate_and_plan_promise_the_same(good, statistics, capsys):
+    """Also where the reports of a user are linkable."""
+    good.write_text(GOOD.replace("[mean]", f"[{statistics}]"))
+    assert main(["validate", str(good)]) == 0
+    line = capsys.readouterr().out.removeprefix(f"{good}: valid; ").strip()
+    assert main(["plan", str(good)]) == 0
+    assert f"guarantee    {line}\n" in capsys.readouterr().out
+    assert ("linkable" in line) == ("per_user" in statistics)
 
 
 def test_key_new(tmp_path, capsys):

@@ -42,8 +42,8 @@ class Guarantee(NamedTuple):
     calibration: str
     """``sound`` or ``published``."""
 
-    def describe(self) -> str:
-        """The line that is printed with every plan and release.
+    def describe(self, *, linkable: bool = False) -> str:
+        """The line that is printed wherever a topology is; ``linkable``: its reports carry one pseudonym a user.
 
         Examples
         --------
@@ -52,19 +52,27 @@ class Guarantee(NamedTuple):
         >>> Guarantee("user", 1.0, 1e-5, 100, 100, "values", "sound").describe()[:106]
         'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is silent; protects v'
         """
-        if self.epsilon == inf and self.level == "user":
-            return f"NONE for a user's whole stream (calibration {self.calibration}: what its reports lose together has no bound that can be proved); protects {self.protects} in no way that can be stated"
+        linked = "; the reports of a user are linkable" if linkable else ""
+        protects = "time only: when a value was taken, not what it is" if self.protects == "time" else self.protects
         if self.epsilon == inf:
-            return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {self.protects} for a finite horizon only"
+            return f"{self._none(protects)}{linked}"
         failure = f" and delta {self.delta:g}" if self.delta else ""
         if self.level == "user":
             over = f"over the first {self.window} report{'s' * (self.window != 1)} of a user, after which it is silent"
         else:
             over = f"over any {self.window} consecutive slots of a user"
         return (
-            f"{self.level}, epsilon {self.epsilon:g}{failure} {over}; protects {self.protects}; "
-            f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret"
+            f"{self.level}, epsilon {self.epsilon:g}{failure} {over}; protects {protects}; "
+            f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret{linked}"
         )
+
+    def _none(self, protects: str) -> str:
+        """That nothing is guaranteed, and why."""
+        if self.level == "user":
+            return f"NONE for a user's whole stream (calibration {self.calibration}: what its reports lose together has no bound that can be proved); protects {protects} in no way that can be stated"
+        if self.protects == "time":
+            return f"NONE (calibration {self.calibration}: the loss of one report has no bound); meant to protect {protects}"
+        return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {protects} for a finite horizon only"
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines: infinities are null, since JSON has none."""

@@ -4,6 +4,61 @@
 >>> from ldp_kafka.checks import check_mechanism, check_method
 >>> check_mechanism(lambda epsilon: lk.mechanism("grr", epsilon=epsilon, categories=3))
 >>> check_method(lambda mechanism: lk.method("sw_direct", epsilon=1.0, window=2, domain=(0.0, 1.0), mechanism=mechanism), window=2)
+
+A mechanism of one's own: the answers 0, 1 and 2, the true one with probability p and each other one with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each
+member must do.
+
+>>> from fractions import Fraction
+>>> from math import exp, inf, log, nan
+>>> import numpy as np
+>>> class Answer:
+...     categories, scale, index_range = 3, 1, (0, 2)
+...
+...     def __init__(self, epsilon):
+...         if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < inf:
+...             raise ValueError("epsilon must be a positive finite number")
+...         self.epsilon = epsilon
+...         self.lie = int(2**32 / (exp(min(epsilon, 20)) + 2)) + 1  # rounded up: the ratio stays below e^epsilon
+...         self.truth = 2**32 - 2 * self.lie
+...
+...     def perturb(self, values, randomness):
+...         codes = self.codes(values)
+...         word = randomness.words(len(codes), 1)[:, 0]
+...         away = (word >= self.lie).astype(np.int64) + (word >= 2 * self.lie)  # 0 and 1 lie, 2 tells the truth
+...         return (codes + 1 + away) % 3
+...
+...     def codes(self, values):
+...         codes = np.asarray(values)
+...         if codes.dtype.kind not in "iu" or not np.isin(codes, (0, 1, 2)).all():
+...             raise ValueError("answers must be 0, 1 or 2")
+...         return codes.astype(np.int64)
+...
+...     def law(self, value):
+...         (code,) = self.codes([value])
+...         return lk.Law(np.arange(3), [self.truth if answer == code else self.lie for answer in range(3)], 2**32)
+...
+...     def certificate(self):
+...         ratio = Fraction(self.truth, self.lie)
+...         return lk.Certificate(ratio, log(ratio))
+...
+...     def support(self, reports):
+...         return np.concatenate([[len(reports)], np.bincount(reports, minlength=3)]).astype(np.int64)
+...
+...     def estimate(self, reports, *, population=False):
+...         return self.estimate_support(self.support(reports), population=population)
+...
+...     def estimate_support(self, support, *, population=False):
+...         n = int(support[0])
+...         if n == 0:
+...             return lk.Estimate(np.full(3, nan), np.full(3, inf), 0)
+...         p, q, seen = self.truth / 2**32, self.lie / 2**32, support[1:] / n
+...         value = (seen - q) / (p - q)
+...         variance = seen * (1 - seen) if population else value * p * (1 - p) + (1 - value) * q * (1 - q)
+...         return lk.Estimate(value, np.sqrt(variance.clip(min=0) / n) / (p - q), n)
+...
+...     def tables(self):
+...         return (self.truth, self.lie)
+>>> check_mechanism(Answer)
 """
 
 from __future__ import annotations

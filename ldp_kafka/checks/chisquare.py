@@ -30,7 +30,7 @@ def limit(freedom: int, false_alarm: float = FALSE_ALARM) -> float:
     return float(freedom * (1 - spread + z * spread**0.5) ** 3)
 
 
-def statistic(observed: NDArray[np.float64], expected: NDArray[np.float64], bins: NDArray[np.intp]) -> tuple[float, int]:
+def statistic(observed: NDArray[np.float64] | NDArray[np.int64], expected: NDArray[np.float64], bins: NDArray[np.intp]) -> tuple[float, int]:
     """Chi-square of counts pooled into bins, and its degrees of freedom."""
     seen, due = np.bincount(bins, observed), np.bincount(bins, expected)
     used = due > 0

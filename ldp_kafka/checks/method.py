@@ -215,10 +215,11 @@ def ledger_holds(trial: MethodTrial) -> None:
             status = np.asarray(method.step(state, rows, t, method.bound(streams[rows, t]), source).status)
             cost[rows[status == SENT], t] = method.spend
             sent += int((status == SENT).sum())
+            drawn = {(user, at) for user, at, *_ in source.draws}
             held = cost[:, max(0, t - run + 1) : t + 1].sum(1)
             require((held <= budget).all(), "no run of window + memory slots may spend more than the budget")
             require((held[rows[status == REFUSED]] + method.spend > budget).all(), "nothing may be refused that the budget would allow")
-            require(len(source.draws) == sent, "noise must be drawn for reports that are sent, and for no other: a draw that is thrown away is still a draw")
+            require(len(drawn) == sent, "noise must be drawn for reports that are sent, and for no other: a draw that is thrown away is still a draw")
 
 
 def own_reports_are_allowed(trial: MethodTrial) -> None:

@@ -8,7 +8,7 @@ import click
 
 from ldp_kafka.cli.audit import audit
 from ldp_kafka.cli.mechanisms import mechanisms
-from ldp_kafka.cli.options import FAILED, WRONG, example
+from ldp_kafka.cli.options import CODES, FAILED, STOPPED, WRONG, example
 from ldp_kafka.cli.replay import replay
 from ldp_kafka.cli.tools import broker, demo, key
 from ldp_kafka.cli.topologies import plan, run, schema, topics, validate
@@ -46,7 +46,7 @@ class Ordered(click.Group):
     cls=Ordered,
     commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=example("ldp-kafka demo", "ldp-kafka validate topology.yaml"),
+    epilog=CODES + "\n" + example("ldp-kafka demo", "ldp-kafka validate topology.yaml"),
 )
 @click.version_option(__version__, prog_name="ldp-kafka")
 def cli() -> None:
@@ -54,7 +54,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 (it failed) or 2 (usage, or a configuration that cannot run)."""
+    """Run one command; returns one of `options.CODES`."""
     try:
         return int(cli.main(arguments, prog_name="ldp-kafka", standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except click.Abort:
         click.echo("stopped", err=True)
-        return 130
+        return STOPPED
     except LdpKafkaError as error:
         for line in str(error).splitlines():
             click.echo(f"error: {line}", err=True)

@@ -40,7 +40,8 @@ def replay(topology: Path, json_: bool, speed: float | None, batch: int | None, 
 
     FILE is CSV with one header line, or Parquet. At the end every partition gets a tick, so that the last windows close.
     """
-    from ldp_kafka.runtime import setup
+    from ldp_kafka.errors import BrokerError
+    from ldp_kafka.runtime import admin, setup
     from ldp_kafka.runtime.demo.show import progress_bar
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
     from ldp_kafka.runtime.replay.send import check_ahead
@@ -49,8 +50,11 @@ def replay(topology: Path, json_: bool, speed: float | None, batch: int | None, 
     source = _source(loaded, **what)
     check_ahead(loaded, source)
     addresses = setup.resolve(loaded)
-    edge, collector = (setup.client_config(loaded, side, address) for side, address in zip(("edge", "collector"), addresses, strict=True))
-    unread = Unread(loaded, edge, collector, UNREAD_BYTES) if loaded.edge_kafka.embedded or loaded.collector_kafka.embedded else None
+    edge = setup.client_config(loaded, "edge", addresses[0])
+    if admin.partitions_of(edge, loaded.raw_topic) is None:
+        raise BrokerError(f"there is no topic {loaded.raw_topic}: `ldp-kafka topics` or `ldp-kafka run` makes it")
+    bounded = loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
+    unread = Unread(loaded, edge, setup.client_config(loaded, "collector", addresses[1]), UNREAD_BYTES) if bounded else None
     start = time.monotonic()
     with progress_bar("replay", source.events) as progress:
         sent = send(loaded, edge, messages(loaded, source, batch), speed=speed, unread=unread, progress=progress)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp_kafka.cli.options import FILE, WRONG, as_json, example, load_topology, print_json
+from ldp_kafka.cli.options import CODES, FILE, WRONG, as_json, example, load_topology, print_json
+
+if TYPE_CHECKING:
+    from ldp_kafka.errors import TopologyError
+    from ldp_kafka.topology import Topology
 
 __all__ = ["plan", "run", "schema", "topics", "validate"]
 
 
-@click.command(epilog=example("ldp-kafka run topology.yaml", "ldp-kafka run topology.yaml --role perturb --metrics-port 9101"))
+@click.command(epilog=CODES + "\n" + example("ldp-kafka run topology.yaml", "ldp-kafka run topology.yaml --role perturb --metrics-port 9101"))
 @click.argument("topology", type=FILE)
 @click.option("--role", type=click.Choice(["perturb", "collect"]), help="One role, as in production; without it, a process for each.")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Loopback port of the Prometheus metrics; 0: a free one, printed.")
@@ -33,20 +37,24 @@ def run(topology: Path, role: str | None, metrics_port: int | None, metrics_host
 def validate(topologies: tuple[Path, ...], json_: bool) -> int:
     """Check topology files: every problem with its file, line and key."""
     from ldp_kafka.errors import TopologyError
+    from ldp_kafka.runtime.security import check_topology
+    from ldp_kafka.topology import unset
 
     found: list[dict[str, Any]] = []
     for file in topologies:
         try:
             topology = load_topology(file)
+            check_topology(topology)
         except TopologyError as error:
-            problems = [{"file": each.file, "line": each.line, "key": each.key, "message": each.reason} for each in error.problems]
-            found.append({"file": str(file), "valid": False, "problems": problems})
+            found.append({"file": str(file), "valid": False, "problems": [_as_json(each) for each in error.problems]})
             if not json_:
                 click.echo(str(error), err=True)
         else:
-            found.append({"file": str(file), "valid": True, "problems": [], "fingerprint": topology.fingerprint, "layout": topology.layout})
+            later = [_as_json(each) for each in unset(topology)]
+            found.append({"file": str(file), "valid": True, "problems": [], "fingerprint": topology.fingerprint, "layout": topology.layout, "unset": later})
             if not json_:
-                click.echo(f"{file}: valid; {topology.guarantee.describe()}")
+                click.echo(f"{file}: valid; {topology.guarantee.describe(linkable=topology.per_user)}")
+                _say_unset(topology)
     if json_:
         print_json(found)
     return 0 if all(each["valid"] for each in found) else WRONG
@@ -60,11 +68,13 @@ def plan(topology: Path, users: int, json_: bool) -> None:
     """Say what a topology will do: its topics, traffic and state, what it promises, and how good its releases can be."""
     from ldp_kafka.topology import plan as make
 
-    made = make(load_topology(topology), users)
+    loaded = load_topology(topology)
+    made = make(loaded, users)
     if json_:
         print_json(made.as_json())
     else:
         click.echo("\n".join(made.lines()))
+        _say_unset(loaded)
 
 
 @click.command(epilog=example("ldp-kafka topics topology.yaml --dry-run", "ldp-kafka topics topology.yaml"))
@@ -89,6 +99,18 @@ def topics(topology: Path, dry_run: bool, json_: bool) -> None:
         click.echo(line)
     if not dry_run:
         click.echo("all topics are as they must be" if not done else "all topics are as they must be now")
+
+
+def _as_json(problem: TopologyError) -> dict[str, Any]:
+    return {"file": problem.file, "line": problem.line, "key": problem.key, "message": problem.reason}
+
+
+def _say_unset(topology: Topology) -> None:
+    """What is left to variables that are not set here: no error, where the role that needs them runs elsewhere."""
+    from ldp_kafka.topology import unset
+
+    for problem in unset(topology):
+        click.echo(f"note: {problem}", err=True)
 
 
 @click.command(epilog=example("ldp-kafka schema > topology.schema.json"))

@@ -23,6 +23,7 @@ __all__ = [
     "check_codes",
     "check_domain",
     "check_epsilon",
+    "check_number",
     "check_reports",
     "check_values",
     "exp_below",
@@ -70,22 +71,30 @@ class Estimate(NamedTuple):
 class Mechanism(Protocol):
     """A randomizer of one value, vectorised.
 
-    ``perturb`` is tied to ``law`` by `ldp_kafka.checks`; the certificate, the bias and the variance follow from ``law`` alone. What a third party needs to write for
-    `ldp_kafka.method` is ``epsilon``, ``domain``, ``perturb``, ``law`` and ``estimate``; on the wire a mechanism also needs ``scale``, ``index_range``, ``support``, ``estimate_support`` and ``tables``.
+    ``perturb`` is tied to ``law`` by `ldp_kafka.checks.check_mechanism`; the certificate, the bias and the variance follow from ``law`` alone.
+
+    All that is listed here, and ``domain`` (lo, hi) where values are numbers or ``categories`` (int) where they are categories, is what `check_mechanism` calls and what runs on the
+    wire; a whole example is in `ldp_kafka.checks`. Optional: ``width`` and ``hides_spread``. To try one in `ldp_kafka.method` on arrays, ``epsilon``, ``perturb`` and ``law`` are enough.
+    It must refuse an epsilon that is no positive finite number when it is built, with a ValueError or TypeError.
     """
 
     epsilon: float
+    """The budget that it was built with, nats."""
+
     scale: float
-    """Every report is a whole multiple of it; 1 for categories."""
+    """A power of two: every report is a whole multiple of it; 1 for categories."""
 
     width: int
-    """0: a report is a number. Else the bytes of a report of packed bits: reports are uint8 (n, width), ``scale`` is 1."""
+    """0, or not there: a report is a number. Else the bytes of a report of packed bits: reports are uint8 (n, width), ``scale`` is 1."""
 
     def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[Any]:
-        """Reports for values (n,), each drawn by itself."""
+        """Reports for values (n,), each drawn by itself: a function of its value and of its row of ``randomness.words(n, k)``, with the same k whatever the values.
+
+        Numbers outside the domain are clamped to it. ValueError or TypeError, whose text shows no value, where one is not finite or is no category. ``values`` are left as they are.
+        """
 
     def law(self, value: Any) -> Law:
-        """The exact law of the report of one value."""
+        """The exact law of the report of one value: the same outputs, in the same order, all with positive weights, for every value. Refuses what ``perturb`` refuses."""
 
     def certificate(self) -> Certificate:
         """The exact loss."""
@@ -97,27 +106,36 @@ class Mechanism(Protocol):
         """`estimate_support` of the reports' support."""
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """Unbiased for the discrete law. ``population=True`` adds the sampling error of users drawn from a larger population."""
+        """Unbiased for the discrete law. ``population=True`` adds the sampling error of users drawn from a larger population.
+
+        A support may be that of 2**40 reports, so products of its sums belong into Python ints or floats. Without reports: NaN with infinite error.
+        A mechanism whose reports cannot tell how far values lie apart declares ``hides_spread = True``: its error given the values may then be above the noise's where they differ.
+        """
 
     @property
     def index_range(self) -> tuple[int, int]:
         """Least and greatest report in units of ``scale``."""
 
     def tables(self) -> Sequence[int]:
-        """The integers that it samples with: part of a topology's fingerprint."""
+        """The integers that it samples with, Python ints: part of a topology's fingerprint, so a function of the parameters that changes with epsilon."""
 
 
 def check_epsilon(epsilon: float) -> float:
     """``epsilon`` as a float in (0, inf); TypeError or ConfigurationError otherwise."""
-    if isinstance(epsilon, bool | np.bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
-        raise TypeError("epsilon must be a number")
-    try:
-        number = float(epsilon)  # first: what is longer can be finite and positive only until it is a float
-    except OverflowError:
-        number = inf
+    number = check_number(epsilon, "epsilon")
     if not 0 < number < inf:  # the positive form keeps NaN out
         raise ConfigurationError("epsilon must be positive and finite")
     return number
+
+
+def check_number(value: Any, name: str) -> float:
+    """``value`` as a float, NaN and infinities included; TypeError unless a number, ConfigurationError for a whole number beyond all floats."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a number")
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ConfigurationError(f"{name} must be finite, as a float too") from error
 
 
 def check_categories(categories: int) -> int:
@@ -163,12 +181,12 @@ def check_reports(reports: NDArray[Any], outputs: int) -> NDArray[np.int64]:
 
 def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
     """``domain`` as (lo, hi), finite, lo < hi; TypeError or ConfigurationError otherwise."""
-    ends = tuple(domain)
+    ends = domain.tolist() if isinstance(domain, np.ndarray) else domain
+    if not isinstance(ends, tuple | list):  # what else has two items may have them in no order, or be bytes
+        raise TypeError("domain must be (lo, hi)")
     if len(ends) != 2:
         raise ConfigurationError("domain must be (lo, hi)")
-    if any(isinstance(end, bool | np.bool) or not isinstance(end, int | float | np.integer | np.floating) for end in ends):
-        raise TypeError("domain must be two numbers")
-    lo, hi = float(ends[0]), float(ends[1])
+    lo, hi = (check_number(end, "each end of domain") for end in ends)
     if not -inf < lo < hi < inf:
         raise ConfigurationError("domain must be (lo, hi) with lo < hi, both finite")
     if not 2.0**-900 < hi - lo < inf:  # mechanisms and methods divide up to 2**32 by the length

@@ -7,12 +7,10 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, erfc, exp, log, log2, sqrt
 
-import numpy as np
-
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.additive import CAP, AdditiveNoise, Noise, check_cells
 from ldp_kafka.mechanisms.alias import WORD
-from ldp_kafka.mechanisms.base import Certificate, check_domain, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import Certificate, check_domain, check_epsilon, check_number, exp_below
 
 __all__ = ["PARTS", "WIDEST", "Gaussian", "analytic_delta", "analytic_sigma", "check_delta", "normal_noise"]
 
@@ -80,11 +78,10 @@ class Gaussian(AdditiveNoise):
 
 def check_delta(delta: float) -> float:
     """``delta`` as a float in (0, 1); TypeError or ConfigurationError otherwise."""
-    if isinstance(delta, bool | np.bool) or not isinstance(delta, int | float | np.integer | np.floating):
-        raise TypeError("delta must be a number")
-    if not 0 < delta < 1:  # the positive form keeps NaN out
+    number = check_number(delta, "delta")
+    if not 0 < number < 1:  # the positive form keeps NaN out
         raise ConfigurationError("delta must lie between 0 and 1")
-    return float(delta)
+    return number
 
 
 def analytic_delta(epsilon: float, sigma: float) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.additive import CAP, WORDS, AdditiveNoise, Noise, check_cells
 from ldp_kafka.mechanisms.alias import WORD
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, check_domain, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, check_epsilon, check_number, exp_below
 from ldp_kafka.mechanisms.gaussian import PARTS, analytic_delta, analytic_sigma, check_delta, normal_noise
 from ldp_kafka.randomness import Randomness
 
@@ -59,7 +59,7 @@ class GaussianVector(AdditiveNoise):
 
     def __init__(self, epsilon: float, delta: float, dimension: int, diameter: float = 1.0, *, cells: int | None = None) -> None:
         self.epsilon, self.delta, self.dimension = check_epsilon(epsilon), check_delta(delta), _check_dimension(dimension)
-        radius = check_domain((0.0, diameter))[1] / 2
+        radius = _check_diameter(diameter) / 2
         self.diameter, self.domain = 2 * radius, (-radius, radius)
         self._spent, self._rare = min(self.epsilon, CAP), self.delta * 2.0**-10
         cells = check_cells(cells, self._default_cells())
@@ -155,6 +155,13 @@ class GaussianVector(AdditiveNoise):
     def tables(self) -> tuple[int, ...]:
         """(dimension, cells, spare, beyond, four integers of the noise table's SHA-256)."""
         return self.dimension, *super().tables()
+
+
+def _check_diameter(diameter: float) -> float:
+    length = check_number(diameter, "diameter")
+    if not 2.0**-900 < length < inf:  # as a domain's length
+        raise ConfigurationError("diameter must be positive and finite, and not so small that one over it overflows")
+    return length
 
 
 def _check_dimension(dimension: int) -> int:

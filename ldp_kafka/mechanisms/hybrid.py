@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms.base import Certificate, check_epsilon, exp_below
 from ldp_kafka.mechanisms.duchi import Duchi
 from ldp_kafka.mechanisms.piecewise import Piecewise
-from ldp_kafka.mechanisms.window import CAP, CELLS, ROUND, WORD, choose
+from ldp_kafka.mechanisms.window import CAP, CELLS, ROUND, WORD, check_grid, choose
 
 __all__ = ["Hybrid", "duchi_or_hybrid"]
 
@@ -128,4 +128,5 @@ def duchi_or_hybrid(epsilon: float, domain: tuple[float, float] = (-1.0, 1.0), *
     >>> type(duchi_or_hybrid(0.5)).__name__, type(duchi_or_hybrid(1.0)).__name__
     ('Duchi', 'Hybrid')
     """
+    check_grid(cells)  # also where it is not used: what is taken must not depend on epsilon
     return Hybrid(epsilon, domain, cells=cells) if check_epsilon(epsilon) > ONLY_DUCHI else Duchi(epsilon, domain)

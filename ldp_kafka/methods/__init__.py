@@ -8,9 +8,11 @@ from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
 from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
 from ldp_kafka.methods.direct import Direct, PiecewiseDirect
+from ldp_kafka.methods.etm import Threshold
 from ldp_kafka.methods.fast import Fast, FastCorrelated
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.methods.gaussian import GaussianDifferential, GaussianDirect
+from ldp_kafka.methods.pegasus import PegasusLocal
 from ldp_kafka.methods.population import PopulationUniform
 from ldp_kafka.methods.segments import (
     Sampling,
@@ -18,6 +20,7 @@ from ldp_kafka.methods.segments import (
     SegmentedClippedAccumulatedPerturbation,
     SegmentedIterativePerturbation,
 )
+from ldp_kafka.methods.sppa import SamplingPeriod, SingleWindow
 from ldp_kafka.methods.topl import ThresholdPerturbation
 
 __all__ = [
@@ -34,12 +37,16 @@ __all__ = [
     "GaussianDirect",
     "IterativePerturbation",
     "Method",
+    "PegasusLocal",
     "PiecewiseDirect",
     "PopulationUniform",
     "Sampling",
+    "SamplingPeriod",
     "SegmentedAccumulatedPerturbation",
     "SegmentedClippedAccumulatedPerturbation",
     "SegmentedIterativePerturbation",
+    "SingleWindow",
+    "Threshold",
     "ThresholdPerturbation",
 ]
 
@@ -51,6 +58,7 @@ METHODS: dict[str, type[Method]] = {
     "capp_s": SegmentedClippedAccumulatedPerturbation,
     "cgm": CorrelatedGaussian,
     "cgm_vector": CorrelatedGaussianVector,
+    "etm": Threshold,
     "fast": Fast,
     "fast_cgm": FastCorrelated,
     "gaussian_differential": GaussianDifferential,
@@ -58,8 +66,11 @@ METHODS: dict[str, type[Method]] = {
     "ipp": IterativePerturbation,
     "ipp_s": SegmentedIterativePerturbation,
     "lpu": PopulationUniform,
+    "pegasus_local": PegasusLocal,
     "pm_direct": PiecewiseDirect,
     "sampling": Sampling,
+    "sppa": SamplingPeriod,
     "sw_direct": Direct,
+    "swp": SingleWindow,
     "topl": ThresholdPerturbation,
 }

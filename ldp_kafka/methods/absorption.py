@@ -97,7 +97,9 @@ class BudgetAbsorption(Method):
         at, absorbed = at[paid], absorbed[paid]
         for count in np.unique(absorbed):
             group = at[absorbed == count]
-            answers[group] = self._draw(state, rows[group], slot, values[group] / FIXED, (values[group],), randomness, PUBLISHED, self._by_units[count - 1])
+            answers[group] = self._draw(
+                state, rows[group], slot, values[group] / FIXED, (values[group],), randomness, PUBLISHED, mechanism=self._by_units[count - 1]
+            )
         status[at] = SENT
         reported[rows[at]], units[rows[at]] = slot, absorbed
         held[rows[at]] = (answers[at] * FIXED).astype(np.int64)

@@ -53,6 +53,8 @@ class Method:
     """
 
     name: ClassVar[str]
+    level: ClassVar[str] = "w-event"
+    """``w-event``, or ``user``: a whole stream is hidden, and a ``horizon`` stands for the window."""
     kind: ClassVar[str] = "numeric"
     """``numeric`` (needs a domain) or ``categorical`` (needs categories)."""
     default_mechanism: ClassVar[str] = "square_wave"
@@ -77,7 +79,13 @@ class Method:
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         self._shape(domain, categories, calibration)
+        if not callable(mechanism):
+            raise TypeError("mechanism must be a factory (epsilon, domain or categories) -> Mechanism")
         budget = micro(self.epsilon)
+        if not budget < 2**31:
+            raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
+        if not self.run <= 2**16:
+            raise ConfigurationError("window, with the slots that its reports remember, must not be more than 65536 slots: a smaller window or block")
         self._prepare(mechanism, budget)
         self.ledger = Ledger(self.run, budget)
 
@@ -117,6 +125,11 @@ class Method:
     def influence(self) -> float:
         """Reports that one run of ``window`` changed values can reach."""
         return self.window + self.memory
+
+    @property
+    def price(self) -> float:
+        """What the first report of a user costs, in nats."""
+        return self.spend / MICRO
 
     @property
     def run(self) -> int:
@@ -166,6 +179,13 @@ class Method:
         """Least and greatest report in units of ``scale``."""
         low, high = self.mechanism.index_range
         return int(low), int(high)
+
+    def support(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+        """Additive integer sums of reports, their number first: the mechanism's, or the number alone where no statistic of a crowd is made of them."""
+        if "per_user" in self.statistics and len(self.statistics) == 1:
+            return np.array([len(reports)], np.int64)
+        found: NDArray[np.int64] = self.mechanism.support(reports)
+        return found
 
     def blank(self, n: int) -> NDArray[Any]:
         """Answers of ``n`` rows before anything is sent: zeros, as a `Step` has them, in units of the mechanism's scale."""
@@ -297,13 +317,14 @@ class Method:
         bound: Sequence[NDArray[np.int64]],
         randomness: Randomness,
         phase: int = 0,
+        *,
         mechanism: Any = None,
     ) -> NDArray[Any]:
-        """One draw a row of the mechanism (its own unless told), its noise tied to the user, the slot, the phase and the integers in ``bound``."""
+        """One draw a row of the mechanism, or of another one that the method has, its noise tied to the user, the slot, the phase and the integers in ``bound``."""
         pairs = np.empty((len(rows), len(bound)), np.int64)
         for i, column in enumerate(bound):
             pairs[:, i] = column
-        answers: NDArray[Any] = (mechanism or self.mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
+        answers: NDArray[Any] = (self.mechanism if mechanism is None else mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
         return answers
 
 

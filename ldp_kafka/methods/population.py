@@ -37,6 +37,7 @@ class PopulationUniform(Method):
 
     name = "lpu"
     kind = "categorical"
+    statistics = ("frequencies",)
     default_mechanism = "grr"
 
     @property

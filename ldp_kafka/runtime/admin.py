@@ -1,7 +1,8 @@
 """Topics, offsets and first records: what must be true at the broker before a worker starts.
 
 Every function takes the configuration of a confluent-kafka client (``bootstrap.servers``, TLS, SASL) and a timeout in seconds for each question asked.
-BrokerError means: it did not answer or refused, try again. ConfigurationError means: trying again will not help.
+BrokerError means: it did not answer or refused, try again. ConfigurationError means: trying again will not help. What librdkafka would write to standard error at each attempt to
+connect is kept, and its last word is part of the one error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.embedded import EmbeddedBroker, is_embedded
 
-__all__ = ["Config", "TopicSpec", "commit_first", "committed", "ensure", "lag", "produce_once", "watermarks"]
+__all__ = ["Config", "TopicSpec", "commit_first", "committed", "ensure", "lag", "partitions_of", "produce_once", "quiet", "watermarks"]
 
 Config = Mapping[str, Any]
 
@@ -49,7 +50,25 @@ _PASSING = frozenset(
     }
 )
 
+_UNREACHED = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._MSG_TIMED_OUT})  # noqa: SLF001
+_HINT = "is it up, and do kafka.bootstrap_servers and kafka.client fit it?"
+
 _Answer = TypeVar("_Answer")
+
+
+class _Heard:
+    """What a client says of its connections."""
+
+    last = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - comes after the reason
+            self.last = error.str()
+
+
+def quiet(config: Config) -> dict[str, Any]:
+    """The configuration of a client that only asks: what it hears of its connections is said once, in the error. With ``debug`` it says all that it would."""
+    return dict(config) if "debug" in config else {**config, "log_level": 0, "error_cb": _Heard()}
 
 
 @dataclass(frozen=True)
@@ -111,8 +130,9 @@ def ensure(config: Config, specs: Iterable[TopicSpec], *, replication: int = -1,
     wanted = {spec.name: spec for spec in specs}
     if len(wanted) != len(specs):
         raise ConfigurationError(f"every topic must be named once, got {sorted(spec.name for spec in specs)}")
-    admin = AdminClient(dict(config))
-    with _explained(config, "the list of topics"):
+    config = quiet(config)
+    admin = AdminClient(config)
+    with _explained(config, "the list of topics", admin):
         metadata = admin.list_topics(timeout=timeout)
     mock = is_embedded(metadata.cluster_id)
     existing = [spec for name, spec in wanted.items() if name in metadata.topics]
@@ -132,6 +152,21 @@ def ensure(config: Config, specs: Iterable[TopicSpec], *, replication: int = -1,
     return created
 
 
+def partitions_of(config: Config, topic: str, *, timeout: float = 15.0) -> int | None:
+    """Return how many partitions a topic has; None where there is no such topic.
+
+    Raises
+    ------
+    BrokerError : the broker did not answer
+
+    """
+    config = quiet(config)
+    admin = AdminClient(config)
+    with _explained(config, "the list of topics", admin):
+        found = admin.list_topics(timeout=timeout).topics.get(topic)
+    return None if found is None else len(found.partitions)
+
+
 def committed(config: Config, group: str, topic: str, partitions: Iterable[int], *, timeout: float = 10.0) -> dict[int, int | None]:
     """Return the committed offset of a group for each partition: the next one it will read, None where it has none.
 
@@ -140,6 +175,7 @@ def committed(config: Config, group: str, topic: str, partitions: Iterable[int],
     BrokerError : the group's coordinator did not answer, or refused
 
     """
+    config = quiet(config)
     return _committed(config, _consumer(config, group), topic, partitions, timeout)
 
 
@@ -151,6 +187,7 @@ def watermarks(config: Config, topic: str, partition: int, *, timeout: float = 1
     BrokerError : the partition's leader did not answer, or there is no such partition
 
     """
+    config = quiet(config)
     return _watermarks(config, _consumer(config, "ldp_kafka.admin"), topic, partition, timeout)
 
 
@@ -162,6 +199,7 @@ def lag(config: Config, group: str, topic: str, partitions: Iterable[int], *, ti
     BrokerError : the group's coordinator or a partition's leader did not answer, or refused
 
     """
+    config = quiet(config)
     consumer = _consumer(config, group)
     behind = {}
     for partition, offset in _committed(config, consumer, topic, partitions, timeout).items():
@@ -170,10 +208,10 @@ def lag(config: Config, group: str, topic: str, partitions: Iterable[int], *, ti
     return behind
 
 
-def commit_first(config: Config, group: str, topic: str, partitions: Iterable[int], *, offset: int = 1, timeout: float = 10.0) -> set[int]:
+def commit_first(config: Config, group: str, topic: str, partitions: Iterable[int], *, offset: int = 1, metadata: str = "", timeout: float = 10.0) -> set[int]:
     """Commit an offset for the partitions where a group has none; those it has are left as they are.
 
-    A group with members refuses it, so a worker that has already started is never set back.
+    A group with members refuses it, so a worker that has already started is never set back. ``metadata`` stays with the offset until the next commit.
 
     Returns
     -------
@@ -187,13 +225,14 @@ def commit_first(config: Config, group: str, topic: str, partitions: Iterable[in
     # An ordinary commit of a consumer without a subscription: unlike AlterConsumerGroupOffsets, the embedded broker has it too.
     # Asynchronous, because the synchronous one waits for ever on a broker that hangs.
     answers: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+    config = quiet(config)
     consumer = _consumer(config, group, on_commit=lambda error, offsets: answers.append((error, offsets)))
     before = _committed(config, consumer, topic, partitions, timeout)
     first = [partition for partition, found in before.items() if found is None]
 
     def commit() -> Sequence[TopicPartition]:
         answers.clear()
-        consumer.commit(offsets=[TopicPartition(topic, partition, offset) for partition in first], asynchronous=True)
+        consumer.commit(offsets=[TopicPartition(topic, partition, offset, metadata=metadata) for partition in first], asynchronous=True)
         end = time.monotonic() + timeout
         while not answers and time.monotonic() < end:
             consumer.poll(0.02)
@@ -203,7 +242,7 @@ def commit_first(config: Config, group: str, topic: str, partitions: Iterable[in
         return _without_errors(offsets)
 
     if first:
-        _patiently(config, f"the commit of offset {offset} for group {group} on {topic}", commit, timeout)
+        _patiently(config, f"the commit of offset {offset} for group {group} on {topic}", commit, timeout, consumer)
     return set(first)
 
 
@@ -228,9 +267,10 @@ def produce_once(
     if watermarks(config, topic, partition, timeout=timeout)[1] > 0:
         return False
     what = f"the first record of {topic} partition {partition}"
+    config = quiet(config)
     delivered: list[tuple[KafkaError | None, Message]] = []
     producer = Producer({"message.timeout.ms": int(timeout * 1000), **config, "enable.idempotence": True})
-    with _explained(config, what):
+    with _explained(config, what, producer):
         producer.produce(topic, value, key, partition=partition, headers=list(headers), on_delivery=lambda error, message: delivered.append((error, message)))
         # Delivery reports come a moment after the message's own timeout.
         producer.flush(timeout + 1)
@@ -246,7 +286,7 @@ def _create(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], repl
     topics = [NewTopic(spec.name, num_partitions=spec.partitions, replication_factor=replication, config=dict(spec.config)) for spec in specs]
     created = set()
     for name, answer in admin.create_topics(topics, operation_timeout=timeout, request_timeout=timeout).items():
-        with _explained(config, f"the creation of topic {name}"):
+        with _explained(config, f"the creation of topic {name}", admin):
             try:
                 answer.result()
             except KafkaException as error:
@@ -267,7 +307,7 @@ def _verify(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], *, m
         return
     answers = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in policies], request_timeout=timeout)
     for resource, answer in answers.items():
-        with _explained(config, f"the configuration of topic {resource.name}"):
+        with _explained(config, f"the configuration of topic {resource.name}", admin):
             policy = _words(answer.result()["cleanup.policy"].value)
         if policy != policies[resource.name]:
             must, is_ = (",".join(sorted(words)) for words in (policies[resource.name], policy))
@@ -278,7 +318,7 @@ def _partition_counts(config: Config, admin: AdminClient, names: set[str], timeo
     """Partitions of each topic, once each has a leader: a new topic takes a moment to reach every broker."""
     end = time.monotonic() + timeout
     while True:
-        with _explained(config, "the list of topics"):
+        with _explained(config, "the list of topics", admin):
             topics = admin.list_topics(timeout=timeout).topics
         unready = sorted(name for name in names if name not in topics or topics[name].error or any(p.leader < 0 for p in topics[name].partitions.values()))
         if not unready:
@@ -306,14 +346,14 @@ def _committed(config: Config, consumer: Consumer, topic: str, partitions: Itera
     def ask() -> Sequence[TopicPartition]:
         return _without_errors(consumer.committed(wanted, timeout=timeout))
 
-    answers = _patiently(config, f"the committed offsets on {topic}", ask, timeout)
+    answers = _patiently(config, f"the committed offsets on {topic}", ask, timeout, consumer)
     return {answer.partition: None if answer.offset == OFFSET_INVALID else answer.offset for answer in answers}
 
 
-def _patiently(config: Config, what: str, ask: Callable[[], _Answer], timeout: float) -> _Answer:
+def _patiently(config: Config, what: str, ask: Callable[[], _Answer], timeout: float, client: Consumer) -> _Answer:
     end = time.monotonic() + timeout
     while True:
-        with _explained(config, what):
+        with _explained(config, what, client):
             try:
                 return ask()
             except KafkaException as error:
@@ -337,7 +377,7 @@ def _watermarks(config: Config, consumer: Consumer, topic: str, partition: int, 
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
         return answer
 
-    return _patiently(config, f"the offsets of {topic} partition {partition}", ask, timeout)
+    return _patiently(config, f"the offsets of {topic} partition {partition}", ask, timeout, consumer)
 
 
 def _where(config: Config) -> str:
@@ -345,11 +385,22 @@ def _where(config: Config) -> str:
 
 
 @contextmanager
-def _explained(config: Config, what: str) -> Iterator[None]:
+def _explained(config: Config, what: str, client: AdminClient | Consumer | Producer) -> Iterator[None]:
     """Say which question to which broker failed, and whether to ask again."""
     try:
         yield
     except KafkaException as error:
         reason = error.args[0]
         kind = ConfigurationError if reason.code() in _PERMANENT else BrokerError
-        raise kind(f"{_where(config)} gave no good answer about {what}: {reason.name()}: {reason.str()}") from error
+        raise kind(f"{_where(config)} gave no good answer about {what}: {reason.name()}: {reason.str()}{_why(config, reason, client)}") from error
+
+
+def _why(config: Config, reason: KafkaError, client: AdminClient | Consumer | Producer) -> str:
+    """What the client has heard of its connections, where that is why there is no answer."""
+    if reason.code() not in _UNREACHED:
+        return ""
+    heard = config.get("error_cb")
+    for _ in range(20):  # a consumer serves few of them at a time
+        client.poll(0)
+    last = f"{heard.last}; " if isinstance(heard, _Heard) and heard.last else ""
+    return f" ({last}{_HINT})"

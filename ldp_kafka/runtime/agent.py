@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, GapError, StateError
 from ldp_kafka.runtime.exits import end
-from ldp_kafka.runtime.fold import META, Admission, Message, Partition, Snapshot, persist
+from ldp_kafka.runtime.fold import Admission, Message, Partition, Snapshot, persist
 from ldp_kafka.runtime.stages import AgentSpec
 
 if TYPE_CHECKING:
@@ -118,14 +118,17 @@ class Agent:
         self.worker.observe(self.spec.name, owned.partition.number, folded, time.perf_counter() - begin)
 
     def load(self, number: int) -> Owned:
-        """Begin a tenure of a partition: where the group stands, and the state that covers it."""
-        committed, start, end_ = self.worker.standing.position(self.spec.topic, number)
-        want = start if committed is None else committed
-        if committed is not None and start > committed:
+        """Begin a tenure of a partition: where the group stands, and the state that covers it.
+
+        What was in a raw log before the topology's first start was never ours to fold: it may have expired. From then on nothing may expire unread.
+        """
+        committed, start, end_, begun = self.worker.standing.position(self.spec.topic, number)
+        want = start if committed is None else max(start, committed) if begun else committed
+        if committed is not None and start > committed and not begun:
             raise StateError(
                 f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read"
             )
-        passed = committed is not None and committed > (1 if self.spec.header else 0)
+        passed = committed is not None and not begun and committed > (1 if self.spec.header else 0)
         first = self.worker.standing.first(self.spec.topic, number, want) if self.spec.gaps else None
         partition = Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps, first)
         where = f"{self.spec.topic} partition {number}"
@@ -133,10 +136,13 @@ class Agent:
             raise StateError(
                 f"{where}: the state covers offset {partition.cover}, but the log ends before {end_}: the topic was made anew; give the topology a new name"
             )
-        known = partition.cover >= 0 or self.spec.header or self.worker.standing.reported(self.spec, number)
-        if start > partition.cover + 1 and known:
+        if start > partition.cover + 1 and (partition.cover >= 0 or (committed != start and self.promised(number))):
             raise StateError(f"{where}: the log begins at offset {start}, but no state covers what was before it: give the topology a new name")
         return Owned(partition)
+
+    def promised(self, number: int) -> bool:
+        """Whether this partition has been folded before, as far as one can tell without state: a log of our own always, a raw log if the edge has answered it."""
+        return self.spec.topic != self.worker.topology.raw_topic or self.worker.standing.reported(self.spec, number)
 
     async def save(self, owned: Owned) -> None:
         """Take a snapshot and persist it; one at a time."""
@@ -159,11 +165,7 @@ class Agent:
         async def put(key: str, value: bytes | None) -> None:
             if value is not None and len(value) > LARGEST:
                 shard = key.split("/")[1]
-                why = (
-                    "too many slots wait for a partition without events, or for their lateness"
-                    if shard == META
-                    else "runtime.shards is too small for so many users"
-                )
+                why = "runtime.shards is too small for so many users" if self.spec.name == "perturb" else "too many slots wait for a partition without events"
                 raise ConfigurationError(
                     f"the {self.spec.name} state's record {shard} of partition {number} would have {len(value):,} bytes, more than {LARGEST:,}: {why}"
                 )

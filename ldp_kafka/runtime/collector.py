@@ -7,7 +7,8 @@ the slot goes to the merger; runs of slots without reports go as one partial.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods import Method
 from ldp_kafka.records import Partial, Reports, hexadecimal
+from ldp_kafka.runtime.blocks import Blocked, Blocks, slots_in_a_block
 from ldp_kafka.runtime.deadletters import dead_letter
-from ldp_kafka.runtime.fold import Folded, Message, Record, Unsharded
+from ldp_kafka.runtime.fold import Folded, Message, Record
 from ldp_kafka.runtime.sample import KEPT, keep
 from ldp_kafka.runtime.wire import encode_json, read_reports
 
@@ -25,7 +27,7 @@ __all__ = ["Collect", "CollectState"]
 
 
 @dataclass
-class CollectState:
+class CollectState(Blocks):
     """What the collector knows of one source."""
 
     last: tuple[int, int] = (-1, -1)
@@ -34,15 +36,10 @@ class CollectState:
     """The first slot with a report."""
     closed: int | None = None
     """Last slot that the edge has closed."""
-    open: dict[int, list[int]] = field(default_factory=dict)
-    """Additive sums of each open slot."""
-    sample: dict[int, list[str]] = field(default_factory=dict)
-    """The first report ids of each open slot."""
-    changed: bool = False
 
 
 @dataclass(frozen=True)
-class Collect(Unsharded[CollectState]):
+class Collect(Blocked[CollectState]):
     """The collect stage of one source.
 
     Parameters
@@ -60,6 +57,11 @@ class Collect(Unsharded[CollectState]):
     layout: str
     per_user: Callable[[Reports, list[str]], list[Record]] | None = None
 
+    @cached_property
+    def size(self) -> int:
+        """Slots in a block of the state."""
+        return slots_in_a_block(len(self.method.mechanism.support(self.method.blank(0))), KEPT)
+
     def fresh(self) -> CollectState:
         return CollectState()
 
@@ -71,7 +73,7 @@ class Collect(Unsharded[CollectState]):
             try:
                 batch = read_reports(message.value or b"")
                 if batch is not None:
-                    self._count(state, batch, records, counts)
+                    self._count(state, batch, message.offset, records, counts)
             except BadRecord as bad:
                 records.append(dead_letter(self.dead_letters_topic, self.topic, self.partition, message.offset, 0, bad.reason))
                 counts[f"dead_letters:{bad.reason}"] = counts.get(f"dead_letters:{bad.reason}", 0) + 1
@@ -79,7 +81,7 @@ class Collect(Unsharded[CollectState]):
             counts["closed"] = state.closed
         return Folded(records, counts)
 
-    def _count(self, state: CollectState, batch: Reports, records: list[Record], counts: dict[str, float]) -> None:
+    def _count(self, state: CollectState, batch: Reports, offset: int, records: list[Record], counts: dict[str, float]) -> None:
         if batch.fingerprint != self.fingerprint:
             raise BadRecord("fingerprint")
         if (batch.offset, batch.chunk) <= state.last:
@@ -90,9 +92,11 @@ class Collect(Unsharded[CollectState]):
         sums = self._sums(state, batch)  # may refuse the batch: before anything is changed
         state.last = (batch.offset, batch.chunk)
         for slot, support in sums:
+            state.first = slot if state.first is None else min(state.first, slot)
+            if not self.takes(state, slot, offset):
+                continue
             held = state.open.get(slot)
             state.open[slot] = support if held is None else [a + b for a, b in zip(held, support, strict=True)]
-            state.first = slot if state.first is None else min(state.first, slot)
             mine = batch.ids if len(sums) == 1 else batch.ids[batch.slots == slot]
             state.sample[slot], second = keep(state.sample.get(slot, []), hexadecimal(mine[:KEPT]))  # a batch's rows come in the order of their ids
             counts["second_reports"] += second
@@ -108,14 +112,14 @@ class Collect(Unsharded[CollectState]):
     def _sums(self, state: CollectState, batch: Reports) -> list[tuple[int, list[int]]]:
         if not len(batch):
             return []
-        if batch.scale != self.method.mechanism.scale:
+        if batch.scale != self.method.scale:
             raise BadRecord("wrong_fields")
         if self.per_user is not None and batch.series is None:
             raise BadRecord("wrong_fields")
         width = getattr(self.method.mechanism, "width", 0)
         if batch.values.shape[1:] != ((width,) if width else ()):
             raise BadRecord("wrong_fields")
-        low, high = self.method.mechanism.index_range
+        low, high = self.method.index_range
         if not (batch.values.min() >= low and batch.values.max() <= high):
             raise BadRecord("range")
         if state.closed is not None and int(batch.slots.min()) <= state.closed:
@@ -124,7 +128,7 @@ class Collect(Unsharded[CollectState]):
         whole = len(slots) == 1
         values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
         try:
-            return [(int(slot), self.method.mechanism.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
+            return [(int(slot), self.method.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
         except ValueError:  # packed bits that no report has
             raise BadRecord("range") from None
 
@@ -134,25 +138,21 @@ class Collect(Unsharded[CollectState]):
         for slot in sorted(slot for slot in state.open if slot <= closed):
             if done is None or done < slot - 1:
                 self._partial(records, counts, Partial(self.partition, slot - 1, state.first, None))
-            self._partial(records, counts, Partial(self.partition, slot, state.first, tuple(state.open.pop(slot)), tuple(state.sample.pop(slot))))
+            sums, ids = self.close(state, slot)
+            self._partial(records, counts, Partial(self.partition, slot, state.first, tuple(sums), tuple(ids)))
             done = slot
         if done is None or done < closed:
             self._partial(records, counts, Partial(self.partition, closed, state.first, None))
         state.closed = closed
+        self.end(state, closed)
 
     def _partial(self, records: list[Record], counts: dict[str, float], partial: Partial) -> None:
         counts["partials"] += 1
         records.append(Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial)))
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        return {
-            "last": list(state.last),
-            "first": state.first,
-            "closed": state.closed,
-            "open": {str(slot): sums for slot, sums in state.open.items()},
-            "sample": {str(slot): ids for slot, ids in state.sample.items()},
-        }
+        return {"last": list(state.last), "first": state.first, "closed": state.closed, "block": self.size}
 
-    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CollectState:  # noqa: ARG002
-        held, sample = ({int(slot): kept for slot, kept in meta[name].items()} for name in ("open", "sample"))
-        return CollectState(tuple(meta["last"]), meta["first"], meta["closed"], held, sample)
+    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CollectState:
+        state = CollectState(last=tuple(meta["last"]), first=meta["first"], closed=meta["closed"])
+        return self.fill(state, state.closed, meta.get("block"), shards)

@@ -59,6 +59,21 @@ class Rows(NamedTuple):
         return f"Rows({len(self.slots)})"  # never a value
 
 
+class Several(NamedTuple):
+    """Reports of a step whose rows have several, each of a slot of its own."""
+
+    rows: NDArray[np.intp]
+    """Of the step."""
+    source: NDArray[np.intp]
+    """Row of each report."""
+    slots: NDArray[np.int64]
+    answers: NDArray[np.int64]
+    """On the method's grid."""
+
+    def __repr__(self) -> str:
+        return f"Several({len(self.slots)})"  # never a value
+
+
 @dataclass(frozen=True)
 class Edge:
     """The perturb stage of one topology.
@@ -185,20 +200,22 @@ class Edge:
                 users, slots, values, message = users[order], slots[order], values[order], message[order]
         answers = self.method.blank(len(users))
         status = np.zeros(len(users), np.uint8)
+        several: list[Several] = []
         for group in _rounds(users, slots, distinct=state.users.distinct(users)):
-            self._step(state, group, users, slots, values, answers, status, counts)
+            self._step(state, group, users, slots, values, answers, status, several, counts)
         state.users.touch(users)
         sent = status == SENT
         counts["reports"] = int(np.count_nonzero(sent))
         counts["refused"] = int(np.count_nonzero(status == REFUSED))
         counts["silent"] = len(status) - counts["reports"] - counts["refused"] - counts["duplicates"]
-        if not sent.all():
+        if several:
+            users, slots, answers, message = _expanded(several, sent, users, slots, answers, message)
+            counts["reports"] = len(slots)
+        elif not sent.all():
             users, slots, answers, message = users[sent], slots[sent], answers[sent], message[sent]
         digests = state.users.state.digests(users)
         ids = self.randomness.report_ids(digests, slots, 0)
-        batch = Reports(
-            ids, slots, answers, self.method.mechanism.scale, self.fingerprint, 0, None, series=self.randomness.series(digests) if self.per_user else None
-        )
+        batch = Reports(ids, slots, answers, self.method.scale, self.fingerprint, 0, None, series=self.randomness.series(digests) if self.per_user else None)
         ends = np.searchsorted(message, np.arange(len(messages) + 1))
         for at, source in enumerate(messages):
             self._report(records, source, _part(batch, int(ends[at]), int(ends[at + 1])), before[at], after[at])
@@ -212,6 +229,7 @@ class Edge:
         values: NDArray[np.int64],
         answers: NDArray[np.int64],
         status: NDArray[np.uint8],
+        several: list[Several],
         counts: dict[str, float],
     ) -> None:
         """One step of distinct users at one slot; what comes at or before a user's last slot drops."""
@@ -227,21 +245,26 @@ class Edge:
             if not len(who):
                 return
         step = self.method.step(state.users.state, who, slot, what, self.randomness)
-        scale = self.method.mechanism.scale
-        answers[group] = step.answers if scale == 1 else step.answers * (1 / scale)
+        scale = self.method.scale
+        index = step.answers if scale == 1 else step.answers * (1 / scale)
         status[group] = step.status
+        if step.slots is None:
+            answers[group] = index
+            return
+        row, nth = np.nonzero((step.slots != NEVER) & (step.status == SENT)[:, None])
+        several.append(Several(np.arange(len(users))[group], np.arange(len(users))[group][row], step.slots[row, nth], index[row, nth].astype(np.int64)))
 
     def _report(self, records: list[Record], source: Message, batch: Reports | None, before: int, after: int) -> None:
         """One batch a raw message, in chunks where it is large; one without rows where it only moves ``closed``, which the last chunk alone does."""
         n = 0 if batch is None else len(batch)
         if not n and before == after:
             return
-        closed = [None if slot == NEVER else slot for slot in (before, after)]
+        closed = [None if slot == NEVER else slot - self.method.delay for slot in (before, after)]  # a report may still come for a slot that is so far back
         empty = Reports(
             np.empty((0, 2), np.uint64),
             np.empty(0, np.int64),
             self.method.blank(0),
-            self.method.mechanism.scale,
+            self.method.scale,
             self.fingerprint,
             0,
             None,
@@ -279,6 +302,20 @@ class Edge:
         for shard, (cover, _) in shards.items():
             state.covers[int(shard)] = cover
         return state
+
+
+def _expanded(
+    several: list[Several], sent: NDArray[np.bool_], users: NDArray[np.intp], slots: NDArray[np.int64], answers: NDArray[Any], message: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[Any], NDArray[np.intp]]:
+    """One row a report, in the order of messages: those of the rows' own slots, and those of rows that have several."""
+    own = sent.copy()
+    own[np.concatenate([part.rows for part in several])] = False
+    source = np.concatenate([np.flatnonzero(own), *(part.source for part in several)])
+    at = np.concatenate([slots[own], *(part.slots for part in several)])
+    values = np.concatenate([answers[own], *(part.answers for part in several)])
+    order = np.argsort(message[source], kind="stable")
+    source = source[order]
+    return users[source], at[order], values[order], message[source]
 
 
 def _without(decoded: Decoded, wrong: NDArray[np.bool_], reason: str) -> Decoded:

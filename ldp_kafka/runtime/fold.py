@@ -4,11 +4,11 @@ The state of a partition is a deterministic fold over one log. It is kept in a t
 partition, and its token is never used again. Then nothing has to be atomic and nobody has to be fenced:
 
 1. `Partition` starts from the *complete* tenure that covers most (every shard of its manifest is there, covering at least what the manifest says). A zombie writes only under its own
-   keys, and equal cover means equal state.
+   keys, and equal cover means equal state. Of its shards those of the manifest count: any other has ended, or began after the ``meta``.
 2. Offsets are gapless. One that is further than wanted is neither folded nor acknowledged; one that comes again is skipped without acknowledgement, since its first copy carries it; one
    that the state covers is acknowledged with the next snapshot.
 3. A snapshot is taken between messages: pending acknowledgements and dirty shards are swapped out and serialised before anything is awaited. `persist` then flushes the output, writes the
-   shards, then ``meta`` (cover and manifest), then acknowledges, then drops older tenures, their ``meta`` first.
+   shards, then ``meta`` (cover and manifest), then acknowledges, then drops what ended: older tenures, their ``meta`` first, and shards.
 
 So what is acknowledged is in a complete tenure, what is in a tenure has been output, and what is folded again gives the same bytes.
 """
@@ -25,7 +25,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ldp_kafka.errors import StateError
 
-__all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Snapshot", "Stage", "Unsharded", "persist"]
+__all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Snapshot", "Stage", "persist"]
 
 META = "meta"
 BINDINGS = {
@@ -87,34 +87,19 @@ class Stage(Protocol[S]):
         """Fold messages of consecutive offsets into the state, in place."""
 
     def dirty(self, state: S) -> set[str]:
-        """Names of the shards that changed since the last call."""
+        """Names of the shards that changed, or ended, since the last call."""
 
     def shards_of(self, state: S) -> set[str]:
         """Names of all shards that hold anything."""
 
     def dump(self, state: S, shards: Iterable[str]) -> dict[str, bytes]:
-        """Those shards as bytes."""
+        """Those of these shards that hold anything, as bytes. One that has ended does not come back, or only after a snapshot without it."""
 
     def meta(self, state: S) -> dict[str, Any]:
         """All that is in no shard, as JSON."""
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> S:
         """The state from what `meta` and `dump` gave; each shard with the offset that it covers, which can be later than that of meta."""
-
-
-class Unsharded(Generic[S]):
-    """A stage whose state is all in ``meta``, and depends on no key."""
-
-    key = ""
-
-    def dirty(self, state: S) -> set[str]:  # noqa: ARG002
-        return set()
-
-    def shards_of(self, state: S) -> set[str]:  # noqa: ARG002
-        return set()
-
-    def dump(self, state: S, shards: Iterable[str]) -> dict[str, bytes]:  # noqa: ARG002
-        return {}
 
 
 class Admission(Enum):
@@ -137,7 +122,7 @@ class Snapshot:
     meta: tuple[str, bytes]
     acknowledge: Sequence[Any]
     drop: Sequence[str]
-    """Keys of older tenures, their ``meta`` first."""
+    """Keys of older tenures, their ``meta`` first, and of shards that have ended."""
 
 
 @dataclass
@@ -186,13 +171,13 @@ class Partition(Generic[S]):
                 raise StateError(f"partition {self.number}: offsets were acknowledged, but the changelog holds no complete state for them")
             self.state = self.stage.fresh()
             return
-        shards = dict(found[best])
-        self.cover, payload = shards.pop(META)
+        self.cover, payload = found[best][META]
         if self.committed and self.cover < acknowledged:
             raise StateError(
                 f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {acknowledged} was acknowledged: it is an old one"
             )
         meta = json.loads(payload)
+        shards = {shard: found[best][shard] for shard in meta["manifest"]}  # another one ended before this meta, or began after it and is folded again
         for name, changed in BINDINGS.items():
             if meta[name] != getattr(self.stage, name):
                 raise StateError(f"partition {self.number}: the state was written under another {name}: {changed}")
@@ -219,11 +204,15 @@ class Partition(Generic[S]):
         """Swap out what is pending and dirty, and serialise it. To be called between messages and persisted before the next one is taken."""
         dirty = self.stage.dirty(self.state)
         shards = dirty if self._written else self.stage.shards_of(self.state)
-        self._written = True
-        self.covers.update({shard: max(self.cover, self.covers.get(shard, -1)) for shard in shards})  # one that was loaded ahead of meta is still ahead
+        dumped = self.stage.dump(self.state, shards)
+        ended = (shards if self._written else self.covers.keys()) - dumped.keys()
+        covers = {shard: cover for shard, cover in self.covers.items() if shard not in ended}
+        covers.update({shard: max(self.cover, covers.get(shard, -1)) for shard in dumped})  # one that was loaded ahead of meta is still ahead
+        self.covers, self._written = covers, True
         pending, self.pending = self.pending, []
         old, self._old = self._old, []
-        written = {f"{self.number}/{shard}/{self.tenure}": pack(self.covers[shard], payload) for shard, payload in self.stage.dump(self.state, shards).items()}
+        old += [f"{self.number}/{shard}/{self.tenure}" for shard in sorted(ended)]
+        written = {f"{self.number}/{shard}/{self.tenure}": pack(covers[shard], payload) for shard, payload in dumped.items()}
         meta = {**{name: getattr(self.stage, name) for name in BINDINGS}, "manifest": self.covers, "state": self.stage.meta(self.state)}
         return Snapshot(written, (f"{self.number}/{META}/{self.tenure}", pack(self.cover, json.dumps(meta).encode())), pending, old)
 
@@ -231,7 +220,15 @@ class Partition(Generic[S]):
 async def persist(
     snapshot: Snapshot, *, flush: Callable[[], Awaitable[None]], put: Callable[[str, bytes | None], Awaitable[None]], acknowledge: Callable[[Any], None]
 ) -> None:
-    """Write a snapshot in the one order that survives a crash between any two steps."""
+    """Write a snapshot in the one order that survives a crash between any two steps.
+
+    - Output before state: what a state says was sent, was sent.
+    - Shards before ``meta``: a crash between leaves the old ``meta`` with shards that are ahead of it, each by its own cover. They are complete, and what is folded again is not counted
+      twice. A shard that only the new manifest would have listed is not loaded: at the old ``meta`` it held nothing.
+    - ``meta`` before acknowledgements: what is acknowledged is in a complete tenure.
+    - What ended, and older tenures, after that: a shard goes when the manifest in force no longer asks for it. A crash between leaves records that no manifest lists; they are not loaded,
+      and the next tenure drops them with the others.
+    """
     await flush()
     await asyncio.gather(*(put(key, value) for key, value in snapshot.shards.items()))
     await put(*snapshot.meta)
@@ -246,6 +243,11 @@ def pack(cover: int, payload: bytes) -> bytes:
     return cover.to_bytes(8, "big", signed=True) + payload
 
 
+def unpack(value: bytes) -> tuple[int, bytes]:
+    """(covered offset, payload) of a value of the table."""
+    return int.from_bytes(value[:8], "big", signed=True), value[8:]
+
+
 def tenures(table: Mapping[str, bytes], partition: int) -> dict[str, dict[str, tuple[int, bytes]]]:
     """Of one partition: {tenure: {shard: (cover, payload)}}."""
     found: dict[str, dict[str, tuple[int, bytes]]] = {}
@@ -253,7 +255,7 @@ def tenures(table: Mapping[str, bytes], partition: int) -> dict[str, dict[str, t
     for key, value in list(table.items()):
         if key.startswith(prefix) and value is not None:
             _, shard, tenure = key.split("/")
-            found.setdefault(tenure, {})[shard] = (int.from_bytes(value[:8], "big", signed=True), value[8:])
+            found.setdefault(tenure, {})[shard] = unpack(value)
     return found
 
 

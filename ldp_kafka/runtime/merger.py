@@ -9,23 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Partial
+from ldp_kafka.runtime.blocks import Blocked, Blocks, slots_in_a_block
 from ldp_kafka.runtime.columns import check_size
 from ldp_kafka.runtime.deadletters import dead_letter
-from ldp_kafka.runtime.fold import Folded, Message, Record, Unsharded
+from ldp_kafka.runtime.fold import Folded, Message, Record
+from ldp_kafka.runtime.sample import KEPT
 from ldp_kafka.runtime.wire import decode_json, parse_json
 
 __all__ = ["EMPTY_RUN", "Merge", "MergeState"]
 
 EMPTY_RUN = 1000  # empty slots in a row that are released
-SAMPLED = 64  # waiting slots whose sampled ids are kept
+HELD = 8192  # sampled ids of one slot, about: those of further sources are only compared with them
+SAMPLED = 64  # latest slots whose sampled ids are kept
 
 
 @dataclass
-class MergeState:
+class MergeState(Blocks):
     """What the merger knows of one topology."""
 
     closed: dict[int, int] = field(default_factory=dict)
@@ -36,14 +40,10 @@ class MergeState:
     """Last slot that was released or passed over."""
     full: int | None = None
     """Last released slot that had reports."""
-    open: dict[int, list[int]] = field(default_factory=dict)
-    """Sums of each slot that waits for sources."""
-    sample: dict[int, list[str]] = field(default_factory=dict)
-    """The report ids that its sources sampled, all of them."""
 
 
 @dataclass(frozen=True)
-class Merge(Unsharded[MergeState]):
+class Merge(Blocked[MergeState]):
     """The merge stage of one topology.
 
     Parameters
@@ -61,6 +61,11 @@ class Merge(Unsharded[MergeState]):
     fingerprint: str
     layout: str
     partition: int = 0
+
+    @cached_property
+    def size(self) -> int:
+        """Slots in a block of the state."""
+        return slots_in_a_block(self.width, min(HELD, KEPT * self.sources))
 
     def fresh(self) -> MergeState:
         return MergeState()
@@ -84,12 +89,8 @@ class Merge(Unsharded[MergeState]):
                 counts[f"dead_letters:{bad.reason}"] = counts.get(f"dead_letters:{bad.reason}", 0) + 1
                 continue
             if self._take(state, partial):
-                if partial.support is not None:
-                    held = state.sample.setdefault(partial.slot, [])
-                    counts["second_reports"] += len(set(held) & set(partial.sample))
-                    held += partial.sample
-                    if len(state.sample) > SAMPLED:  # slots can wait long for a partition without events: their sums are kept, their ids need not be
-                        del state.sample[min(state.sample)]
+                if partial.support is not None and self.takes(state, partial.slot, message.offset):
+                    counts["second_reports"] += self._add(state, partial.slot, partial.support, partial.sample)
                 made = [record for slot, sums in self._complete(state) for record in self.release(slot, sums)]
                 counts["releases"] += len(made)
                 records += made
@@ -106,10 +107,24 @@ class Merge(Unsharded[MergeState]):
         state.closed[partial.source] = partial.slot
         if partial.first is not None:
             state.first = partial.first if state.first is None else min(state.first, partial.first)
-        if partial.support is not None:
-            held = state.open.get(partial.slot)
-            state.open[partial.slot] = list(partial.support) if held is None else [a + b for a, b in zip(held, partial.support, strict=True)]
         return True
+
+    def _add(self, state: MergeState, slot: int, support: Sequence[int], sample: Sequence[str]) -> int:
+        """Add one source's sums; how many of its sampled ids another one has."""
+        held = state.open.get(slot)
+        state.open[slot] = list(support) if held is None else [a + b for a, b in zip(held, support, strict=True)]
+        # Slots can wait long for a partition without events: their sums are kept, their ids need not be
+        horizon = max(state.closed.values()) - SAMPLED
+        for old in [old for old in state.sample if old <= horizon]:
+            del state.sample[old]
+            state.changed.add(old // self.size)
+        if slot <= horizon:
+            return 0
+        ids = state.sample.setdefault(slot, [])
+        second = len(set(ids) & set(sample))
+        if len(ids) < HELD:
+            ids += sample
+        return second
 
     def _complete(self, state: MergeState) -> Iterable[tuple[int, list[int] | None]]:
         """Slots that all sources have closed, in order."""
@@ -120,8 +135,7 @@ class Merge(Unsharded[MergeState]):
             slot = state.first if state.released is None else max(state.first, state.released + 1)
             if slot > through:
                 break
-            sums = state.open.pop(slot, None)
-            state.sample.pop(slot, None)
+            sums = self.close(state, slot)[0] if slot in state.open else None
             if sums is None and state.full is not None and slot - state.full > EMPTY_RUN:
                 state.released = min([through, *(held - 1 for held in state.open if held <= through)])
                 continue
@@ -129,6 +143,7 @@ class Merge(Unsharded[MergeState]):
             state.full = state.full if sums is None else slot
             yield slot, sums
         state.released = through if state.released is None else max(through, state.released)
+        self.end(state, state.released)
 
     def meta(self, state: MergeState) -> dict[str, Any]:
         return {
@@ -136,10 +151,10 @@ class Merge(Unsharded[MergeState]):
             "first": state.first,
             "released": state.released,
             "full": state.full,
-            "open": {str(slot): sums for slot, sums in state.open.items()},
-            "sample": {str(slot): ids for slot, ids in state.sample.items()},
+            "block": self.size,
         }
 
-    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> MergeState:  # noqa: ARG002
-        closed, held, sample = ({int(name): value for name, value in meta[key].items()} for key in ("closed", "open", "sample"))
-        return MergeState(closed, meta["first"], meta["released"], meta["full"], held, sample)
+    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> MergeState:
+        closed = {int(name): value for name, value in meta["closed"].items()}
+        state = MergeState(closed=closed, first=meta["first"], released=meta["released"], full=meta["full"])
+        return self.fill(state, state.released, meta.get("block"), shards)

@@ -8,15 +8,16 @@ from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
 from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.admin import TopicSpec
 from ldp_kafka.runtime.columns import MARK
 from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of
+from ldp_kafka.runtime.security import check_options
+from ldp_kafka.runtime.standing import BEGUN
 from ldp_kafka.runtime.wire import header, parse_json
-from ldp_kafka.topology import Topology
+from ldp_kafka.topology import Topology, require
 
 __all__ = ["client_config", "prepare", "resolve"]
 
@@ -39,8 +40,16 @@ def resolve(topology: Topology) -> tuple[str, str]:
 
 
 def client_config(topology: Topology, side: str, bootstrap: str | None = None) -> dict[str, Any]:
-    """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the topology's own options and the address."""
+    """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the topology's own options and the address.
+
+    Raises
+    ------
+    ConfigurationError : a variable that it needs is not set, or an option about TLS or SASL would reach one of the two Kafka clients only
+
+    """
+    require(topology, (side,))
     kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
+    check_options(kafka.client)
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
     # What librdkafka notes below errors is no news to whoever runs a command
     return {"log_level": 3, **kafka.client, "bootstrap.servers": found}
@@ -68,11 +77,12 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
     BrokerError : the broker did not answer, or refused
 
     """
+    require(topology, sides)
     address = None if embedded is None else embedded.bootstrap_servers
     configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in sides}
     for side, config in configs.items():
         try:
-            Producer({**config, "enable.idempotence": True})  # says at once what it cannot do
+            Producer({**admin.quiet(config), "enable.idempotence": True})  # says at once what it cannot do
         except KafkaException as error:
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
@@ -90,6 +100,22 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
         first = admin.commit_first(configs[side], group, topic, headed) if headed else set()
         if first:
             done.append(f"committed offset 1 of {topic} for group {group}: partition {', '.join(map(str, sorted(first)))}")
+    if configs.keys() >= {"edge", "collector"}:
+        done += _begin(topology, configs)
+    return done
+
+
+def _begin(topology: Topology, configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Note where a raw log without its first records begins for us: what had expired before was never ours, what expires from now on is a loss. Not where a worker has reported already."""
+    done: list[str] = []
+    raw, group = topology.raw_topic, topology.group("perturb")
+    for partition, offset in admin.committed(configs["edge"], group, raw, range(topology.input.partitions)).items():
+        if offset is not None:
+            continue
+        low, _ = admin.watermarks(configs["edge"], raw, partition)
+        if low > 0 and admin.watermarks(configs["collector"], topology.reports_topic, partition)[1] <= 1:
+            admin.commit_first(configs["edge"], group, raw, [partition], offset=low, metadata=BEGUN)
+            done.append(f"{raw} partition {partition} begins at offset {low}: what was before it had expired and is not read")
     return done
 
 
@@ -115,13 +141,8 @@ def _topics(topology: Topology, configs: Mapping[str, Mapping[str, Any]], embedd
 def _foreign(topology: Topology, config: Mapping[str, Any], embedded: EmbeddedBroker | None) -> TopicSpec:
     """What someone else's raw topic must be; it is only made on an embedded broker, where nobody else could."""
     source = topology.input
-    if not _embedded(topology, "edge") or embedded is None:
-        try:
-            known = AdminClient(dict(config)).list_topics(timeout=15).topics
-        except KafkaException as error:
-            raise BrokerError(f"{config['bootstrap.servers']} gave no list of topics: {error.args[0].name()}") from error
-        if source.topic not in known:
-            raise ConfigurationError(f"topic {source.topic} does not exist, and input.create is false: its owner has to create it")
+    if (not _embedded(topology, "edge") or embedded is None) and admin.partitions_of(config, source.topic) is None:
+        raise ConfigurationError(f"topic {source.topic} does not exist, and input.create is false: its owner has to create it")
     # A compacted log forgets offsets that recovery may need again: only where the topology says that gaps are allowed
     policy = {} if source.gaps == "allow" else {"cleanup.policy": "delete"}
     return TopicSpec(source.topic, source.partitions, policy)
@@ -133,7 +154,7 @@ def _headed(topology: Topology, config: Mapping[str, Any], topic: str, partition
     if admin.produce_once(config, topic, partition, text):
         return True, True
     low, _ = admin.watermarks(config, topic, partition)
-    if low > 0:  # retention took it; the state has its own fingerprint
+    if low > 0:  # retention took it, or what others wrote before we came; the state has its own fingerprint
         return False, False
     found = _first(config, topic, partition)
     if found is None:
@@ -161,7 +182,7 @@ def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
 def _first(config: Mapping[str, Any], topic: str, partition: int) -> Mapping[str, Any] | None:
     """The header at the beginning of a partition that holds something; None where its first record is none."""
     own = {"group.id": "ldp_kafka.setup", "enable.auto.commit": False, "allow.auto.create.topics": False, "isolation.level": "read_uncommitted"}
-    consumer = Consumer({**config, **own})
+    consumer = Consumer({**admin.quiet(config), **own})
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         messages = consumer.consume(1, timeout=15)

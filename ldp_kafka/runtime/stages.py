@@ -77,7 +77,7 @@ def collect(topology: Topology, partition: int) -> Collect:
 
 def merge(topology: Topology) -> Merge:
     """The merge stage."""
-    width = len(topology.method.mechanism.support(topology.method.blank(0)))
+    width = len(topology.method.support(topology.method.blank(0)))
     return Merge(
         topology.input.partitions,
         width,

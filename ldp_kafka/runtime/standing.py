@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.runtime.fold import META, unpack
 from ldp_kafka.runtime.stages import AgentSpec
 from ldp_kafka.topology import Topology
 
-__all__ = ["Standing"]
+__all__ = ["BEGUN", "Position", "Standing"]
 
 PROBE = 10.0  # seconds
+TAIL = 8  # records at the end of a changelog: a snapshot ends with its meta, unless it has tombstones to write
+BEGUN = "ldp_kafka: nothing folded yet"
+"""Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a worker's first commit takes it away."""
+
+
+class Position(NamedTuple):
+    """Where a group stands in a partition."""
+
+    committed: int | None
+    start: int
+    """The log's first offset."""
+    end: int
+    """The next offset that it will give."""
+    begun: bool
+    """Whether ``committed`` is where the group was told to begin, before anything was folded."""
 
 
 class Standing:
@@ -29,15 +47,15 @@ class Standing:
         self._asker = Consumer({**own, "group.id": topology.group(role), "enable.auto.commit": False})
         self._stood: dict[tuple[str, int], tuple[int, int]] = {}
 
-    def position(self, topic: str, number: int) -> tuple[int | None, int, int]:
-        """(the group's committed offset or None, the log's first offset, the next it will give)."""
+    def position(self, topic: str, number: int) -> Position:
+        """Where the group stands. BrokerError where the broker does not say."""
         place = TopicPartition(topic, number)
         try:
-            committed = self._asker.committed([place], timeout=10)[0].offset
+            found = self._asker.committed([place], timeout=10)[0]
             start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
         except KafkaException as error:
             raise BrokerError(f"{topic} partition {number}: the broker did not say where the group stands: {error.args[0].str()}") from None
-        return (committed if committed >= 0 else None), start, next_
+        return Position(found.offset if found.offset >= 0 else None, start, next_, found.metadata == BEGUN)
 
     def first(self, topic: str, number: int, want: int) -> int | None:
         """The first offset from ``want`` on that a reader is given: others may be compacted away, or taken back by their transaction. None: there is none yet.
@@ -66,6 +84,33 @@ class Standing:
             return bool(Consumer({**self._collector, "group.id": spec.name, "enable.auto.commit": False}).get_watermark_offsets(place, timeout=10)[1] > 1)
         except KafkaException as error:
             raise BrokerError(f"{place.topic} partition {number}: the broker did not say whether it holds reports: {error.args[0].str()}") from None
+
+    def latest(self, numbers: Iterable[int]) -> int:
+        """The greatest event time (ms) of raw partitions that other workers own, as their latest snapshots have it; -1 if none is known.
+
+        It is what their owners have folded, so it has passed every check; it lies at the edge, and nobody else writes it.
+        """
+        topic = self._topology.changelog("perturb", "perturb")
+        reader = Consumer({**self._own, "group.id": "probe", "enable.auto.commit": False, "enable.partition.eof": True})
+        found = -1
+        try:
+            left = {}
+            for number in numbers:
+                start, end = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+                left[number] = max(start, end - TAIL)
+            reader.assign([TopicPartition(topic, number, offset) for number, offset in left.items()])
+            until = time.monotonic() + PROBE
+            while left and time.monotonic() < until:
+                for message in reader.consume(TAIL, 1):
+                    if message.error() is not None and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                        left.pop(message.partition(), None)
+                    elif message.error() is None and message.value() is not None and f"/{META}/" in (message.key() or b"").decode():
+                        found = max(found, json.loads(unpack(message.value())[1])["state"]["watermark"])
+        except KafkaException as error:
+            raise BrokerError(f"{topic}: the broker did not give the latest snapshots: {error.args[0].str()}") from None
+        finally:
+            reader.close()
+        return found
 
     def counted(self) -> None:
         """StateError where a topic has other partitions than at the start: users would have moved, each with a new budget."""

@@ -37,6 +37,7 @@ from ldp_kafka.topology import KafkaSide, Topology
 __all__ = ["Side", "work"]
 
 IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
+HEAR = 5.0  # seconds at least between two looks at what other workers have kept
 STALL = 60.0  # seconds for which messages may wait without one being delivered
 
 
@@ -118,6 +119,7 @@ class Worker:
         self.delivered = time.monotonic()
         self._quiet, self._asked = time.monotonic(), 0.0
         self._ticked: dict[int, float] = {}
+        self._heard = float("-inf")
         self.app.timer(1.0)(self.watch)
 
     def send(self, records: list[Record]) -> None:
@@ -166,7 +168,8 @@ class Worker:
                     ledger = self.topology.method.ledger
                     spent = max(ledger.largest(owned.partition.state.users.state) for owned in agent.parts.values())
                     self.metrics.spent(spent, ledger.budget)
-                    self.tick(agent, assigned)
+                if agent.spec.name == "perturb":
+                    await self.tick(agent, assigned)
             if assigned and (self.until_idle is not None or now - self._asked > 5):
                 self._asked = now
                 left = await asyncio.get_running_loop().run_in_executor(None, self.standing.left, assigned)
@@ -191,22 +194,29 @@ class Worker:
         topics = {agent.spec.topic for agent in self.agents}
         return {(place.topic, place.partition) for place in (self.app.consumer.assignment() if self.app.consumer else ()) if place.topic in topics}
 
-    def tick(self, agent: Agent, assigned: set[tuple[str, int]]) -> None:
-        """Where the topology asks for it, tell an idle partition how far event time has come on the others: appended to the log, never used in a fold directly."""
+    async def tick(self, agent: Agent, assigned: set[tuple[str, int]]) -> None:
+        """Where the topology asks for it, tell an idle partition how far event time has come on the others: appended to the log, never used in a fold directly.
+
+        On others of this worker where that is news, else on those of all workers, as their snapshots say: a worker may own idle partitions only.
+        """
         idle = self.topology.input.idle_ms
         if idle is None:
             return
         now = time.monotonic()
         marks = {number: owned.partition.state.watermark for number, owned in agent.parts.items()}
-        latest = max(marks.values())
-        for topic, number in assigned:
-            owned = agent.parts.get(number)
-            seen = owned.seen if owned else self._ticked.setdefault(number, now)  # one without any event since it came here
-            if now - seen > idle / 1000 and latest > marks.get(number, -1):
+        latest = max(marks.values(), default=-1)
+        seen = {number: agent.parts[number].seen if number in agent.parts else self._ticked.setdefault(number, now) for _, number in assigned}
+        due = [number for number in seen if now - seen[number] > idle / 1000]
+        if any(latest <= marks.get(number, -1) for number in due) and now - self._heard > max(idle / 1000, HEAR):
+            self._heard = now
+            others = set(range(self.topology.input.partitions)) - seen.keys()
+            latest = max(latest, await asyncio.get_running_loop().run_in_executor(None, self.standing.latest, others) if others else -1)
+        for number in due:
+            if latest > marks.get(number, -1):
                 self._ticked[number] = now
-                if owned:
-                    owned.seen = now
-                self.send([Record(topic, number, None, encode_json(Tick(latest)))])
+                if number in agent.parts:
+                    agent.parts[number].seen = now
+                self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
 
     async def leave_when_idle(self, left: int) -> None:
         """End gracefully, where asked to, once nothing has been left to read for so long; writes nothing for it."""

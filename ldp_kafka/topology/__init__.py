@@ -8,6 +8,7 @@ from ldp_kafka.topology.paths import format_path, parse_path
 from ldp_kafka.topology.planner import Plan, plan
 from ldp_kafka.topology.schema import schema
 from ldp_kafka.topology.topics import Topic
+from ldp_kafka.topology.unset import require, unset
 
 __all__ = [
     "Edge",
@@ -24,5 +25,7 @@ __all__ = [
     "loads",
     "parse_path",
     "plan",
+    "require",
     "schema",
+    "unset",
 ]

@@ -14,7 +14,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ldp_kafka.errors import TopologyError
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["Document", "key_text", "read"]
+__all__ = ["Document", "Unset", "key_text", "read"]
 
 _DEEPEST = 16  # also ends an alias that contains itself
 _VARIABLE = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<wrong>\$\{)")
@@ -25,6 +25,18 @@ _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INT = re.compile(r"[-+]?[0-9]{1,400}|0o[0-7]{1,400}|0x[0-9a-fA-F]{1,400}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+_ROLES = {"edge": "the perturb role needs it", "collector": "both roles need it"}
+"""Who needs what a side's block says: perturb reads at the edge and writes to the collector's cluster."""
+
+
+class Unset(str):
+    """Text as it was written, with a variable in it that is not set here: one side's way to Kafka, which only some roles need."""
+
+    __slots__ = ("problem",)
+    problem: TopologyError
+    """What to say where it is needed."""
 
 
 class Document(NamedTuple):
@@ -62,6 +74,7 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
     """The document in ``text``.
 
     ``${NAME}`` and ``${NAME:-default}`` in scalars are taken from ``environment``, ``$$`` is a dollar sign; a plain scalar is typed after that, a quoted one stays text.
+    A variable that is not set is a problem, but for the edge's key (None) and for the addresses and client options below ``kafka.edge`` and ``kafka.collector`` (`Unset`).
 
     Raises
     ------
@@ -142,7 +155,7 @@ class _Builder:
         return value
 
     def _filled(self, text: str, path: Path) -> str | None:
-        """Variables replaced; None if one is not set and the edge's secrets may wait for `run`, or after an error."""
+        """Variables replaced; None if one is not set and the edge's key may wait for `run`, or after an error; `Unset` where only some roles need it."""
         missing: list[str] = []
 
         def one(match: re.Match[str]) -> str:
@@ -160,6 +173,16 @@ class _Builder:
             return found
 
         filled = _VARIABLE.sub(one, text)
+        if (
+            missing
+            and path[:1] == ("kafka",)
+            and path[1:2] in (("edge",), ("collector",))
+            and (path[2:] == ("bootstrap_servers",) or path[2:-1] == ("client",))
+        ):
+            later = Unset(text)
+            names = f"variable {missing[0]} is" if len(missing) == 1 else f"variables {', '.join(missing)} are"
+            _, later.problem = self.document.problem(path, f"the environment {names} not set here, and has no default: {_ROLES[str(path[1])]}")
+            return later
         if missing and path[:1] != ("edge",):
             for name in missing:
                 self.refuse(path, f"the environment variable {name} must be set, or have a default: ${{{name}:-default}}")

@@ -19,7 +19,7 @@ from ldp_kafka.topology.sections import frozen, parse_duration
 
 __all__ = ["load", "loads"]
 
-_COMMON = ("method", "mechanism", "epsilon", "window", "domain", "categories", "calibration")
+_COMMON = ("method", "mechanism", "epsilon", "window", "domain", "categories", "calibration", "level")
 _KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
 
 
@@ -156,11 +156,12 @@ class _Work:
             method=given["method"],
             mechanism=given.get("mechanism", METHODS[given["method"]].default_mechanism),
             epsilon=float(given["epsilon"]),
-            window=given["window"],
+            window=given.get("window"),
             domain=None if domain is None else (float(domain[0]) + 0.0, float(domain[1]) + 0.0),  # -0.0 is 0.0: one fingerprint
             categories=len(names) if names is not None else categories,
             category_names=names,
             calibration=given["calibration"],
+            level=given["level"],
             parameters=frozen(own),
         )
 

@@ -20,7 +20,7 @@ from ldp_kafka.topology.topics import TABLES, Topic, topics
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 
 MOST_FREQUENCIES = 8192  # about 80 bytes of JSON each
-_VERSION = 1  # of the two digests: what they cover, and how it is written
+_VERSION = 2  # of the two digests: what they cover, and how it is written
 _NEEDS = {"mean": "numeric", "per_user": "numeric", "frequencies": "categorical"}
 _FOR = {"numeric": "numbers", "categorical": "categories"}
 
@@ -70,8 +70,8 @@ class Topology(Checked):
                 yield key, f"must be one of {', '.join(_NEEDS)}; got {statistic!r}"
             elif self.method.kind != need:
                 yield key, f"{statistic} must come from a method for {_FOR[need]}; {self.privacy.method} is for {_FOR[self.method.kind]}"
-            elif statistic == "per_user" and self.method.influence < self.method.window:  # fewer reports than slots: silent in some
-                yield key, f"per_user must come from a method that reports every slot; {self.privacy.method} does not"
+            elif statistic not in self.method.statistics:
+                yield key, f"{statistic} cannot be made of what {self.privacy.method} reports; it has {', '.join(self.method.statistics)}"
             elif statistic == "frequencies" and (self.privacy.categories or 0) > MOST_FREQUENCIES:
                 yield key, f"frequencies must be of at most {MOST_FREQUENCIES:,} categories: a release of more would be larger than a broker takes"
 

@@ -62,7 +62,7 @@ class Plan:
     @property
     def guarantee_line(self) -> str:
         """The guarantee in words."""
-        return self.guarantee.describe() + ("; the reports of a user are linkable" if self.linkable else "")
+        return self.guarantee.describe(linkable=self.linkable)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -118,7 +118,7 @@ def plan(topology: Topology, users: int = 1000) -> Plan:
         users=users,
         guarantee=topology.guarantee,
         linkable=topology.per_user,
-        epsilon_per_report=method.spend / MICRO,
+        epsilon_per_report=method.price,
         topics=tuple(topology.topics()),
         batched=batched,
         single=single,
@@ -128,11 +128,16 @@ def plan(topology: Topology, users: int = 1000) -> Plan:
     )
 
 
+def row_bytes(topology: Topology) -> int:
+    """About what one report takes in a batch."""
+    packed = max(0, getattr(topology.method.mechanism, "width", 0) - INDEX_BYTES)
+    return REPORT_BYTES + packed + SERIES_BYTES * topology.per_user
+
+
 def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
     sources = topology.input.partitions
     reports = reporting(topology.method, users)
-    packed = max(0, getattr(topology.method.mechanism, "width", 0) - INDEX_BYTES)
-    rows = reports * (REPORT_BYTES + packed + SERIES_BYTES * topology.per_user)
+    rows = reports * row_bytes(topology)
     single = reports + sources  # one a report, and an empty one a partition where the slot closes
     return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(single, single * BATCH_BYTES + rows)
 

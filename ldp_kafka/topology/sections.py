@@ -162,8 +162,9 @@ class Privacy(Checked):
     Parameters
     ----------
     method, mechanism : names in METHODS and MECHANISMS
-    epsilon : nats in one window
-    window : slots
+    epsilon : nats in one window, or at level user in a user's whole stream
+    window : slots; None at level user, whose horizon is a parameter of the method
+    level : ``w-event`` or ``user``
     domain : (low, high) for numbers, else None
     categories : how many, for categories, else None
     category_names : their names, in the order of their numbers, where they have any
@@ -175,16 +176,17 @@ class Privacy(Checked):
     method: str
     mechanism: str
     epsilon: float
-    window: int
+    window: int | None
     domain: tuple[float, float] | None
     categories: int | None
     category_names: tuple[str, ...] | None
     calibration: str
+    level: str = "w-event"
     parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        if self.method not in METHODS or self.mechanism not in PURE:
-            yield "privacy", f"method must be one of {', '.join(METHODS)} and mechanism one of {', '.join(PURE)}"
+        if self.method not in METHODS or self.mechanism not in MECHANISMS:
+            yield "privacy", f"method must be one of {', '.join(METHODS)} and mechanism one of {', '.join(MECHANISMS)}"
             return
         kind = METHODS[self.method]
         wrong = list(self._mismatches(kind))
@@ -197,6 +199,15 @@ class Privacy(Checked):
 
     def _mismatches(self, kind: type[Method]) -> Iterator[tuple[str, str]]:
         numeric = kind.kind == "numeric"
+        fitting = PURE if kind.default_mechanism in PURE else (kind.default_mechanism,)
+        if self.mechanism not in fitting:
+            yield "privacy.mechanism", f"must be one of {', '.join(fitting)} for {self.method}"
+        if self.level != kind.level:
+            yield "privacy.level", f"must be {kind.level} for {self.method}, whose guarantee is of that level"
+        elif self.window is None and kind.level == "w-event":
+            yield "privacy.window", "must be given"
+        elif self.window is not None and kind.level == "user":
+            yield "privacy.window", "must not be given at level user: a horizon (or sigma) says how long the budget lasts"
         for name in self.parameters:
             if name not in kind.parameters:
                 yield f"privacy.{name}", f"is no parameter of {self.method}; its own: {', '.join(kind.parameters) or 'none'}"
@@ -218,8 +229,10 @@ class Privacy(Checked):
     def build(self) -> Method:
         """The method, made."""
         shape: dict[str, Any] = {"domain": self.domain} if METHODS[self.method].kind == "numeric" else {"categories": self.categories}
+        if self.window is not None:
+            shape["window"] = self.window
         mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
-        return METHODS[self.method](mechanism=mechanism, epsilon=self.epsilon, window=self.window, calibration=self.calibration, **shape, **self.parameters)
+        return METHODS[self.method](mechanism=mechanism, epsilon=self.epsilon, calibration=self.calibration, **shape, **self.parameters)
 
     @property
     def resolved(self) -> dict[str, Any]:

@@ -84,14 +84,14 @@ class Verdict:
 class Reader:
     """A topic, read on and on from its beginning."""
 
-    def __init__(self, boot: str, topic: str) -> None:
+    def __init__(self, boot: str, topic: str, first: int = 0) -> None:
         # A log that was cut before it could be read shows as an error, never as an empty topic.
         config = {"bootstrap.servers": boot, "group.id": "judge", "enable.auto.commit": False, "auto.offset.reset": "error"}
         self.consumer, self.topic = Consumer(config), topic
         self.partitions = sorted(self.consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        self.consumer.assign([TopicPartition(topic, p, 0) for p in self.partitions])
+        self.consumer.assign([TopicPartition(topic, p, first) for p in self.partitions])
         self.found: list = []
-        self.seen = dict.fromkeys(self.partitions, 0)
+        self.seen = dict.fromkeys(self.partitions, first)
 
     def read(self, limit: float) -> list:
         """All records up to the present end, by partition and offset."""

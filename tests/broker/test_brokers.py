@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.admin import TopicSpec, commit_first, committed, ensure, lag, produce_once, watermarks
+from ldp_kafka.runtime.admin import TopicSpec, commit_first, committed, ensure, lag, partitions_of, produce_once, watermarks
 from ldp_kafka.runtime.embedded import EmbeddedBroker, is_embedded
 from ldp_kafka.runtime.kafka_server import KafkaServer, start, status, stop
 
@@ -198,12 +198,14 @@ def test_topics_that_are_not_there_are_named_and_not_made(broker, prefix):
     assert prefix not in AdminClient(config).list_topics(timeout=10).topics
 
 
-def test_absence_is_named_in_time():
-    """Where nothing listens, each question ends at its timeout and says where it went."""
+def test_absence_is_named_in_time(capfd):
+    """Where nothing listens, each question ends at its timeout and says where it went, why, and what to look at: once, and not at each attempt to connect."""
     with EmbeddedBroker() as gone:
-        config = {"bootstrap.servers": gone.bootstrap_servers, "log_level": 0}
+        config = {"bootstrap.servers": gone.bootstrap_servers, "log_level": 3}
+    capfd.readouterr()
     asks = (
         lambda: ensure(config, [TopicSpec("raw", 1)], timeout=1),
+        lambda: partitions_of(config, "raw", timeout=1),
         lambda: committed(config, "g", "raw", [0], timeout=1),
         lambda: watermarks(config, "raw", 0, timeout=1),
         lambda: commit_first(config, "g", "raw", [0], timeout=1),
@@ -211,9 +213,14 @@ def test_absence_is_named_in_time():
     )
     for ask in asks:
         begin = time.monotonic()
-        with pytest.raises(BrokerError, match=config["bootstrap.servers"]):
+        with pytest.raises(BrokerError, match=config["bootstrap.servers"]) as caught:
             ask()
         assert time.monotonic() - begin < 5
+        assert "\n" not in str(caught.value)
+        assert "Connection refused" in str(caught.value)
+        assert "do kafka.bootstrap_servers and kafka.client fit it?" in str(caught.value)
+    time.sleep(0.2)
+    assert "FAIL" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a" * 250, "ä", "a\n"])

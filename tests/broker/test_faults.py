@@ -197,11 +197,13 @@ def changelog_end(flow: Flow) -> int:
     return sum(ends)
 
 
-def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix):
-    """With ``input.idle`` a partition that gets nothing does not hold the releases back; the ticks are in the log, so the judge folds them too."""
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix, workers):
+    """With ``input.idle`` a partition that gets nothing does not hold the releases back, also where its owner has no other; the ticks are in the log, so the judge folds them too."""
     flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=TEXT.replace("  lateness: 1", "  lateness: 1\n  idle: 1s"))
     try:
-        flow.start("perturb"), flow.start("collect")
+        for role in ("collect", *["perturb"] * workers):
+            flow.start(role)
         rnd = random.Random(5)
         for t in range(8):
             flow.slot(rnd, t, USERS, idle=range(100), late=0, tick=False)

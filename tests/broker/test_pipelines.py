@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.evaluation import data, streams
@@ -15,7 +16,7 @@ from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays, from_slots
 from tests.broker.flow import TEXT as flow_text
-from tests.broker.flow import Flow
+from tests.broker.flow import Flow, Reader
 
 LONG = os.environ.get("LDP_KAFKA_LONG") == "1"
 
@@ -193,3 +194,48 @@ def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix, gaps):
     assert verdict.releases >= 20
     assert raw[0][0].offset == 0
     assert not any(b"ldp_kafka" in message.value[:40] and b"tick" in message.value[:60] for log in raw for message in log)
+
+
+@pytest.mark.parametrize("create", ["true", "false"])
+def test_a_topic_that_has_lost_its_beginning_before_we_came(kafka, tmp_path, prefix, create):
+    """Retention took the first records of a topic that others write: a first start begins where it begins, also when the first worker dies before it has kept anything."""
+    name, config = f"{prefix}.theirs", {"bootstrap.servers": kafka}
+    admin.ensure(config, [admin.TopicSpec(name, 2, {"cleanup.policy": "delete"})])
+    producer = Producer(config)
+    for partition in (0, 1):
+        for _ in range(7):
+            producer.produce(name, b"before our time", partition=partition)
+    assert producer.flush(10) == 0
+    retention = AdminClient(config)  # its answers come while it lives
+    for answer in retention.delete_records([TopicPartition(name, p, 5) for p in (0, 1)]).values():
+        assert answer.result(20).low_watermark == 5
+    text = flow_text.replace("  partitions: {partitions}", "  partitions: {partitions}\n  topic: " + name + "\n  create: " + create)
+    flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=text)
+    flow.readers[name] = Reader(kafka, name, 5)
+    try:
+        flow.start("perturb"), flow.start("collect")
+        rnd = random.Random(6)
+        for t in range(12):
+            flow.slot(rnd, t, 100, tick=False)
+            time.sleep(0.5)
+            if t == 0:
+                wait_for(lambda: any(admin.watermarks(config, flow.topology.reports_topic, p)[1] > 1 for p in (0, 1)))
+                flow.start(flow.kill(0))
+        expected = flow.expected()
+        flow.wait(expected)
+        verdict = flow.judge(expected)
+        raw = flow.raw()
+    finally:
+        flow.close()
+    assert verdict.clean, verdict
+    assert not verdict.exits, "no worker ended by itself"
+    assert verdict.releases >= 8
+    assert [log[0].offset for log in raw] == [5, 5]
+
+
+def wait_for(condition, limit=30.0):
+    """Until it holds."""
+    end = time.time() + limit
+    while not condition():
+        assert time.time() < end
+        time.sleep(0.05)

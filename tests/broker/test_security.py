@@ -86,11 +86,13 @@ def test_two_sides_with_tls_and_passwords(secured, tmp_path, prefix):
     try:
         assert flow.topology.edge_kafka.client["sasl.username"] == "edge" != flow.topology.collector_kafka.client["sasl.username"]
         flow.start("perturb")
-        # The collector's own copy of the file has no way to the edge: another port, another password
+        # The collector's own copy of the file has no way to the edge: another port, and a password that it is not told
         text = flow.path.read_text()
         other = tmp_path / "collector.yaml"
         assert "edge: {client: {" in text
-        other.write_text(text.replace("edge: {client: {", "edge: {bootstrap_servers: localhost:1, client: {").replace("edge-secret", "unknown"))
+        other.write_text(
+            text.replace("edge: {client: {", "edge: {bootstrap_servers: localhost:1, client: {").replace("edge-secret", '"${LDP_KAFKA_TEST_EDGE_PASSWORD}"')
+        )
         words = [sys.executable, "-m", "ldp_kafka", "run", str(other), "--role", "collect"]
         flow.workers.append(("collect", subprocess.Popen(words, stdout=flow.log, stderr=flow.log, cwd=Path(__file__).parents[2])))
         rnd = random.Random(1)

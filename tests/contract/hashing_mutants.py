@@ -389,3 +389,14 @@ class HadTakesAnyEpsilon(Had):
 class HadTablesLeaveOutTheWeights(Had):
     def tables(self):
         return self.categories, self._order
+
+
+@dies("has_every_member")
+class OlhHasNoScale(Olh):
+    scale = None
+
+
+@dies("has_every_member")
+class HadCertifiesInWords(Had):
+    def certificate(self):
+        return "epsilon"

@@ -324,3 +324,59 @@ class WaveSupportInFloats(Wave):
 class WaveCertifiesInFloats(Wave):
     def certificate(self):
         return Certificate(Fraction(float(self._near) / float(self._far) * 0.97), self.epsilon)
+
+
+@dies("has_every_member")
+class GrrHasNoTables(Grr):
+    tables = None
+
+
+@dies("has_every_member")
+class GrrScaleIsAMethod(Grr):
+    def scale(self):
+        return 1
+
+
+@dies("has_every_member")
+class GrrLawIsADict(Grr):
+    def law(self, value):
+        law = super().law(value)
+        return dict(zip(law.support.tolist(), law.weights, strict=True))
+
+
+@dies("support_is_additive")
+class GrrEstimateForgetsThePopulation(Grr):
+    def estimate(self, reports, *, population=False):
+        return self.estimate_support(self.support(reports))
+
+
+@dies("support_is_additive")
+class GrrEstimateIsOfAPopulation(Grr):
+    def estimate(self, reports, *, population=True):
+        return self.estimate_support(self.support(reports), population=population)
+
+
+@dies("support_is_additive")
+class GrrSupportIsThatOfAPopulation(Grr):
+    def estimate(self, reports, *, population=None):
+        return self.estimate_support(self.support(reports), population=population)
+
+    def estimate_support(self, support, *, population=None):
+        return super().estimate_support(support, population=population is None or population)
+
+
+@dies("has_every_member")
+class WaveKnowsNoRange(Wave):
+    index_range = None
+
+
+@dies("reports_are_float_safe")
+class WaveStatesANarrowerRange(Wave):
+    index_range = (0, 1023)
+
+
+@dies("reports_are_float_safe")
+class WaveZeroHasTheInputsSign(Wave):
+    def perturb(self, values, randomness):
+        reports = super().perturb(values, randomness)
+        return np.where((reports == 0) & (values > 0.5), -0.0, reports)

@@ -12,6 +12,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure, check_mechanism
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
+from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, unpack
 from tests.contract.bit_mutants import BIT_MUTANTS, Oue, Subset, Sue
@@ -28,7 +29,7 @@ def build(name, epsilon=1.0, categories=9):
 def test_broken_twin_is_found(kind):
     """By the check meant for it."""
     with pytest.raises(CheckFailure) as caught:
-        check_mechanism(kind, samples=2**19 if BIT_MUTANTS[kind] == "sampler_follows_law" else 2**14)
+        check_mechanism(kind, samples=SAMPLES if BIT_MUTANTS[kind] == "sampler_follows_law" else 2**14)
     assert BIT_MUTANTS[kind] in caught.value.checks
 
 

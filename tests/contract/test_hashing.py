@@ -14,6 +14,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure, check_mechanism
 from ldp_kafka.checks.laws import probabilities, variance
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
+from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import hashing
 from ldp_kafka.mechanisms.base import exp_below
@@ -52,7 +53,7 @@ def builder(name, parameters):
 
 
 TRIALS = [
-    pytest.param(MechanismTrial(builder(name, parameters), epsilon), id=f"{name}-{parameters}-{epsilon}")
+    pytest.param(MechanismTrial(builder(name, parameters), epsilon, SAMPLES), id=f"{name}-{parameters}-{epsilon}")
     for name, shapes in SPECIMENS.items()
     for parameters in shapes
     for epsilon in EPSILONS
@@ -340,7 +341,7 @@ def test_values_of_another_type_are_refused(name, values):
 def test_broken_twin_is_found(kind):
     """The whole contract refuses it, and the check meant for it is among those that do."""
     with pytest.raises(CheckFailure) as caught:
-        check_mechanism(kind, samples=2**19 if HASHING_MUTANTS[kind] == "sampler_follows_law" else 2**14)
+        check_mechanism(kind, samples=SAMPLES if HASHING_MUTANTS[kind] == "sampler_follows_law" else 2**14)
     assert HASHING_MUTANTS[kind] in caught.value.checks
 
 

@@ -9,6 +9,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.chisquare import limit
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
+from ldp_kafka.checks.trial import SAMPLES
 
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -52,7 +53,7 @@ FULL = ("grr", "square_wave", "oue", "sue", "subset_selection")  # the others me
 FEW = (0.05, 1.0, 8.0)
 
 TRIALS = [
-    pytest.param(MechanismTrial(builder(name, **kw), epsilon), id=f"{name}-{kw}-{epsilon}")
+    pytest.param(MechanismTrial(builder(name, **kw), epsilon, SAMPLES), id=f"{name}-{kw}-{epsilon}")
     for name, epsilon, kw in [
         *((name, epsilon, kw) for name, shapes in SPECIMENS.items() for kw in shapes for epsilon in (EPSILONS if name in FULL else FEW)),
         *SHAPES,

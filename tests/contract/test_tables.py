@@ -17,6 +17,7 @@ from ldp_kafka.checks.failure import refused, require
 from ldp_kafka.checks.laws import counts, probabilities, rows
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
 from ldp_kafka.checks.sources import KEY, Constant
+from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms.additive import Noise
 from ldp_kafka.mechanisms.alias import AliasTable
 from ldp_kafka.mechanisms.base import CHUNK, exp_below
@@ -198,13 +199,13 @@ def gaussian(**kw):
 
 
 TRIALS = [
-    *(pytest.param(PURE, MechanismTrial(laplace(), e), id=f"laplace-{e}") for e in (0.01, 1.0, 8.0)),
-    pytest.param(PURE, MechanismTrial(laplace(domain=(-1e12, -1e6), cells=64), 0.3), id="laplace-wide"),
-    pytest.param(PURE, MechanismTrial(laplace(domain=(1e-9, 3e-9), cells=8), 1.0), id="laplace-coarse"),
-    *(pytest.param(APPROXIMATE, MechanismTrial(gaussian(), e), id=f"gaussian-{e}") for e in (0.01, 1.0, 8.0)),
-    pytest.param(APPROXIMATE, MechanismTrial(gaussian(delta=1e-9, domain=(-40.0, 7280.0)), 1.0), id="gaussian-1e-9"),
-    pytest.param(APPROXIMATE, MechanismTrial(gaussian(delta=0.1, cells=16), 1.0), id="gaussian-0.1"),
-    *(pytest.param(VECTORS, MechanismTrial(Vector, e), id=f"vector-{e}") for e in (0.1, 1.0, 4.0)),
+    *(pytest.param(PURE, MechanismTrial(laplace(), e, SAMPLES), id=f"laplace-{e}") for e in (0.01, 1.0, 8.0)),
+    pytest.param(PURE, MechanismTrial(laplace(domain=(-1e12, -1e6), cells=64), 0.3, SAMPLES), id="laplace-wide"),
+    pytest.param(PURE, MechanismTrial(laplace(domain=(1e-9, 3e-9), cells=8), 1.0, SAMPLES), id="laplace-coarse"),
+    *(pytest.param(APPROXIMATE, MechanismTrial(gaussian(), e, SAMPLES), id=f"gaussian-{e}") for e in (0.01, 1.0, 8.0)),
+    pytest.param(APPROXIMATE, MechanismTrial(gaussian(delta=1e-9, domain=(-40.0, 7280.0)), 1.0, SAMPLES), id="gaussian-1e-9"),
+    pytest.param(APPROXIMATE, MechanismTrial(gaussian(delta=0.1, cells=16), 1.0, SAMPLES), id="gaussian-0.1"),
+    *(pytest.param(VECTORS, MechanismTrial(Vector, e, SAMPLES), id=f"vector-{e}") for e in (0.1, 1.0, 4.0)),
 ]
 
 
@@ -219,7 +220,7 @@ def test_contract(checks, trial):
 def test_broken_table_mechanism_is_found(kind):
     """The check meant for it says so."""
     with pytest.raises(CheckFailure):
-        CHECKS[TABLE_MUTANTS[kind]](MechanismTrial(kind, 1.0))
+        CHECKS[TABLE_MUTANTS[kind]](MechanismTrial(kind, 1.0, SAMPLES))
 
 
 def test_enough_mutants():

@@ -552,3 +552,18 @@ class HmTablesLeaveOutTheWeights(Hm):
 class HmCertifiesInFloats(Hm):
     def certificate(self):
         return Certificate(Fraction(float(self._near) / float(self._far) * 0.97), self.epsilon)
+
+
+@dies("has_every_member")
+class PmHasNoSupport(Pm):
+    support = None
+
+
+@dies("has_every_member")
+class DuHasNoLaw(Du):
+    law = None
+
+
+@dies("has_every_member")
+class HmIsOfNoDomain(Hm):
+    domain = property(lambda self: None, lambda self, domain: None)

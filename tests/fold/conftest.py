@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from ldp_kafka.runtime import edge
+from ldp_kafka.runtime import blocks, edge
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _small_chunks() -> Iterator[None]:
-    """A few rows make several chunks of a report batch, so that crashes come between them too."""
+def _small() -> Iterator[None]:
+    """A few rows make several chunks of a report batch, and a few slots several blocks of a state, so that crashes come between them too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edge, "CHUNK_ROWS", 2)
+        patch.setattr(blocks, "MOST", 2)
         yield

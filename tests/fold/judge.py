@@ -24,7 +24,9 @@ Shard = Mapping[bytes, tuple[Any, ...]]
 
 
 def shard(payload: bytes) -> Shard:
-    """A shard of the edge as {user: fields}, without users who were never in time: the order of rows means nothing."""
+    """A shard of the edge as {user: fields}, without users who were never in time: the order of rows means nothing. A block of slots as {slot: sums and ids}."""
+    if payload.startswith(b"{"):
+        return {slot.encode(): tuple(map(tuple, held)) for slot, held in json.loads(payload).items()}
     rows = read_batch(payload)[0].to_pylist()
     return {row.pop("user"): tuple(tuple(cell) if isinstance(cell, list) else cell for cell in row.values()) for row in rows if row["last"] != NEVER}
 
@@ -44,11 +46,16 @@ class Pure:
             self.records += folded.records
             self.counts.update(folded.counts)
             self._metas[message.offset] = json.loads(json.dumps(stage.meta(state)))
-            self._shards[message.offset] = self._shards[self._last] | {name: shard(payload) for name, payload in stage.dump(state, stage.dirty(state)).items()}
+            dirty = stage.dirty(state)
+            dumped = {name: shard(payload) for name, payload in stage.dump(state, dirty).items()}
+            self._shards[message.offset] = {name: held for name, held in self._shards[self._last].items() if name not in dirty} | dumped
             self._last = message.offset
 
     def meta(self, cover: int) -> Any:
         return self._metas[cover]
+
+    def names(self, cover: int) -> set[str]:
+        return set(self._shards[cover])
 
     def shard(self, name: str, cover: int) -> Shard:
         return self._shards[cover].get(name, {})
@@ -96,7 +103,7 @@ class Judge:
         if json.loads(json.dumps(stage.meta(state))) != pure.meta(partition.cover):
             self.complaints.add("state")
         have = {name: shard(payload) for name, payload in stage.dump(state, stage.shards_of(state)).items()}
-        for name in have.keys() | set(map(str, range(getattr(stage, "shards", 0)))):
+        for name in have.keys() | pure.names(partition.cover):
             if have.get(name, {}) != pure.shard(name, max(partition.cover, partition.covers.get(name, -1))):
                 self.complaints.add("state")
 

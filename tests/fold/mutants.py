@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -12,6 +13,7 @@ import pytest
 
 from ldp_kafka.randomness import Keyed, system
 from ldp_kafka.runtime import fold
+from ldp_kafka.runtime.blocks import Blocked
 from ldp_kafka.runtime.collector import Collect
 from ldp_kafka.runtime.fold import META, Admission, Partition, persist
 from tests.fold import cases, scripts
@@ -207,6 +209,89 @@ class CountsRepeats(Collect):
     def _count(self, state: Any, batch: Any, *rest: Any) -> None:
         state.last = (-1, -1)
         super()._count(state, batch, *rest)
+
+
+class EndedStaysListed(Partition[Any]):
+    """The manifest still asks for a shard that has ended."""
+
+    def snapshot(self) -> Any:
+        before = dict(self.covers)
+        snapshot = super().snapshot()
+        key, value = snapshot.meta
+        cover, payload = fold.unpack(value)
+        meta = json.loads(payload)
+        meta["manifest"] = before | meta["manifest"]
+        return replace(snapshot, meta=(key, fold.pack(cover, json.dumps(meta).encode())))
+
+
+class EndedStays(Partition[Any]):
+    """What has ended is never dropped, and whatever lies there is loaded."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        best = choose(fold.tenures(self.table, self.number))
+        if best is not None:
+            found = dict(fold.tenures(self.table, self.number)[best])
+            meta = json.loads(found.pop(META)[1])
+            self.state = self.stage.load(meta["state"], found)
+            self.covers = {shard: cover for shard, (cover, _) in found.items()}
+
+    def snapshot(self) -> Any:
+        snapshot = super().snapshot()
+        return replace(snapshot, drop=[key for key in snapshot.drop if not key.endswith(self.tenure)])
+
+
+async def ended_first(snapshot: Any, *, put: Any, **others: Any) -> None:
+    """What has ended goes before the meta that no longer lists it."""
+    tenure = snapshot.meta[0].split("/")[2]
+    for key in snapshot.drop:
+        if key.endswith(tenure):
+            await put(key, None)
+    await persist(snapshot, put=put, **others)
+
+
+def blocked(**methods: Callable[..., Any]) -> Recipe:
+    """A recipe whose stages keep their blocks in another way."""
+
+    def make(stage: Any) -> Any:
+        kind = type(f"Broken{type(stage).__name__}", (type(stage),), methods)
+        return kind(**{field.name: getattr(stage, field.name) for field in fields(stage)})
+
+    return Recipe(stage=make)
+
+
+def close_for_good(self: Any, state: Any, slot: int) -> Any:
+    """A closed slot is let go of at once."""
+    state.changed.add(slot // self.size)
+    return state.open.pop(slot), state.sample.pop(slot, [])
+
+
+def takes_all(self: Any, state: Any, slot: int, offset: int) -> bool:
+    """What a block covers is counted once more."""
+    state.changed.add(slot // self.size)
+    return True
+
+
+def ends_early(self: Any, state: Any, through: int) -> None:
+    """A block ends when all that it has is closed, whatever may still come."""
+    Blocked.end(self, state, through + self.size - 1)
+
+
+def takes_silently(self: Any, state: Any, slot: int, offset: int) -> bool:
+    """Nobody notes that a block changes."""
+    return offset > state.covers.get(slot // self.size, -1)
+
+
+BLOCK_MUTANTS: dict[str, tuple[Recipe, str]] = {
+    "an ended block stays in the manifest": (Recipe(EndedStaysListed), "acknowledged"),
+    "an ended block is loaded again": (Recipe(EndedStays), "state"),
+    "ended blocks dropped before meta": (Recipe(persist=ended_first), "acknowledged"),
+    "a closed slot is let go of at once": (blocked(close=close_for_good), "different record"),
+    "what a block covers is counted again": (blocked(takes=takes_all), "different record"),
+    "a block ends before its last slot": (blocked(end=ends_early), "different record"),
+    "a change is not noted": (blocked(takes=takes_silently), "missing record"),
+}
+"""Of the state in blocks: what the judge says at one crash or another."""
 
 
 def collector(kind: type[Collect], **more: Any) -> Recipe:

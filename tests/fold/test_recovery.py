@@ -9,7 +9,7 @@ import pytest
 
 from tests.fold import cases
 from tests.fold.driver import Halt, World
-from tests.fold.mutants import EDGE_MUTANTS
+from tests.fold.mutants import BLOCK_MUTANTS, EDGE_MUTANTS
 from tests.fold.scripts import SCRIPTS, collect_world, edge_world, finish, keep, merge_world, one_source_behind, play, pure_releases, routine
 
 SCRIPTED = 150  # random scripts at the edge
@@ -286,7 +286,7 @@ def written():
         return reports, world.topics["fold.partials", 0]
 
 
-@pytest.mark.parametrize("how", [crash, crash_as_it_arrives, zombie, zombie_then_crash, rebalance, rebalance_and_back, leave])
+@pytest.mark.parametrize("how", [crash, crash_as_it_arrives, crash_out_of_order, zombie, zombie_then_crash, rebalance, rebalance_and_back, leave])
 @pytest.mark.parametrize("role", ["collect", "merge"])
 def test_collector_and_merger_at_every_await(role, how, written):
     """Collectors and the merger are folds like the edge: the same faults at each of their awaits."""
@@ -299,6 +299,19 @@ def test_collector_and_merger_at_every_await(role, how, written):
     assert count >= 6
     for at in range(count):
         assert finish(make(), disturbed(how, at)) == set(), f"at await {at}"
+
+
+@pytest.mark.parametrize("name", BLOCK_MUTANTS)
+def test_broken_blocks_are_found(name, written):
+    """A crash at one of the awaits, as the undisturbed recipe survives them all, shows what is wrong."""
+    recipe, complaint = BLOCK_MUTANTS[name]
+    reports, partials = written
+    found = set()
+    for make in (lambda: collect_world(2, reports, recipe), lambda: merge_world(2, partials, recipe)):
+        for at in range(sum(1 for _ in points(make))):
+            for how in (crash, crash_as_it_arrives, crash_out_of_order):
+                found |= finish(make(), disturbed(how, at))
+    assert complaint in found
 
 
 def test_old_changelog_is_refused():

@@ -19,6 +19,7 @@ from ldp_kafka.runtime.fold import Message
 from ldp_kafka.runtime.sample import KEPT
 from ldp_kafka.runtime.wire import LATEST, decode_json, header, parse_json, write_reports
 from ldp_kafka.topology import loader
+from tests.runtime.reload import again, whole
 
 loads = cache(loader.loads)
 NUMERIC = """
@@ -67,10 +68,9 @@ class Fed:
 
     def refused(self, value):
         """The reason of the one dead letter of a message that changes nothing else."""
-        before, offset = self.collect.meta(self.state), self.offset
-        before = json.dumps(before)
+        before, offset = whole(self.collect, self.state), self.offset
         [record] = self.put(value)
-        assert json.dumps(self.collect.meta(self.state)) == before
+        assert whole(self.collect, self.state) == before
         assert record.topic == self.topology.collector_dead_letters_topic
         body = json.loads(record.value)
         assert (body["topic"], body["partition"], body["offset"], body["row"]) == (self.topology.reports_topic, self.source, offset, 0)
@@ -311,10 +311,10 @@ def test_sums_by_a_slow_twin(log):
         found += [replace(partial(record), sample=()) for record in fed.put(message, message)]
         assert fed.counts["repeated"] == 1
     assert found == expected
-    loaded = fed.collect.load(json.loads(json.dumps(fed.collect.meta(fed.state))), {})
-    assert fed.collect.meta(loaded) == fed.collect.meta(fed.state)
+    loaded = again(fed.collect, fed.state, fed.offset - 1)
+    assert whole(fed.collect, loaded) == whole(fed.collect, fed.state)
     last = fed.batch(len(log), (20, 1), closed=20)
-    assert fed.collect.fold(loaded, [Message(0, -1, write_reports(last))]).records == fed.put(write_reports(last))
+    assert fed.collect.fold(loaded, [Message(fed.offset, -1, write_reports(last))]).records == fed.put(write_reports(last))
 
 
 def test_a_second_report_is_noticed():
@@ -330,4 +330,4 @@ def test_a_second_report_is_noticed():
     assert fed.counts["second_reports"] == 1, "in slot 5; another slot's ids are others"
     closing = partial(fed.put(write_reports(fed.batch(4, closed=5)))[-1])
     assert closing.sample == tuple(hexadecimal(ids[:KEPT]))
-    assert fed.collect.load(fed.collect.meta(fed.state), {}) == fed.state
+    assert whole(fed.collect, again(fed.collect, fed.state, fed.offset - 1)) == whole(fed.collect, fed.state)

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyarrow import parquet
 
+from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime import local, replay, stages
 from ldp_kafka.runtime.embedded import EmbeddedBroker
@@ -247,18 +248,29 @@ def test_bad_files_say_so_without_their_content(tmp_path):
     (tmp_path / "ragged.csv").write_text(f"user,value,time\na,{secret}\n")
     (tmp_path / "x.parquet").write_text(secret)
     (tmp_path / "times.csv").write_text(f"user,value,time\na,1,{secret}\n")
+    (tmp_path / "latin.csv").write_bytes(f"z\u00e4hler,value,time\n{secret},1,2023-11-14T22:00:00\n".encode("latin-1"))
+    (tmp_path / "rows.csv").write_bytes(f"user,value,time\na,1,2023-11-14T22:00:00\n\u00e4{secret},1,2023-11-14T22:00:00\n".encode("latin-1"))
     asks = {
         "column value must be readable as double": lambda: read_file(made, tmp_path / "x.csv"),
         "column time must be readable": lambda: read_file(made, tmp_path / "times.csv"),
         "neither Parquet": lambda: read_file(made, tmp_path / "ragged.csv"),
         "neither Parquet .*": lambda: read_file(made, tmp_path / "x.parquet"),
         "no column kwh among the 3": lambda: read_file(made, tmp_path / "x.csv", value="kwh"),
+        r"latin\.csv:1: must be UTF-8": lambda: read_file(made, tmp_path / "latin.csv"),
+        r"rows\.csv:3: must be UTF-8": lambda: read_file(made, tmp_path / "rows.csv"),
+        r"rows\.csv:3: must be UTF-8 .*": lambda: read_slices(made, tmp_path / "rows.csv", 1, "user"),
         "there is no file": lambda: read_file(made, tmp_path / "missing.csv"),
     }
     for text, ask in asks.items():
         with pytest.raises(ConfigurationError, match=text) as error:
             ask()
         assert secret not in str(error.value)
+
+
+def test_a_column_that_is_not_wanted_may_be_anything(tmp_path):
+    """Only its name is read."""
+    (tmp_path / "x.csv").write_bytes("user,value,time,note\na,1,2023-11-14T22:00:00,\u00e4\n".encode("latin-1"))
+    assert read_file(topology(), tmp_path / "x.csv").events == 1
 
 
 def test_times_that_would_be_misread_are_refused():
@@ -296,6 +308,24 @@ def test_unread_holds_back_and_lets_go():
     assert not unread.full
 
 
+@pytest.mark.parametrize("batch", [1, 200])
+@pytest.mark.parametrize(("bits", "per_user"), [(0, False), (0, True), (800, False), (8000, False)])
+def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
+    """Packed bits and pseudonyms among them: what nobody has read is held back before an embedded broker drops it, and not long before."""
+    shape = f"method: lpu, mechanism: sue, categories: {bits}" if bits else "method: sw_direct, domain: [0, 10]"
+    statistic = "frequencies" if bits else "per_user" if per_user else "mean"
+    made = loads(
+        f"topology: t\ninput: {{partitions: 1, slot: 1h, lateness: 0}}\nprivacy: {{{shape}, epsilon: 4.0, window: 2}}\noutput: {{statistics: [{statistic}]}}"
+    )
+    values = np.random.default_rng(1).integers(0, 10, (600, 2))
+    stream = list(messages(made, from_arrays(made, values if bits else values.astype(float), START), batch))
+    unread = Unread(made, {}, {}, limit=0, ask=lambda _: {0: 1})
+    for raw in stream:
+        unread.add(raw)
+    written = sum(len(record.value) for record in local.run(made, stages.edge_randomness(made, bytes(32)), as_log(made, stream)).reports[0])
+    assert 0.9 * written < unread._bytes["collect"][0] < 2 * written
+
+
 def test_sent_messages_are_in_the_topic_in_order():
     """On the embedded broker: the bytes of `messages`, partition by partition."""
     made = topology()
@@ -326,6 +356,19 @@ def test_a_topic_that_is_not_there_is_a_broker_error():
         config = {"bootstrap.servers": broker.bootstrap_servers, "message.timeout.ms": 2000}
         with pytest.raises(BrokerError, match=r"meters\.raw did not take the replay"):
             send(made, config, messages(made, from_arrays(made, np.ones((20, 1)), START)))
+
+
+def test_replay_says_at_once_that_the_topic_is_missing(tmp_path, capfd):
+    """Before anything is sent, with what makes it."""
+    with EmbeddedBroker() as broker:
+        path, data = tmp_path / "t.yaml", tmp_path / "data.csv"
+        path.write_text(
+            f"topology: t\nkafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\ninput: {{slot: 1h}}\n"
+            "privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}\noutput: {statistics: [mean]}\n"
+        )
+        data.write_text("user,value,time\na,1,1700000000\n")
+        assert main(["replay", str(data), "-t", str(path)]) == 1
+    assert "there is no topic t.raw: `ldp-kafka topics` or" in capfd.readouterr().err
 
 
 def test_speed_paces_by_event_time():

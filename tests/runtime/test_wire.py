@@ -398,7 +398,7 @@ def test_a_reports_numbers_have_bounds(change):
 
 def test_of_a_field_said_twice_the_last_counts():
     """As in every JSON parser: nothing is added up, nothing is reported twice."""
-    assert lk.decode(b'{"ldp_kafka":1,"type":"tick","time":1,"time":2}') == [Tick(2)]
+    assert lk.decode(b'{"ldp_kafka":1,"type":"tick","time":1,"time":2}') == [lk.Tick(2)]
     decoded = EventReader(("user",), ("value",), ("time",)).read(b'{"user":"a","time":1,"value":1,"value":2}')
     assert decoded.events.values.tolist() == [2.0]
 

@@ -1,9 +1,13 @@
 """Variables of the environment in topology files."""
 
+import json
+
 import pytest
 
-from ldp_kafka.errors import TopologyError
-from ldp_kafka.topology import loads
+from ldp_kafka.cli import main
+from ldp_kafka.errors import BrokerError, TopologyError
+from ldp_kafka.runtime.setup import client_config, prepare
+from ldp_kafka.topology import loads, unset
 
 TEXT = """\
 topology: ${NAME:-meters}
@@ -91,3 +95,84 @@ def test_pieces_and_dollars(monkeypatch):
 def test_half_a_variable_is_refused(wrong):
     with pytest.raises(TopologyError, match=r"t.yaml:1: topology: must hold \$\{NAME\} or"):
         loads(TEXT.replace("${NAME:-meters}", f"'{wrong}'"), "t.yaml")
+
+
+SIDES = """\
+topology: meters
+kafka:
+  bootstrap_servers: 127.0.0.1:1
+  edge:
+    bootstrap_servers: ${EDGE_BROKER}
+    client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: edge, sasl.password: "${EDGE_PASSWORD}"}
+  collector:
+    client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: collector, sasl.password: "a-${COLLECTOR_PASSWORD}-${SUFFIX}"}
+input: {slot: 1h}
+privacy: {method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 1]}
+output: {statistics: [mean]}
+edge: {key_file: "${KEY}"}
+"""
+SECRETS = {"EDGE_BROKER": "edge:9092", "EDGE_PASSWORD": "1", "COLLECTOR_PASSWORD": "2", "SUFFIX": "3"}
+
+
+@pytest.fixture
+def secrets(monkeypatch):
+    """Sets some of them."""
+    for name in SECRETS:
+        monkeypatch.delenv(name, raising=False)
+    return lambda *names: [monkeypatch.setenv(name, SECRETS[name]) for name in names]
+
+
+def test_nobody_needs_the_others_secrets(secrets):
+    """They are asked for where a side's clients are made, and only then: each with its place, and who needs it."""
+    secrets("COLLECTOR_PASSWORD", "SUFFIX")
+    topology = loads(SIDES, "t.yaml")
+    assert client_config(topology, "collector")["sasl.password"] == "a-2-3"
+    assert [str(problem) for problem in unset(topology)] == [
+        "t.yaml:5: kafka.edge.bootstrap_servers: the environment variable EDGE_BROKER is not set here, and has no default: the perturb role needs it",
+        "t.yaml:6: kafka.edge.client.sasl.password: the environment variable EDGE_PASSWORD is not set here, and has no default: the perturb role needs it",
+    ]
+    for needed in (lambda: client_config(topology, "edge"), lambda: prepare(topology)):
+        with pytest.raises(TopologyError, match="EDGE_BROKER") as caught:
+            needed()
+        assert len(caught.value.problems) == 2
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1 gave no"):  # gets as far as the collector's own broker, which is not there
+        prepare(topology, sides=("collector",))
+
+
+def test_perturb_needs_both(secrets):
+    """It writes the reports."""
+    secrets("EDGE_BROKER", "EDGE_PASSWORD")
+    topology = loads(SIDES, "t.yaml")
+    assert client_config(topology, "edge")["bootstrap.servers"] == "edge:9092"
+    with pytest.raises(
+        TopologyError, match=r"t.yaml:8: kafka.collector.client.sasl.password: the environment variables COLLECTOR_PASSWORD, SUFFIX are not set"
+    ):
+        prepare(topology)
+    secrets(*SECRETS)
+    assert unset(loads(SIDES)) == ()
+
+
+@pytest.mark.parametrize(
+    "text", [SIDES.replace("127.0.0.1:1", "${EDGE_BROKER}"), SIDES.replace("1h", '"${EDGE_BROKER}"'), SIDES.replace("{security", "${EDGE_BROKER} #", 1)]
+)
+def test_what_everybody_needs_is_still_required(secrets, text):
+    """Also a mapping of which nothing is known."""
+    with pytest.raises(TopologyError, match="EDGE_BROKER must be set"):
+        loads(text)
+
+
+def test_validate_and_plan_say_what_is_missing(secrets, tmp_path, capsys):
+    """On a machine that is not the edge's they still say what the topology promises."""
+    path = tmp_path / "t.yaml"
+    path.write_text(SIDES)
+    for command in ("validate", "plan"):
+        assert main([command, str(path)]) == 0
+        said = capsys.readouterr()
+        assert "w-event, epsilon 1" in said.out
+        assert all(name in said.err for name in SECRETS)
+    assert main(["validate", str(path), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [each["line"] for each in found["unset"]] == [5, 6, 8]
+    assert main(["topics", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert all(name in said for name in SECRETS)

@@ -99,7 +99,7 @@ def run_demo(name: str, given: Given | None = None, *, users: int | None, slots:
         say(
             f"{topology.name}: {len(source.users):,} users, {values.shape[1]} slots of {topology.input.slot_ms // 60_000} minutes, values from gateways in batches"
         )
-        say(f"guarantee: {topology.guarantee.describe()}")
+        say(f"guarantee: {topology.guarantee.describe(linkable=topology.per_user)}")
         output.mkdir(parents=True, exist_ok=True)
         log = output / "workers.log"
         played = _play(topology, raw, source.first, values.shape[1], log, keep=keep, say=say)
@@ -112,7 +112,7 @@ def run_demo(name: str, given: Given | None = None, *, users: int | None, slots:
     result = compare(releases, crowd(topology, values), source.first)
     names = _names(topology)
     picture = output / f"{name}.png"
-    caption = f"{len(source.users):,} users. Guarantee: {topology.guarantee.describe()}. Largest epsilon spent in any user's window: {spent:g} of {topology.privacy.epsilon:g}."
+    caption = f"{len(source.users):,} users. Guarantee: {topology.guarantee.describe(linkable=topology.per_user)}. Largest epsilon spent in any user's window: {spent:g} of {topology.privacy.epsilon:g}."
     starts = [topology.slot_start(int(slot)) for slot in result.slots]
     drawn = plot(picture, result, starts, title=given.title, unit=given.unit, caption=caption, panels=names)
     summary = {
@@ -268,9 +268,7 @@ def _report(topology: Topology, result: Result, starts: list[int], summary: dict
     show.release_table(head, rows)
     click.echo()
     click.echo(f"coverage:    {summary['covered']} of {summary['intervals']} true values lie inside their 95 % interval")
-    click.echo(
-        f"privacy:     largest epsilon spent in any user's window of {topology.privacy.window} slots: {summary['epsilon_spent']:g} of {summary['epsilon']:g}"
-    )
+    click.echo(f"privacy:     largest epsilon spent by any user in {topology.method.ledger.run} slots: {summary['epsilon_spent']:g} of {summary['epsilon']:g}")
     click.echo(f"replay-safe: computed again without Kafka, the releases are {'the same, byte for byte' if summary['equal_without_kafka'] else 'NOT the same'}")
     click.echo(f"plot:        {summary['plot'] or 'none (pip install ldp-kafka[plots])'}")
     click.echo(f"releases:    {summary['releases']}")

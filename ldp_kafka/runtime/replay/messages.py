@@ -42,8 +42,8 @@ class Raw(NamedTuple):
 
 
 def last_tick(topology: Topology, last_slot: int) -> int:
-    """The time (ms) of the tick that closes ``last_slot`` and nothing after it."""
-    return topology.slot_start(last_slot + topology.input.lateness + 1)
+    """The time (ms) of the tick that closes ``last_slot``, for the collector too, which a method's delay keeps behind; and nothing after it."""
+    return topology.slot_start(last_slot + topology.method.delay + topology.input.lateness + 1)
 
 
 def messages(topology: Topology, source: Source, batch: int | None = None, *, ticks: bool | None = None) -> Iterator[Raw]:

@@ -14,10 +14,12 @@ from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.replay.messages import Raw, last_tick
 from ldp_kafka.runtime.replay.source import Source
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.planner import BATCH_BYTES, row_bytes
 
 __all__ = ["UNREAD_BYTES", "Sent", "Unread", "check_ahead", "send"]
 
 UNREAD_BYTES = 2 * 2**20  # a partition of the embedded broker holds 5 MiB and then drops the oldest
+_SINGLE_BYTES = 250  # of one report as JSON, beside its row
 _PATIENCE = 120.0  # seconds without any progress of the workers
 
 
@@ -63,6 +65,7 @@ class Unread:
     ) -> None:
         self._topology, self._limit = topology, limit
         self._share = min(1.0, topology.method.influence / topology.method.window)  # of the users who report in a slot
+        self._row = row_bytes(topology)
         self._sides = {"perturb": (edge, topology.raw_topic), "collect": (collector, topology.reports_topic)}
         self._ask = ask or self._committed
         partitions = range(topology.input.partitions)
@@ -79,8 +82,8 @@ class Unread:
     def add(self, raw: Raw) -> bool:
         """Note a message; whether its partition has too much unread now."""
         self._start = self._start or {role: self._ask(role) for role in self._sides}
-        # A single report is a JSON object, a batch has its schema: see topology.planner
-        answer = 400 if raw.events <= 1 else 1000 + int(56 * self._share * raw.events)
+        # A single report is a JSON object, with packed bits in hexadecimal; a batch has its schema
+        answer = int(self._share * (_SINGLE_BYTES + 2 * self._row)) if raw.events == 1 else BATCH_BYTES + int(self._share * self._row * raw.events)
         self._sent[raw.partition] += 1
         for role, size in (("perturb", len(raw.value) + 100), ("collect", answer)):
             self._open[role][raw.partition].append((self._sent[raw.partition], size))

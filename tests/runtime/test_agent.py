@@ -1,0 +1,94 @@
+"""Where a tenure of a partition begins, and where it must not; the rest of the agent is in tests/broker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+
+from ldp_kafka.errors import StateError
+from ldp_kafka.runtime import stages
+from ldp_kafka.runtime.agent import Agent
+from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.standing import Position
+from ldp_kafka.topology import loads
+
+TEXT = """
+topology: t
+input: {{slot: 1m, partitions: 2, create: {create}}}
+privacy: {{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}}
+output: {{statistics: [mean]}}
+"""
+EVENT = b'{"user": "a", "value": 1, "time": 1760000040}'
+
+
+def agent(position, *, role="perturb", create="true", reported=False, table=None):
+    """The first agent of a role, whose group stands where it is told, over a changelog."""
+    topology = loads(TEXT.format(create=create))
+    standing = SimpleNamespace(position=lambda *_: Position(*position), reported=lambda *_: reported, first=lambda *_: None)
+    worker = SimpleNamespace(app=MagicMock(), topology=topology, standing=standing)
+    make = (lambda n: stages.edge(topology, stages.edge_randomness(topology, bytes(32)), n)) if role == "perturb" else (lambda n: stages.collect(topology, n))
+    made = Agent(worker, stages.agents(topology, role)[0], make)
+    made.table.data = table or {}
+    return made
+
+
+def state(cover, role="perturb"):
+    """A changelog whose state covers this offset."""
+    owned = agent((None, cover, cover + 1, False), role=role).load(0)
+    owned.partition.admit(cover)
+    owned.partition.fold([Message(cover, 1_760_000_040_000, EVENT)])
+    snapshot = owned.partition.snapshot()
+    return {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
+
+
+BEFORE_US = [(None, 5, 9, False), (5, 5, 9, True), (5, 7, 9, True), (5, 5, 5, True)]
+
+
+@pytest.mark.parametrize("create", ["true", "false"])
+@pytest.mark.parametrize("position", BEFORE_US)
+def test_what_expired_before_the_first_start_is_nobodys_loss(create, position):
+    """A raw topic that was there before us begins where it begins, whoever may create it."""
+    partition = agent(position, create=create).load(0).partition
+    assert (partition.want, partition.cover) == (position[1], -1)
+
+
+@pytest.mark.parametrize("create", ["true", "false"])
+@pytest.mark.parametrize("position", [(None, 5, 9, False), (5, 7, 9, True)])
+def test_what_expired_after_a_report_is_a_loss(create, position):
+    """Somebody has folded what is gone, and its state is gone with it."""
+    with pytest.raises(StateError, match="no state covers what was before it"):
+        agent(position, create=create, reported=True).load(0)
+
+
+def test_a_crash_before_the_first_snapshot_is_no_loss():
+    """Reports went out, nothing was kept, and the log still has all of it."""
+    assert agent((5, 5, 9, True), reported=True).load(0).partition.want == 5
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_no_state_covers_is_a_loss(begun):
+    """There is a state, but not of all that is gone."""
+    table = state(4)
+    assert agent((5, 5, 9, False), table=table).load(0).partition.cover == 4
+    with pytest.raises(StateError, match="no state covers"):
+        agent((None, 6, 9, False), table=table).load(0)
+    with pytest.raises(StateError, match="no state covers"):
+        agent((6, 6, 9, begun), table=table).load(0) if begun else agent((None, 7, 9, False), table=table).load(0)
+
+
+def test_what_was_acknowledged_must_be_covered_and_there():
+    """As ever: a committed offset is a promise."""
+    with pytest.raises(StateError, match="no complete state"):
+        agent((5, 5, 9, False)).load(0)
+    with pytest.raises(StateError, match="lost before they were read"):
+        agent((1, 5, 9, False)).load(0)
+    with pytest.raises(StateError, match="lost before they were read"):
+        agent((5, 6, 9, False), table=state(4)).load(0)
+
+
+def test_a_log_of_ours_has_no_expired_beginning():
+    """Reports that are gone were somebody's."""
+    with pytest.raises(StateError, match="no state covers"):
+        agent((None, 5, 9, False), role="collect").load(0)

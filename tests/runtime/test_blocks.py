@@ -1,0 +1,130 @@
+"""State of slots in blocks: a snapshot writes what changed, no record is too large, and what has ended is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from ldp_kafka.errors import StateError
+from ldp_kafka.records import Partial
+from ldp_kafka.runtime import blocks
+from ldp_kafka.runtime.agent import LARGEST
+from ldp_kafka.runtime.fold import Message, Partition, persist, unpack
+from ldp_kafka.runtime.merger import Merge
+from ldp_kafka.runtime.sample import KEPT
+from ldp_kafka.runtime.wire import encode_json
+
+WAITING = 20_000  # slots
+WIDTH = 8
+IDS = tuple(f"{number:032x}" for number in range(KEPT))
+
+
+class Kept:
+    """A merger in one tenure, and the table that it writes."""
+
+    def __init__(self, sources=2, width=WIDTH):
+        self.made = []
+        stage = Merge(sources, width, lambda slot, sums: self.made.append((slot, sums)) or [], "partials", "dead", "f" * 32, "0" * 32)
+        self.stage, self.table, self.offset = stage, {}, 0
+        self.partition = Partition(stage, 0, self.table, 1)
+
+    def send(self, *partials):
+        messages = [Message(self.offset + at, -1, encode_json(Partial(*partial))) for at, partial in enumerate(partials, 1)]
+        self.offset += len(partials)
+        for message in messages:
+            self.partition.admit(message.offset)
+        self.partition.fold(messages)
+
+    def save(self):
+        """Write a snapshot; the sizes of what it wrote, and how many keys it dropped."""
+        snapshot = self.partition.snapshot()
+
+        async def put(key, value):
+            if value is None:
+                self.table.pop(key, None)
+            else:
+                self.table[key] = value
+
+        async def flush():
+            pass
+
+        asyncio.run(persist(snapshot, flush=flush, put=put, acknowledge=lambda _: None))
+        return [len(snapshot.meta[1]), *map(len, snapshot.shards.values())], len(snapshot.drop)
+
+    def reload(self):
+        """The next owner."""
+        self.partition = Partition(self.stage, 0, self.table, self.offset + 1, committed=True)
+
+
+def sums(slot):
+    return tuple(10**6 * slot + at for at in range(WIDTH))
+
+
+def test_many_slots_can_wait():
+    """For a partition without events; each snapshot writes the latest, and when it comes all goes."""
+    kept = Kept()
+    kept.send(*((0, slot, 0, sums(slot), IDS) for slot in range(WAITING)))
+    sizes, dropped = kept.save()
+    assert max(sizes) < LARGEST // 2
+    assert sum(sizes) > LARGEST, "in one record it would not fit"
+    assert dropped == 0
+    kept.send((0, WAITING, 0, sums(WAITING), IDS))
+    again, _ = kept.save()
+    assert len(again[1:]) == 2, "the latest block, and the one whose oldest ids went"
+    assert sum(again[1:]) < sum(sizes[1:]) / 20
+    kept.reload()
+    assert kept.partition.state.open.keys() == set(range(WAITING + 1))
+    kept.send((1, WAITING, 0, None))
+    assert kept.made == [(slot, list(sums(slot))) for slot in range(WAITING + 1)]
+    before = len(kept.table)
+    sizes, dropped = kept.save()
+    assert dropped >= before - 1
+    assert len(kept.table) <= 2, "meta, and the block of the last slot"
+    assert kept.partition.state.open == {}
+    kept.reload()
+    assert kept.partition.state.released == WAITING
+
+
+def test_a_record_that_lost_its_block_is_not_loaded():
+    """A worker that died before it dropped a block that had ended leaves a record that no manifest lists."""
+    kept = Kept()
+    size = kept.stage.size
+    kept.send(*((0, slot, 0, sums(slot)) for slot in range(2 * size)))
+    kept.save()
+    old = dict(kept.table)
+    kept.send((1, size, 0, None))
+    kept.save()
+    gone = old.keys() - kept.table.keys()
+    assert len(gone) == 1
+    kept.table |= {key: old[key] for key in gone}
+    kept.reload()
+    assert kept.partition.state.open.keys() == set(range(size + 1, 2 * size))
+    assert kept.partition.state.kept.keys() == {size}
+    kept.save()
+    assert not gone & kept.table.keys(), "the next tenure drops it with the others"
+    metas = [json.loads(unpack(value)[1]) for key, value in kept.table.items() if "/meta/" in key]
+    assert [list(meta["manifest"]) for meta in metas] == [["1"]]
+
+
+@pytest.mark.parametrize(("width", "ids"), [(1, KEPT), (8192, KEPT), (2, 64 * KEPT), (8192, 256 * KEPT)])
+def test_a_block_fits_into_a_record(width, ids):
+    """Whatever the sums are."""
+    slots = blocks.slots_in_a_block(width, ids)
+    state, stage = blocks.Blocks(), type("Stage", (blocks.Blocked,), {"size": slots})()
+    for slot in range(slots):
+        state.open[slot], state.sample[slot] = [-(10**9)] * width, ["f" * 32] * ids
+    (payload,) = stage.dump(state, {"0"}).values()
+    assert len(payload) <= max(blocks.BYTES * 1.1, LARGEST / 2)
+
+
+def test_other_blocks_are_refused(monkeypatch):
+    """What another version wrote is not read as if it were ours."""
+    kept = Kept()
+    kept.send((0, 1, 0, sums(1)))
+    kept.save()
+    monkeypatch.setattr(blocks, "MOST", 7)
+    fresh = Kept()
+    with pytest.raises(StateError, match="other blocks"):
+        Partition(fresh.stage, 0, kept.table, 2, committed=True)

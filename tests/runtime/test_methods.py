@@ -1,0 +1,152 @@
+"""Every method through the pure stages: a topology's releases are what `Method.release` says of the same streams, and nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.methods import METHODS
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events, Tick
+from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.codec import encode
+from ldp_kafka.runtime.fold import Message
+from ldp_kafka.topology import loads, plan
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: "127.0.0.1:1"}}
+input: {{slot: 1s, lateness: 0, partitions: 2, format: arrow}}
+privacy: {{method: {method}, {shape}, {budget}}}
+output: {{statistics: [{statistics}]}}
+"""
+START, USERS, SLOTS = 1_700_000_000, 40, 24
+W_EVENT = "epsilon: 8.0, window: 4"
+USER = "level: user, epsilon: 8.0, horizon: 20"
+OWN = {
+    "cgm": f"{USER}, delta: 1.0e-5",
+    "etm": f"{W_EVENT}, delay: 2",
+    "fast": f"{USER}, samples: 5",
+    "fast_cgm": f"{USER}, samples: 5, delta: 1.0e-5",
+    "gaussian_differential": f"{USER}, delta: 1.0e-5",
+    "gaussian_direct": f"{USER}, delta: 1.0e-5",
+    "topl": f"{W_EVENT}, first: 6",
+}
+
+
+def topology_of(method, **changed):
+    kind = METHODS[method]
+    shape = "domain: [10, 30]" if kind.kind == "numeric" else "categories: 3"
+    return loads(
+        TEXT.format(
+            **{"name": f"t-{method}", "method": method, "shape": shape, "budget": OWN.get(method, W_EVENT), "statistics": ", ".join(kind.statistics)} | changed
+        ),
+        "t.yaml",
+    )
+
+
+def streams_of(topology):
+    rng = np.random.default_rng(3)
+    if topology.method.kind == "categorical":
+        return rng.integers(0, 3, (USERS, SLOTS))
+    return 10 + 20 * rng.beta(2, 5, (USERS, SLOTS)).round(4)
+
+
+def logs_of(topology, streams):
+    """Two partitions; a tick after the last slot that closes it for everybody."""
+    logs = [[], []]
+    for partition in (0, 1):
+        users = Ids.of([f"u{at}" for at in range(partition, USERS, 2)])
+        for slot in range(SLOTS):
+            values = np.ascontiguousarray(streams[partition::2, slot])
+            logs[partition].append(encode(Events(users, np.full(len(values), 1000 * (START + slot)), values)))
+        logs[partition].append(encode(Tick(1000 * (START + SLOTS + topology.method.delay))))
+    return [[Message(offset, -1, value) for offset, value in enumerate(log)] for log in logs]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_topology_releases_what_the_method_says(method):
+    topology = topology_of(method)
+    randomness = stages.edge_randomness(topology, bytes(range(32)))
+    streams = streams_of(topology)
+    run = local.run(topology, randomness, logs_of(topology, streams))
+    assert not run.dead_letters
+    releases = [lk.decode(record.value)[0] for record in run.releases]
+    ids = [f"u{at}" for at in range(USERS)]
+    said = Bare(topology.method).release(streams, randomness, users=ids, first_slot=START)
+    crowd = {release.slot: release for release in releases if release.statistic != "per_user"}
+    if "per_user" not in topology.output.statistics:
+        assert sorted(crowd) == list(range(START, START + SLOTS))
+        assert sum(release.reports for release in crowd.values()) == (said >= 0).sum()
+        return
+    pseudonyms = {bytes(row).hex(): at for at, row in enumerate(np.ascontiguousarray(randomness.series(randomness.digests(ids))))}
+    found = np.full((USERS, SLOTS), np.nan)
+    for release in releases:
+        if release.statistic == "per_user":
+            assert np.isnan(found[pseudonyms[release.user], release.slot - START]), "one release a user and slot"
+            found[pseudonyms[release.user], release.slot - START] = release.value
+    assert np.allclose(found, said, rtol=1e-12, atol=1e-9, equal_nan=True)
+    assert np.isfinite(found).sum() > USERS
+    for slot, release in crowd.items():
+        assert release.reports == np.isfinite(said[:, slot - START]).sum()
+
+
+class Bare:
+    """A method whose releases are NaN where nothing is reported: what was held is not on the wire."""
+
+    def __init__(self, method):
+        self.method = method
+
+    def release(self, *given, **named):
+        kept = type(self.method).holds
+        type(self.method).holds = False
+        try:
+            return self.method.release(*given, **named)
+        finally:
+            type(self.method).holds = kept
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_together_or_one_by_one(method):
+    """Messages folded at once make the same records."""
+    topology = topology_of(method)
+    randomness = stages.edge_randomness(topology, bytes(range(32)))
+    logs = logs_of(topology, streams_of(topology))
+    one, many = (local.run(topology, randomness, logs, together=together) for together in (1, 7))
+    assert one.reports == many.reports
+    assert one.releases == many.releases
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_state_that_was_written_down_goes_on_alike(method):
+    """Dump and load between any two messages: the records are those of a worker that never stopped."""
+    topology = topology_of(method)
+    edge = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
+    log = logs_of(topology, streams_of(topology))[0]
+    state, whole = edge.fresh(), edge.fresh()
+    for message in log:
+        there = edge.fold(whole, [message]).records
+        assert edge.fold(state, [message]).records == there
+        shards = {shard: (message.offset, payload) for shard, payload in edge.dump(state, edge.shards_of(state)).items()}
+        state = edge.load(edge.meta(state), shards)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_plans(method):
+    """The plan says what is guaranteed, and what a release will be off by."""
+    planned = plan(topology_of(method), users=500)
+    assert planned.guarantee.describe() in "\n".join(planned.lines())
+    assert all(np.isfinite(prediction.error) for prediction in planned.predictions)
+    assert planned.epsilon_per_report > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_level_or_a_statistic_that_a_method_has_not_is_refused(method):
+    kind = METHODS[method]
+    other = W_EVENT if kind.level == "user" else USER
+    with pytest.raises(lk.errors.TopologyError, match=r"privacy\.level"):
+        topology_of(method, budget=other)
+    wrong = next(name for name in ("frequencies", "mean", "per_user") if name not in kind.statistics)
+    with pytest.raises(lk.errors.TopologyError, match=r"output\.statistics"):
+        topology_of(method, statistics=wrong)

@@ -1,0 +1,132 @@
+"""Client options about TLS and SASL reach both Kafka clients, or are refused by name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ldp_kafka.cli import main
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.runtime import setup
+from ldp_kafka.runtime.security import KNOWN, security
+from ldp_kafka.topology import loads
+
+TEXT = """
+topology: t
+kafka:
+  bootstrap_servers: broker:9093
+  client: {%s}
+input: {slot: 1h}
+privacy: {method: sw_direct, epsilon: 1.0, window: 3, domain: [0, 10]}
+output: {statistics: [mean]}
+"""
+LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "secret-word"}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A certificate and its key."""
+    from tests.broker.test_security import certificate
+
+    folder = tmp_path_factory.mktemp("tls")
+    certificate(folder)
+    return folder
+
+
+ONE_SIDED = [
+    "sasl.kerberos.service.name",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.keytab",
+    "sasl.oauthbearer.config",
+    "sasl.oauthbearer.method",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.token.endpoint.url",
+    "enable.sasl.oauthbearer.unsecure.jwt",
+    "https.ca.location",
+    "https.ca.pem",
+    "ssl.cipher.suites",
+    "ssl.curves.list",
+    "ssl.sigalgs.list",
+    "ssl.key.pem",
+    "ssl.certificate.pem",
+    "ssl.crl.location",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.providers",
+    "ssl.engine.location",
+]  # librdkafka's CONFIGURATION.md
+UNKNOWN = ["ssl.new.option", "sasl.new.option", "security.new"]
+
+
+def test_what_one_client_would_not_get_is_refused():
+    """By its name, with what to do instead, and never with its value."""
+    for name in [*ONE_SIDED, *UNKNOWN]:
+        with pytest.raises(ConfigurationError, match=re.escape(f"kafka.client: {name} reaches one of the two")) as caught:
+            security({**LOGIN, name: "hidden-value"})
+        assert "hidden-value" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("ssl.keystore.location", "ssl.certificate.location and ssl.key.location"),
+        ("ssl.certificate.pem", "ssl.certificate.location"),
+        ("ssl.key.pem", "ssl.key.location"),
+    ],
+)
+def test_it_says_what_to_use(name, instead, tmp_path, capsys):
+    """In `validate`, and before anything is asked of a broker."""
+    text = TEXT % f"{name}: hidden-value"
+    with pytest.raises(ConfigurationError, match=instead):
+        setup.prepare(loads(text))
+    path = tmp_path / "t.yaml"
+    path.write_text(text)
+    assert main(["validate", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert f"{path}: kafka.client: {name}" in said
+    assert instead in said
+    assert "hidden-value" not in said
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        {"security.protocol": "TLS"},
+        {**LOGIN, "sasl.mechanism": "GSSAPI"},
+        {name: value for name, value in LOGIN.items() if name != "sasl.mechanism"},
+        {name: value for name, value in LOGIN.items() if name != "sasl.password"},
+        {**LOGIN, "sasl.mechanisms": "SCRAM-SHA-256"},
+        {"enable.ssl.certificate.verification": "0"},
+        {"ssl.endpoint.identification.algorithm": "ldaps"},
+        {"ssl.certificate.location": "a.pem"},
+        {"ssl.key.location": "a.pem"},
+        {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"},
+        {"security.protocol": "SSL", "ssl.ca.pem": "no certificate"},
+    ],
+)
+def test_choices_that_the_clients_do_not_share_are_refused(client):
+    with pytest.raises(ConfigurationError, match=r"kafka\.client: ") as caught:
+        security(client)
+    assert "secret-word" not in str(caught.value)
+
+
+def test_what_both_have_reaches_the_second_one(files, monkeypatch):
+    """Authorities from a file, a folder or text; a certificate of its own."""
+    pem = (files / "ca.pem").read_text()
+    monkeypatch.setattr("ssl.SSLContext.load_default_certs", lambda *_, **__: pytest.fail("the machine's authorities were taken"))
+    for given in ({"ssl.ca.location": str(files / "ca.pem")}, {"ssl.ca.pem": pem}):
+        assert security({**LOGIN, **given}).context.cert_store_stats()["x509_ca"] == 1
+    assert security({**LOGIN, "ssl.ca.location": str(files)}).context is not None
+    own = {"ssl.certificate.location": str(files / "server.pem"), "ssl.key.location": str(files / "server.pem"), "ssl.ca.pem": pem}
+    assert security({"security.protocol": "SSL", **own}).protocol == "SSL"
+    off = security({**LOGIN, "ssl.ca.pem": pem, "ssl.endpoint.identification.algorithm": "none"})
+    assert not off.context.check_hostname
+    assert off.mechanism == "PLAIN"
+    assert {*LOGIN, *own, "ssl.ca.location", "ssl.endpoint.identification.algorithm"} <= {*KNOWN}
+
+
+def test_other_options_are_the_clients_own():
+    """They are about nobody's security."""
+    assert security({"client.id": "x", "socket.timeout.ms": "1000", "broker.address.family": "v4"}).protocol == "PLAINTEXT"

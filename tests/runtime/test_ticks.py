@@ -1,0 +1,116 @@
+"""Ticks for idle partitions: what a worker tells them, and whom it asks where its own partitions know nothing newer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import Producer
+
+from ldp_kafka.records import Tick
+from ldp_kafka.runtime import stages
+from ldp_kafka.runtime.embedded import EmbeddedBroker
+from ldp_kafka.runtime.fold import Message, Partition
+from ldp_kafka.runtime.standing import Standing
+from ldp_kafka.runtime.wire import encode_json
+from ldp_kafka.topology import loads
+
+TEXT = """
+topology: t
+kafka: {{bootstrap_servers: "{servers}"}}
+input: {{slot: 1m, partitions: 4, idle: 1s}}
+privacy: {{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}}
+output: {{statistics: [mean]}}
+"""
+T = 1_760_000_000_000
+
+
+class Fake:
+    """A worker that owns some partitions of four: {number: (event time or None before its first message, seconds of silence)}."""
+
+    def __init__(self, owned, elsewhere=-1):
+        from ldp_kafka.runtime.worker import Worker
+
+        self.asked, self.sent = [], {}
+        now = time.monotonic()
+        self.worker = Worker.__new__(Worker)
+        self.worker.topology = loads(TEXT.format(servers="127.0.0.1:1"))
+        self.worker.standing = SimpleNamespace(latest=lambda numbers: self.asked.append(set(numbers)) or elsewhere)
+        self.worker._ticked = {number: now - silent for number, (mark, silent) in owned.items() if mark is None}
+        self.worker._heard = float("-inf")
+        self.worker.send = lambda records: self.sent.update({record.partition: record.value for record in records})
+        parts = {
+            number: SimpleNamespace(seen=now - silent, partition=SimpleNamespace(state=SimpleNamespace(watermark=mark)))
+            for number, (mark, silent) in owned.items()
+            if mark is not None
+        }
+        self.agent = SimpleNamespace(parts=parts, spec=stages.agents(self.worker.topology, "perturb")[0])
+        self.assigned = {("t.raw", number) for number in owned}
+
+    def tick(self):
+        asyncio.run(self.worker.tick(self.agent, self.assigned))
+        return self.sent
+
+
+def told(times):
+    return {number: encode_json(Tick(time)) for number, time in times.items()}
+
+
+def test_its_own_busy_partition_is_enough():
+    """Nobody is asked."""
+    fake = Fake({0: (T + 5, 0), 1: (T, 60), 2: (None, 60)}, T + 100)
+    assert fake.tick() == told({1: T + 5, 2: T + 5})
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize("idle", [{1: (T, 60)}, {1: (None, 60)}, {1: (T, 60), 3: (T, 60)}, {1: (T, 60), 3: (None, 60)}])
+def test_an_owner_of_idle_partitions_only_asks_for_the_others(idle):
+    """And is told what their owners have folded, once in a while."""
+    fake = Fake(idle, T + 7)
+    assert fake.tick() == told(dict.fromkeys(idle, T + 7))
+    assert fake.asked == [{0, 1, 2, 3} - idle.keys()]
+    fake.sent.clear()
+    for number, owned in fake.agent.parts.items():
+        owned.seen, owned.partition.state.watermark = float("-inf"), T + 7
+        assert number in idle
+    if fake.agent.parts.keys() == idle.keys():
+        assert fake.tick() == {}, "nothing is newer"
+    assert len(fake.asked) == 1, "not again at once"
+
+
+@pytest.mark.parametrize("elsewhere", [-1, T - 1, T])
+def test_without_anything_newer_there_is_no_tick(elsewhere):
+    """Never the time of day."""
+    assert Fake({1: (T, 60)}, elsewhere).tick() == {}
+    assert Fake({1: (T, 0)}, T + 9).tick() == {}, "not idle"
+    whole = Fake(dict.fromkeys(range(4), (T, 60)), T + 9)
+    assert whole.tick() == {}
+    assert whole.asked == [], "there are no others"
+
+
+def test_the_others_event_time_is_in_the_changelog(tmp_path):
+    """In the meta records at the ends of other partitions' logs, whatever lies around them."""
+    with EmbeddedBroker() as broker:
+        topology = loads(TEXT.format(servers=broker.bootstrap_servers))
+        config = {"bootstrap.servers": broker.bootstrap_servers}
+        name = topology.changelog("perturb", "perturb")
+        broker.create_topic(name, 4)
+        broker.create_topic(topology.raw_topic, 4)
+        producer = Producer(config)
+        for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
+            partition = Partition(stages.edge(topology, stages.edge_randomness(topology, bytes(32)), number), number, {}, 1)
+            for offset, when in enumerate(times, 1):
+                partition.admit(offset)
+                partition.fold([Message(offset, when, json.dumps({"user": "a", "value": 1, "time": when}).encode())])
+                snapshot = partition.snapshot()
+                for key, value in [*snapshot.shards.items(), snapshot.meta]:
+                    producer.produce(name, value, json.dumps(key), partition=number)
+            producer.produce(name, None, json.dumps(f"{number}/meta/0123"), partition=number)
+        assert producer.flush(10) == 0
+        standing = Standing(topology, "perturb", stages.agents(topology, "perturb"), config, config)
+        assert standing.latest({0, 1, 3}) == T + 60_000
+        assert standing.latest({1, 3}) == T + 30_000
+        assert standing.latest({3}) == -1
