@@ -62,8 +62,12 @@ class Method:
     """Parameters of its own, each with one line: what a topology may write beside the common ones."""
     statistics: ClassVar[tuple[str, ...]] = ("mean", "per_user")
     """What a topology may release of its reports."""
+    streams: ClassVar[bool] = True
+    """Whether a topology can run it: its reports fit the wire."""
     holds: ClassVar[bool] = False
     """Whether what was released last stands until the next report, the domain's midpoint before the first one: it does not report every slot."""
+    shrinks: ClassVar[bool] = False
+    """Whether a release per user is drawn to the crowd's mean as far as noise hides it (`ldp_kafka.methods.shrinkage`), unless a topology wants it as it was reported."""
     delay: int = 0
     """Slots that a report may come after its own."""
 
@@ -125,6 +129,11 @@ class Method:
     def influence(self) -> float:
         """Reports that one run of ``window`` changed values can reach."""
         return self.window + self.memory
+
+    @property
+    def single(self) -> Method:
+        """A method that makes in every slot what this one makes of one report: what a release per user is read by."""
+        return self
 
     @property
     def price(self) -> float:

@@ -81,6 +81,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     name = "cgm_vector"
     default_mechanism = "gaussian_vector"
     statistics = ("per_user",)
+    streams = False
     parameters: ClassVar[dict[str, str]] = {
         **{name: line for name, line in CorrelatedGaussian.parameters.items() if name != "change"},
         "dimension": "coordinates of a vector, 1..127",

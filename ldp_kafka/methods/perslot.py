@@ -17,6 +17,8 @@ __all__ = ["PerSlot"]
 class PerSlot(Method):
     """A method that asks the ledger for one report's budget in each slot, and makes one draw where it is given."""
 
+    shrinks = True
+
     @property
     def lasting(self) -> float:
         """Reports after its own in which a value still shows; ``inf`` if there is no bound."""

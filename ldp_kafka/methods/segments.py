@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from math import fsum, inf
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import Field, State
+from ldp_kafka.accounting import Field, Ledger, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law, check_epsilon
 from ldp_kafka.mechanisms.square_wave import SquareWave
-from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step, check_slots
+from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step, check_slots
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation, default_block
@@ -121,6 +122,12 @@ class Segmented(PerSlot):
     def influence(self) -> float:
         """Reports that one run of ``window`` changed values can reach: those of the segments it touches, and those that remember them."""
         return self._touched() + self.lasting
+
+    @property
+    def single(self) -> Method:
+        twin = copy(self)
+        twin.segment, twin.position, twin.ledger = 1, 0, Ledger(1, self.ledger.budget)
+        return twin
 
     def _touched(self) -> int:
         if self.position is not None:

@@ -36,6 +36,8 @@ class CollectState(Blocks):
     """The first slot with a report."""
     closed: int | None = None
     """Last slot that the edge has closed."""
+    crowd: tuple[int, ...] = (0, 0, 0)
+    """Of all reports that have counted, where they are released per user: their number, their sum, the sum of their squares, in units of the scale."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Collect(Blocked[CollectState]):
     Parameters
     ----------
     method : for its mechanism's support
-    per_user : makes the releases of single reports, or None where the topology does not ask for them
+    per_user : makes the releases of single reports from them, their pseudonyms and the sums of all that have counted, or None where the topology does not ask for them
     """
 
     method: Method
@@ -55,12 +57,12 @@ class Collect(Blocked[CollectState]):
     partition: int
     fingerprint: str
     layout: str
-    per_user: Callable[[Reports, list[str]], list[Record]] | None = None
+    per_user: Callable[[Reports, list[str], Sequence[int]], list[Record]] | None = None
 
     @cached_property
     def size(self) -> int:
         """Slots in a block of the state."""
-        return slots_in_a_block(len(self.method.mechanism.support(self.method.blank(0))), KEPT)
+        return slots_in_a_block(len(self.method.support(self.method.blank(0))), KEPT)
 
     def fresh(self) -> CollectState:
         return CollectState()
@@ -103,7 +105,8 @@ class Collect(Blocked[CollectState]):
         counts["reports"] += len(batch)
         if self.per_user is not None and len(batch):
             series = hexadecimal(batch.series if batch.series is not None else np.empty((0, 2), np.uint64))
-            made = self.per_user(batch, series)
+            state.crowd = tuple(a + b for a, b in zip(state.crowd, _power_sums(batch.values), strict=True))
+            made = self.per_user(batch, series, state.crowd)
             counts["releases"] = counts.get("releases", 0) + len(made)
             records += made
         if batch.closed is not None and (state.closed is None or batch.closed > state.closed):
@@ -151,8 +154,17 @@ class Collect(Blocked[CollectState]):
         records.append(Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial)))
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        return {"last": list(state.last), "first": state.first, "closed": state.closed, "block": self.size}
+        return {"last": list(state.last), "first": state.first, "closed": state.closed, "block": self.size, "crowd": list(state.crowd)}
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CollectState:
-        state = CollectState(last=tuple(meta["last"]), first=meta["first"], closed=meta["closed"])
+        state = CollectState(last=tuple(meta["last"]), first=meta["first"], closed=meta["closed"], crowd=tuple(meta["crowd"]))
         return self.fill(state, state.closed, meta.get("block"), shards)
+
+
+def _power_sums(values: NDArray[np.int64]) -> tuple[int, int, int]:
+    """Number, sum and sum of squares; in Python integers where 64 bits would not hold it."""
+    most = max(-int(values.min()), int(values.max()))
+    if most * most * len(values) < 2**63:
+        return len(values), int(values.sum()), int((values * values).sum())
+    whole = values.tolist()
+    return len(whole), sum(whole), sum(value * value for value in whole)

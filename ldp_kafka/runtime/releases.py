@@ -12,6 +12,7 @@ import numpy as np
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.shrinkage import Reading, Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime.fold import Record
 from ldp_kafka.runtime.wire import encode_json
@@ -40,15 +41,28 @@ class Publisher:
     statistics: Sequence[str]
     slot_ms: int
     partitions: int = 1
+    shrinkage: bool = True
+    """Whether releases per user are drawn to the crowd's mean as far as noise hides them."""
 
     def crowd(self, slot: int, sums: list[int] | None) -> list[Record]:
         """The crowd statistics of a slot from its merged support; null values where nobody reported."""
         return [self._record(self._crowd(slot, statistic, sums)) for statistic in self.statistics if statistic in CROWD]
 
-    def per_user(self, batch: Reports, series: list[str]) -> list[Record]:
-        """One release a report, keyed by the user's pseudonym."""
-        values = self.method.released(batch.values * batch.scale).tolist()
-        return [self._record(self._single(slot, value, user)) for slot, value, user in zip(batch.slots.tolist(), values, series, strict=True)]
+    def per_user(self, batch: Reports, series: list[str], crowd: Sequence[int]) -> list[Record]:
+        """One release a report, keyed by the user's pseudonym; ``crowd`` are the number, the sum and the sum of squares of all reports so far, by which it is shrunk."""
+        if self.shrinkage and self.method.shrinks:
+            prior = Shrinkage(self.method, reading=self._reading)
+            prior.add(list(crowd))
+            shrunk = prior.apply(batch.values)
+            values, error, reliability = shrunk.values, shrunk.standard_error, shrunk.reliability
+        else:
+            values, error, reliability = self.method.released(batch.values * batch.scale), self.method.single_error, self.method.reliability
+        rows = zip(batch.slots.tolist(), values.tolist(), series, strict=True)
+        return [self._record(self._single(slot, value, user, error, reliability)) for slot, value, user in rows]
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return Reading.of(self.method.single)
 
     def _crowd(self, slot: int, statistic: str, sums: list[int] | None) -> Release:
         if not sums or not sums[0]:
@@ -59,8 +73,7 @@ class Publisher:
             slot, statistic, value=_plain(estimate.value), error=_plain(estimate.standard_error), interval=_pair(low, high), reports=estimate.reports
         )
 
-    def _single(self, slot: int, value: float, user: str) -> Release:
-        error = self.method.single_error
+    def _single(self, slot: int, value: float, user: str, error: float, reliability: float) -> Release:
         low, high = Estimate(value, error, 1).interval()
         return self._release(
             slot,
@@ -70,7 +83,7 @@ class Publisher:
             interval=_pair(low, high),
             reports=1,
             user=user,
-            reliability=_plain(self.method.reliability),
+            reliability=_plain(reliability),
         )
 
     def _release(

@@ -57,7 +57,8 @@ def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
 
 def publisher(topology: Topology) -> Publisher:
     """Makes the topology's releases."""
-    return Publisher(topology.name, topology.releases_topic, topology.method, topology.output.statistics, topology.input.slot_ms, topology.input.partitions)
+    output, source = topology.output, topology.input
+    return Publisher(topology.name, topology.releases_topic, topology.method, output.statistics, source.slot_ms, source.partitions, output.shrinkage)
 
 
 def collect(topology: Topology, partition: int) -> Collect:

@@ -166,7 +166,7 @@ class _Work:
         )
 
     def output(self, given: dict[str, Any], _: str) -> Output:
-        return Output(tuple(given["statistics"]))
+        return Output(tuple(given["statistics"]), given["shrinkage"])
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:
         text = given["key_file"]

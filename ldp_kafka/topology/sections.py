@@ -185,8 +185,11 @@ class Privacy(Checked):
     parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        if self.method not in METHODS or self.mechanism not in MECHANISMS:
-            yield "privacy", f"method must be one of {', '.join(METHODS)} and mechanism one of {', '.join(MECHANISMS)}"
+        if self.method not in METHODS or not METHODS[self.method].streams or self.mechanism not in MECHANISMS:
+            yield (
+                "privacy",
+                f"method must be one of {', '.join(name for name, kind in METHODS.items() if kind.streams)} and mechanism one of {', '.join(MECHANISMS)}",
+            )
             return
         kind = METHODS[self.method]
         wrong = list(self._mismatches(kind))
@@ -242,9 +245,10 @@ class Privacy(Checked):
 
 @dataclass(frozen=True)
 class Output(Checked):
-    """What is released: ``mean``, ``frequencies``, ``per_user``."""
+    """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the crowd, or as they were reported."""
 
     statistics: tuple[str, ...]
+    shrinkage: bool = True
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.statistics or len(set(self.statistics)) < len(self.statistics):
