@@ -20,7 +20,8 @@ LEVELS = 9  # of the simulated streams: 0, 1/8, ..., 1 of the domain
 STREAMS = 1024  # of each level and shape
 SLOTS = 64  # of a simulated stream, at most, where its start is left behind
 WORDS = 0x5EED  # public words of the simulation: its result is a function of the topology
-SPREAD = 1 / 12  # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say otherwise
+SPREAD = 0.075  # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say otherwise
+EVEN = 1 / 12  # squared lengths of the domain: variance of values spread evenly over it, beyond which three standard errors are asked for
 SURE = 16.0  # squared standard errors beyond which they do: in error once in 16,000 crowds
 
 
@@ -113,7 +114,7 @@ class Shrinkage:
 
     - m: the reading's inverse of the mean report, with standard error s; it is drawn to the midpoint by t^2 / (t^2 + s^2), where t^2 is SPREAD^2 or, if that is more, the squared distance of the
       estimate from the midpoint less SURE s^2. A crowd that says nothing is given the midpoint.
-    - V: the reports' variance less the noise, over slope^2; less its own standard error, at least 0, at most m (1 - m) (Bhatia and Davis 2000).
+    - V: the reports' variance less the noise, over slope^2; less its own standard error (three of them beyond EVEN), at least 0, at most m (1 - m) (Bhatia and Davis 2000).
 
     Only reports and public configuration go in, so no budget is spent. Sums are integers and additive; what follows from them is computed with one rounding an operation, so a replay gives the
     same bytes.
@@ -196,7 +197,8 @@ class Shrinkage:
         scale = slope * slope + read.curve
         variance = (total - read.noise(mean)) / scale
         unsure = sqrt((read.kurtosis - 1) / n * (total * total) + read.middle_doubt * read.middle_doubt) / scale
-        return Prior(mean, sqrt(wrong), min(max(variance - unsure, 0.0), bound), min(max(variance, 0.0) + 2 * unsure, bound))
+        likely = min(max(variance - unsure, 0.0), max(EVEN, variance - 3 * unsure), bound)
+        return Prior(mean, sqrt(wrong), likely, min(max(variance, 0.0) + 2 * unsure, bound))
 
     def apply(self, index: NDArray[np.integer], *, keep_spread: bool = False) -> Shrunk:
         """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them), by the prior of the reports counted so far.

@@ -56,7 +56,7 @@ def test_the_order_of_mean_errors(orders):
     assert all(len(found) == 16 for found in leads.values())
     for pair in pairwise(names):
         assert min(leads[pair]) > -4, pair
-        assert sum(leads[pair]) > 4 * 16**0.5, pair  # standard normal were they alike
+        assert sum(leads[pair]) > 3 * 16**0.5, pair  # each standard normal, were they alike
     assert min(leads["sw_direct", "capp"]) > 4
 
 
@@ -66,7 +66,7 @@ def test_the_order_of_directions(orders):
     against = []
     for cell in {row[:3] for row in orders}:
         if cell[2] <= 2:
-            assert all(lead(rows[*cell, name], rows[*cell, "capp"], "cosine") > 4 for name in ("sw_direct", "ipp", "app"))
+            assert all(lead(rows[*cell, name], rows[*cell, "capp"], "cosine") > 3 for name in ("sw_direct", "ipp", "app"))
         assert lead(rows[*cell, "app"], rows[*cell, "ipp"], "cosine") > -4
         against.append(lead(rows[*cell, "app"], rows[*cell, "sw_direct"], "cosine"))
     assert sum(against) > 4 * len(against) ** 0.5
