@@ -116,6 +116,9 @@ class Shrinkage:
       estimate from the midpoint less SURE s^2. A crowd that says nothing is given the midpoint.
     - V: the reports' variance less the noise, over slope^2; less its own standard error (three of them beyond EVEN), at least 0, at most m (1 - m) (Bhatia and Davis 2000).
 
+    Caution has its price: a crowd whose values lie within a few hundredths of the midpoint, all of them, is better served by the midpoint itself; what that can cost is about SPREAD^2 / 4,
+    0.0014 squared lengths of the domain, and nothing once the reports tell.
+
     Only reports and public configuration go in, so no budget is spent. Sums are integers and additive; what follows from them is computed with one rounding an operation, so a replay gives the
     same bytes.
 
