@@ -73,7 +73,7 @@ def test_editors_accept_the_shipped_topologies(path):
 
 
 def test_what_is_shipped():
-    assert {path.stem for path in SHIPPED} == {"air-quality", "app-usage", "foreign-json", "smart-meters", "smart-meters-mean"}
+    assert {path.stem for path in SHIPPED} == {"air-quality", "app-usage", "body-weight", "foreign-json", "smart-meters", "smart-meters-mean"}
 
 
 def test_the_readme_names_every_key():
