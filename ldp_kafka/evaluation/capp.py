@@ -141,7 +141,7 @@ def order(
 ) -> list[Row]:
     """Figures 4 and 5: the methods side by side, the same smoothing on every row (the paper smooths its own only, and SW-direct not)."""
     values = streams(name, window)
-    rows = []
+    rows: list[Row] = []
     for epsilon in epsilons:
         for each in names:
             used = method(each, epsilon, window, calibration, mechanism=mechanism)
@@ -168,7 +168,7 @@ def blocks(name: str, window: int, epsilon: float, choices: Iterable[int] | None
     """Sound CAPP for each length of its blocks; default: 1 to ``window``."""
     values = streams(name, window)
     chosen = default_block(epsilon, window)
-    rows = []
+    rows: list[Block] = []
     for block in range(1, window + 1) if choices is None else choices:
         used = method("capp", epsilon, window, "sound", block=block)
         mse, error = _mean(errors(used, values, repetitions, seed=seed + len(rows) * repetitions)[:, 0])
@@ -189,7 +189,7 @@ def shrinking(
     """Window means before and after empirical-Bayes shrinkage, beside published CAPP and the constants."""
     values = streams(name, window)
     truth = values.mean(axis=1)
-    rows = []
+    rows: list[Shrinking] = []
     for epsilon in epsilons:
         published, _ = _mean(errors(method("capp", epsilon, window), values, repetitions, seed=seed)[:, 0])
         for each, calibration in names:

@@ -20,7 +20,7 @@ LEVELS = 9  # of the simulated streams: 0, 1/8, ..., 1 of the domain
 STREAMS = 1024  # of each level and shape
 SLOTS = 64  # of a simulated stream, at most, where its start is left behind
 WORDS = 0x5EED  # public words of the simulation: its result is a function of the topology
-SPREAD = 0.075  # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say otherwise
+SPREAD = 0.08  # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say otherwise
 EVEN = 1 / 12  # squared lengths of the domain: variance of values spread evenly over it, beyond which three standard errors are asked for
 SURE = 16.0  # squared standard errors beyond which they do: in error once in 16,000 crowds
 
@@ -117,7 +117,7 @@ class Shrinkage:
     - V: the reports' variance less the noise, over slope^2; less its own standard error (three of them beyond EVEN), at least 0, at most m (1 - m) (Bhatia and Davis 2000).
 
     Caution has its price: a crowd whose values lie within a few hundredths of the midpoint, all of them, is better served by the midpoint itself; what that can cost is about SPREAD^2 / 4,
-    0.0014 squared lengths of the domain, and nothing once the reports tell.
+    0.0016 squared lengths of the domain, and nothing once the reports tell.
 
     Only reports and public configuration go in, so no budget is spent. Sums are integers and additive; what follows from them is computed with one rounding an operation, so a replay gives the
     same bytes.
