@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.shrinkage import Reading
+from ldp_kafka.methods.reading import Reading
 from ldp_kafka.randomness import seeded
 
 __all__ = ["Prediction", "crowd_error", "noisiest", "predict", "release_error", "reporting", "shrunk"]

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ldp_kafka as lk
-from ldp_kafka.methods.shrinkage import Reading, Shrinkage
+from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime import local, stages
 from ldp_kafka.runtime.fold import Message
