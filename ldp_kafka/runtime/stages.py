@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from ldp_kafka.randomness import Keyed, keyed
 from ldp_kafka.runtime.collector import Collect
+from ldp_kafka.runtime.devices import CollectDevices
 from ldp_kafka.runtime.edge import Edge
 from ldp_kafka.runtime.events import EventReader
 from ldp_kafka.runtime.merger import Merge
 from ldp_kafka.runtime.releases import Publisher
 from ldp_kafka.topology import Topology
 
-__all__ = ["AgentSpec", "agents", "collect", "edge", "edge_randomness", "merge"]
+__all__ = ["AgentSpec", "agents", "collect", "collect_devices", "edge", "edge_randomness", "merge"]
 
 
 class AgentSpec(NamedTuple):
@@ -73,6 +74,26 @@ def collect(topology: Topology, partition: int) -> Collect:
         topology.fingerprint,
         topology.layout,
         per_user,
+    )
+
+
+def collect_devices(topology: Topology, partition: int, source: int) -> CollectDevices:
+    """The collect stage of one partition of the devices' reports; ``source`` is its number for the merger."""
+    per_user = publisher(topology).per_user if topology.per_user else None
+    return CollectDevices(
+        method=topology.method,
+        topic=topology.device_reports_topic,
+        partials_topic=topology.partials_topic,
+        dead_letters_topic=topology.collector_dead_letters_topic,
+        partition=partition,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        per_user=per_user,
+        source=source,
+        partitions=topology.input.partitions,
+        slot_ms=topology.input.slot_ms,
+        lateness=topology.input.lateness,
+        max_ahead_ms=topology.input.max_ahead_ms,
     )
 
 

@@ -55,7 +55,7 @@ class Topology(Checked):
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not TOPIC.fullmatch(self.changelog("perturb", "perturb")):
             yield "topology", "must be 1 to 200 letters, digits, dots, dashes and underscores"
-        if self.raw_topic in {topic.name for topic in self.topics()[self.input.create :]}:
+        if self.raw_topic in {self.device_reports_topic, *(topic.name for topic in self.topics()[self.input.create :])}:
             yield "input.topic", f"must not be a topic of ours: {self.raw_topic}"
         if self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(self.collector_kafka):
             yield "kafka.collector", "must not be able to read the raw topic: give it a cluster or credentials other than kafka.edge's"
@@ -148,6 +148,11 @@ class Topology(Checked):
     def reports_topic(self) -> str:
         """Perturbed values; partition i answers raw partition i."""
         return f"{self.name}.reports"
+
+    @property
+    def device_reports_topic(self) -> str:
+        """Perturbed values of devices that have no raw topic; a report's id says in which of its ``input.partitions`` partitions it is."""
+        return f"{self.name}.device-reports"
 
     @property
     def partials_topic(self) -> str:
