@@ -130,7 +130,7 @@ class DeviceStore:
         ------
         StateError : it could not be written; nothing may be sent, and the file must be opened anew
         """
-        work = [("INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state = excluded.state", (digest, state))]
+        work: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state = excluded.state", (digest, state))]
         work += [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
         work += [("INSERT INTO queue (id, payload) VALUES (?, ?)", report) for report in reports]
         rows = self._write(work)
