@@ -70,6 +70,8 @@ class Method:
     """Whether what was released last stands until the next report, the domain's midpoint before the first one: it does not report every slot."""
     shrinks: ClassVar[bool] = False
     """Whether a release per user is drawn to the crowd's mean as far as noise hides it (`ldp_kafka.methods.shrinkage`), unless a topology wants it as it was reported."""
+    ball: ClassVar[bool] = False
+    """Whether values are vectors of a ball, which has a diameter and no domain."""
     delay: int = 0
     """Slots that a report may come after its own."""
 
@@ -142,10 +144,10 @@ class Method:
         """Coordinates of a value; 0 where values are single numbers or categories."""
         return 0
 
-    def phase(self, slot: int) -> int:
-        """Of what is reported in this slot; see `Step`."""
-        del slot
-        return 0
+    @property
+    def phases(self) -> int:
+        """What is reported in a slot is of phase ``slot % phases``; see `Step`."""
+        return 1
 
     @property
     def cost(self) -> int:
@@ -180,6 +182,13 @@ class Method:
     def state(self, users: NDArray[np.uint64] | None = None) -> State:
         """A fresh state, empty or with one row a user digest."""
         return State(self.fields, users)
+
+    def outside(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which of these numbers (n,) or vectors (n, dimension) `bound` clamps."""
+        lo, hi = self.domain
+        found: NDArray[np.bool_] = (values < lo) | (values > hi)
+        rows: NDArray[np.bool_] = found.any(axis=1) if self.dimension else found
+        return rows
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the domain; or category numbers. ValueError where not finite, or no category."""
@@ -291,7 +300,7 @@ class Method:
         streams = np.asarray(streams)
         if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
             raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
-        table = streams[None] if streams.ndim == 1 + bool(self.dimension) else streams
+        table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)
         bound = self.bound(table.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))).reshape(table.shape)
         ids = [str(i) for i in range(len(table))] if users is None else list(users)
         if len(ids) != len(table) or len(set(ids)) != len(ids):

@@ -80,7 +80,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     name = "cgm_vector"
     default_mechanism = "gaussian_vector"
     statistics = ("per_user",)
-    streams = False
+    ball = True
     parameters: ClassVar[dict[str, str]] = {
         **{name: line for name, line in CorrelatedGaussian.parameters.items() if name != "change"},
         "dimension": "coordinates of a vector, 1..127",
@@ -130,6 +130,10 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         shape *= (np.where(length > reach, reach / np.maximum(length, reach), 1.0) / reach * (FIXED // 2))[:, None]
         bound: NDArray[np.int64] = np.trunc(shape).astype(np.int64)
         return bound
+
+    def outside(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        with np.errstate(over="ignore"):
+            return lengths(values) > self.domain[1]
 
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(answers * self.diameter)

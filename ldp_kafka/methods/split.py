@@ -146,6 +146,12 @@ class Split(Method):
         return float(self.each.reliability)
 
     @cached_property
+    def feedback_bias(self) -> float:
+        """Of a coordinate, where its method has any; AttributeError otherwise."""
+        bias: float = self.each.feedback_bias
+        return bias
+
+    @cached_property
     def _width(self) -> int:
         """Integers in the support of one coordinate."""
         return len(self.each.support(self.each.blank(0)))
@@ -271,8 +277,9 @@ class SampleSplit(Split):
         slots: float = self.dimension * self.each.lasting
         return slots
 
-    def phase(self, slot: int) -> int:
-        return slot % self.dimension
+    @property
+    def phases(self) -> int:
+        return self.dimension
 
     def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
         turn, at = divmod(slot, self.dimension)

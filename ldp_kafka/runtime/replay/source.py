@@ -106,6 +106,7 @@ def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str]
 
 def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: int, *, start_ms: int, users: list[str] | None = None) -> Source:
     """Arrays (users,) that come slot by slot, and need not be in memory together; see `from_arrays`."""
+    _single_values(topology)
     ids = [f"u{i:06d}" for i in range(people)] if users is None else users
     if len(ids) != people or len(set(ids)) != people:
         raise ConfigurationError("users must be distinct ids, one a stream")
@@ -140,6 +141,7 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
     ConfigurationError : a column is missing or of a type that cannot be read, or no row is complete
 
     """
+    _single_values(topology)
     missing = [name for name in (user, value, when) if name not in table.column_names]
     if missing:
         raise ConfigurationError(no_column(missing, table.column_names))
@@ -160,6 +162,13 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
     parts = [SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b]) for a, b in pairwise(edges)]
     return Source(named.dictionary.to_pylist(), parts, int(slots[0]), int(slots[-1]), len(slots), table.num_rows - kept.num_rows)
+
+
+def _single_values(topology: Topology) -> None:
+    if topology.method.dimension:
+        raise ConfigurationError(
+            f"a replay sends single numbers or categories, and {topology.privacy.method} is for lists of {topology.method.dimension} numbers: send them to the raw topic yourself"
+        )
 
 
 def column_values(topology: Topology, column: Any, name: str) -> NDArray[Any]:
