@@ -187,8 +187,7 @@ class Method:
         """Which of these numbers (n,) or vectors (n, dimension) `bound` clamps."""
         lo, hi = self.domain
         found: NDArray[np.bool_] = (values < lo) | (values > hi)
-        rows: NDArray[np.bool_] = found.any(axis=1) if self.dimension else found
-        return rows
+        return np.asarray(found.any(axis=1)) if self.dimension else found
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the domain; or category numbers. ValueError where not finite, or no category."""

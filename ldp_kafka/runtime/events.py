@@ -24,7 +24,7 @@ __all__ = ["REASONS", "Decoded", "EventReader"]
 
 REASONS = {
     "empty": "the message has no value",
-    "too_large": "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long text too often",
+    "too_large": "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long text too often, or has too many lists of another length",
     "not_json": "the message is neither UTF-8 JSON nor an Arrow IPC stream",
     "not_arrow": "the message is not a valid Arrow IPC stream, or its body is compressed",
     "not_a_record": "the JSON is not an object",
@@ -218,8 +218,10 @@ class EventReader:
         listed = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
         if not (listed and any(fits(kind.value_type) for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))):
             raise BadRecord("value")
+        right = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False) == d
+        if np.count_nonzero(~right) * d * 8 > 16 * MAX_BYTES:
+            raise BadRecord("too_large")  # many lists that are too short must not fill the memory
         vectors = np.zeros((len(column), d))
-        right = pc.list_value_length(column).fill_null(-1).to_numpy() == d
         flat = column.filter(pa.array(right)).flatten()
         vectors[right] = _filled(flat, pa.float64(), np.nan).reshape(-1, d)
         lacking = np.zeros((len(column), d), np.bool_)
