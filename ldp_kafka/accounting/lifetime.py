@@ -59,4 +59,8 @@ class LifetimeLedger:
     def largest(self, state: State) -> int:
         """The most that any user has lost, in micro-epsilon, rounded up."""
         most = int(state.columns["spent"][: state.count].max(initial=0))
-        return min(self._loss(most), self.budget) if most else 0
+        return self.lost(most)
+
+    def lost(self, reports: int) -> int:
+        """Micro-epsilon that the first so many reports of a user lose together."""
+        return min(self._loss(reports), self.budget) if reports else 0

@@ -7,6 +7,7 @@ import sys
 import click
 
 from ldp_kafka.cli.audit import audit
+from ldp_kafka.cli.evaluate import evaluate
 from ldp_kafka.cli.mechanisms import mechanisms
 from ldp_kafka.cli.options import CODES, FAILED, STOPPED, WRONG, example
 from ldp_kafka.cli.replay import replay
@@ -29,6 +30,7 @@ COMMANDS: dict[str, click.Command] = {
     "audit": audit,
     "schema": schema,
     "mechanisms": mechanisms,
+    "evaluate": evaluate,
 }
 """In the order in which they are needed."""
 

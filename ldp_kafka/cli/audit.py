@@ -12,6 +12,8 @@ from ldp_kafka.cli.options import FAILED, FILE, as_json, example, print_json
 from ldp_kafka.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ldp_kafka.audits import AuditResult, BitsResult
 
 __all__ = ["audit"]
@@ -20,13 +22,17 @@ __all__ = ["audit"]
 @click.command(epilog=example(
     "ldp-kafka audit --mechanism square_wave --epsilon 1 --domain 0 1",
     "ldp-kafka audit --callable mycode:randomize --inputs 0 1 --epsilon 1 --formula additive --plot audit.png",
-    "kcat -C -b localhost:9092 -t a.reports -e -q -D '' > a; kcat -C -b localhost:9092 -t b.reports -e -q -D '' > b",
-    "ldp-kafka audit --reports a b --epsilon 1",
+    "ldp-kafka audit --topics a.reports b.reports --bootstrap-servers localhost:9092 --epsilon 1",
 ))  # fmt: skip
 @click.option("--mechanism", metavar="NAME", help="A mechanism of this library; it is also built with --epsilon, --domain, --categories and --parameter.")
 @click.option("--callable", "target", metavar="MODULE:FUNCTION", help="A function of an array of equal inputs that returns a report for each.")
 @click.option("--each", "each_", is_flag=True, help="The --callable takes single values: call it once for each report.")
 @click.option("--reports", "files", type=FILE, nargs=2, metavar="FIRST SECOND", help="Dumps of two topics of reports, of users who all have one value each.")
+@click.option("--topics", nargs=2, metavar="FIRST SECOND", help="The same, read from Kafka: two topics of reports, from their beginning to their present end.")
+@click.option("--bootstrap-servers", metavar="HOST:PORT", help="Of the --topics.")
+@click.option(
+    "--client", "client", multiple=True, metavar="NAME=VALUE", help="Another option of the Kafka client for the --topics, such as security.protocol=SSL."
+)
 @click.option("--epsilon", type=float, help="Of the mechanism; for anything else what is claimed.")
 @click.option("--claimed", type=float, help="What is claimed, if not --epsilon.")
 @click.option("--delta", type=float, help="What is claimed beside it; default: the mechanism's, or 0.")
@@ -40,22 +46,36 @@ __all__ = ["audit"]
 @click.option("--alpha", type=float, default=1e-6, show_default=True, help="How likely a bound above the truth may be.")
 @click.option("--plot", "picture", type=FILE, help="Draw the log likelihood ratios to a PNG.")
 @as_json
-def audit(*, picture: Path | None, json_: bool, mechanism: str | None, target: str | None, files: tuple[Path, Path] | None, **settings: Any) -> int:
+def audit(
+    *,
+    picture: Path | None,
+    json_: bool,
+    mechanism: str | None,
+    target: str | None,
+    files: tuple[Path, Path] | None,
+    topics: tuple[str, str] | None,
+    **settings: Any,
+) -> int:
     """Attack a randomizer: a lower bound on its epsilon from what it reports, with a confidence.
 
-    Give one of --mechanism, --callable and --reports. The exit code is 1 where the bound is above what was claimed. A bound below it proves nothing.
+    Give one of --mechanism, --callable, --reports and --topics. The exit code is 1 where the bound is above what was claimed. A bound below it proves nothing.
 
     Files hold what a topic held, as Arrow messages one after the other or JSON lines; plain lines of JSON numbers or lists will do too.
     """
     from ldp_kafka.runtime.demo.show import waiting
 
-    if sum(what is not None for what in (mechanism, target, files)) != 1:
-        raise click.UsageError("give one of --mechanism, --callable and --reports")
+    if sum(what is not None for what in (mechanism, target, files, topics)) != 1:
+        raise click.UsageError("give one of --mechanism, --callable, --reports and --topics")
+    if (topics is None) != (settings["bootstrap_servers"] is None):
+        raise click.UsageError("--topics and --bootstrap-servers go together")
     claimed = settings["epsilon"] if settings["claimed"] is None else settings["claimed"]
     settings["claimed"] = claimed
     try:
         with waiting("the audit draws and counts"):
-            found = _of_files(files, **settings) if files is not None else _of_target(mechanism, target, **settings)
+            if files is not None or topics is not None:
+                found = _of_reports(*(_dumped(files) if files is not None else _kept(topics, **settings)), **settings)
+            else:
+                found = _of_target(mechanism, target, **settings)
     except (TypeError, ValueError) as error:
         raise error if isinstance(error, ConfigurationError) else ConfigurationError(str(error)) from None
     print_json(found.to_dict()) if json_ else click.echo("\n".join(found.lines()))
@@ -85,13 +105,26 @@ def _of_target(mechanism: str | None, target: str | None, **settings: Any) -> Au
     return audits.audit_pairs(made, pairs, alpha=settings["alpha"], formula=_formula(**settings), **shared)
 
 
-def _of_files(files: tuple[Path, Path], **settings: Any) -> AuditResult | BitsResult:
-    from ldp_kafka import audits
+def _dumped(files: tuple[Path, Path]) -> tuple[NDArray[Any], NDArray[Any]]:
     from ldp_kafka.cli.audit_files import read
+
+    return read(files[0]), read(files[1])
+
+
+def _kept(topics: tuple[str, str] | None, *, bootstrap_servers: str, client: tuple[str, ...], **_: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    from ldp_kafka.cli.audit_files import reports
+    from ldp_kafka.runtime.topic import read_topic
+
+    options = dict(_named(each, "--client") for each in client)
+    first, second = (reports(read_topic({**options, "bootstrap.servers": bootstrap_servers}, topic), topic) for topic in topics or ())
+    return first, second
+
+
+def _of_reports(first: NDArray[Any], second: NDArray[Any], **settings: Any) -> AuditResult | BitsResult:
+    from ldp_kafka import audits
 
     if settings["formula"] or settings["inputs"]:
         raise click.UsageError("--formula and --inputs are for what the audit can call itself")
-    first, second = (read(file) for file in files)
     if settings["bits"]:
         return audits.audit_bits(first, second, claimed=settings["claimed"], alpha=settings["alpha"])
     return audits.audit_reports(first, second, claimed=settings["claimed"], delta=settings["delta"] or 0.0, alpha=settings["alpha"])
@@ -101,12 +134,16 @@ def _built(name: str, *, epsilon: float | None, domain: tuple[float, float] | No
     import ldp_kafka
 
     given: dict[str, Any] = {"epsilon": epsilon, "domain": domain, "categories": categories}
-    for each in parameters:
-        key, equals, value = each.partition("=")
-        if not equals:
-            raise click.UsageError("--parameter takes NAME=VALUE")
+    for key, value in (_named(each, "--parameter") for each in parameters):
         given[key] = _value(value, "--parameter")
     return ldp_kafka.mechanism(name, **{key: value for key, value in given.items() if value is not None})
+
+
+def _named(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"{option} takes NAME=VALUE")
+    return name, value
 
 
 def _imported(name: str) -> Callable[..., Any]:

@@ -1,10 +1,10 @@
-"""Reports as they were dumped from a topic."""
+"""Reports as they lie in a topic, or were dumped from one."""
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, ConfigurationError
 
-__all__ = ["read"]
+__all__ = ["read", "reports"]
 
 _ARROW = b"\xff\xff\xff\xff"  # begins each message of an Arrow IPC stream; no UTF-8 holds it
 
@@ -31,9 +31,14 @@ def read(file: Path) -> NDArray[Any]:
         data = file.read_bytes()
     except OSError as error:
         raise ConfigurationError(f"cannot read {file}: {error.strerror}") from None
+    return reports(_messages(data), str(file))
+
+
+def reports(messages: Iterable[bytes], name: str) -> NDArray[Any]:
+    """The reports in the messages of one topic or file of this ``name``, as `read` gives them."""
     try:
         batches, singles = [], []
-        for message in _messages(data):
+        for message in messages:
             found = _batch(message) if message.startswith(_ARROW) else _line(message)
             if isinstance(found, np.ndarray):
                 batches.append(found)
@@ -42,12 +47,12 @@ def read(file: Path) -> NDArray[Any]:
         if singles:
             batches.append(_together(singles))
         if not batches:
-            raise ConfigurationError(f"{file}: no reports")
+            raise ConfigurationError(f"{name}: no reports")
         return np.concatenate(batches)
     except (BadRecord, ValueError, TypeError, KeyError, IndexError, struct.error) as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f"{file}: not a dump of reports of one kind, as Arrow messages or JSON lines") from None
+        raise ConfigurationError(f"{name}: not a dump of reports of one kind, as Arrow messages or JSON lines") from None
 
 
 def _messages(data: bytes) -> Iterator[bytes]:

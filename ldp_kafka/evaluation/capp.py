@@ -2,7 +2,7 @@
 
 Streams are consecutive windows of a series, each a user's, scaled to [0, 1] by the public domain. The paper draws 50 subsequences at random; all of them have the same expectation and no luck.
 Errors are of means over windows (MSE) and of directions (cosine distance) of the releases, both after the same smoothing in every row; each figure is averaged over repetitions with
-seeded noise and carries its standard error over these.
+seeded noise, other noise in every row, and carries its standard error over these.
 """
 
 from __future__ import annotations
@@ -141,10 +141,11 @@ def order(
 ) -> list[Row]:
     """Figures 4 and 5: the methods side by side, the same smoothing on every row (the paper smooths its own only, and SW-direct not)."""
     values = streams(name, window)
-    rows = []
+    rows: list[Row] = []
     for epsilon in epsilons:
         for each in names:
-            found = errors(method(each, epsilon, window, calibration, mechanism=mechanism), values, repetitions, seed=seed, length=length)
+            used = method(each, epsilon, window, calibration, mechanism=mechanism)
+            found = errors(used, values, repetitions, seed=seed + len(rows) * repetitions, length=length)
             (mse, mse_error), (cosine, cosine_error) = _mean(found[:, 0]), _mean(found[:, 1])
             flat = cosine_distance(np.full_like(values, 0.5), values)
             rows.append(Row(name, window, epsilon, each, calibration, mse, mse_error, cosine, cosine_error, *_constants(values), flat))
@@ -167,9 +168,10 @@ def blocks(name: str, window: int, epsilon: float, choices: Iterable[int] | None
     """Sound CAPP for each length of its blocks; default: 1 to ``window``."""
     values = streams(name, window)
     chosen = default_block(epsilon, window)
-    rows = []
+    rows: list[Block] = []
     for block in range(1, window + 1) if choices is None else choices:
-        mse, error = _mean(errors(method("capp", epsilon, window, "sound", block=block), values, repetitions, seed=seed)[:, 0])
+        used = method("capp", epsilon, window, "sound", block=block)
+        mse, error = _mean(errors(used, values, repetitions, seed=seed + len(rows) * repetitions)[:, 0])
         rows.append(Block(name, window, epsilon, block, mse, error, block == chosen, *_constants(values)))
     return rows
 
@@ -187,15 +189,15 @@ def shrinking(
     """Window means before and after empirical-Bayes shrinkage, beside published CAPP and the constants."""
     values = streams(name, window)
     truth = values.mean(axis=1)
-    rows = []
+    rows: list[Shrinking] = []
     for epsilon in epsilons:
         published, _ = _mean(errors(method("capp", epsilon, window), values, repetitions, seed=seed)[:, 0])
         for each, calibration in names:
             used = method(each, epsilon, window, calibration, mechanism=mechanism)
             reading = Shrinkage(used, window).reading
-            found = []
+            found, first = [], seed + (len(rows) + 1) * repetitions
             for at in range(repetitions):
-                released = used.release(values, seeded(seed + at))
+                released = used.release(values, seeded(first + at))
                 crowd = Shrinkage(used, window, reading=reading)
                 index = crowd.index(released)
                 crowd.update(index)

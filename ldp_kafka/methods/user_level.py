@@ -43,6 +43,10 @@ class UserLevel(Method):
         return self.window
 
     @property
+    def price(self) -> float:
+        return self.ledger.lost(1) / MICRO
+
+    @property
     def run(self) -> int:
         """Reports that the ledger allows."""
         return self.window

@@ -105,7 +105,7 @@ def slots_in_a_block(width: int, ids: int) -> int:
 
     Examples
     --------
-    >>> slots_in_a_block(1, KEPT), slots_in_a_block(8192, KEPT)
+    >>> slots_in_a_block(width=1, ids=32), slots_in_a_block(width=8192, ids=32)
     (112, 1)
     """
     return max(1, min(MOST, BYTES // (NUMBER_BYTES * width + ID_BYTES * ids)))

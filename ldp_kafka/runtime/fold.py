@@ -177,7 +177,8 @@ class Partition(Generic[S]):
                 f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {acknowledged} was acknowledged: it is an old one"
             )
         meta = json.loads(payload)
-        shards = {shard: found[best][shard] for shard in meta["manifest"]}  # another one ended before this meta, or began after it and is folded again
+        # A shard that the manifest does not list ended before this meta, or began after it and is folded again
+        shards = {shard: held for shard, held in found[best].items() if shard in meta["manifest"]}
         for name, changed in BINDINGS.items():
             if meta[name] != getattr(self.stage, name):
                 raise StateError(f"partition {self.number}: the state was written under another {name}: {changed}")

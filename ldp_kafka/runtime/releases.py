@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import SENT, Step
-from ldp_kafka.methods.shrinkage import Reading, Shrinkage
+from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime.fold import Record
 from ldp_kafka.runtime.wire import encode_json

@@ -87,7 +87,7 @@ class Plan:
         return [
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
-            f"influence    {influence} reached by one window of changed values; epsilon {self.epsilon_per_report:g} a report",
+            f"influence    {influence} reached by {'all of a user' if self.guarantee.level == 'user' else 'one window of changed values'}; epsilon {self.epsilon_per_report:g} {'the first' if self.guarantee.level == 'user' else 'a'} report",
             "topics",
             *(f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}" for topic in self.topics),
             f"reports      for {self.users:,} users a slot: {_traffic(self.batched)} from gateways (one batch a partition), {_traffic(self.single)} from single events",
@@ -108,7 +108,7 @@ def plan(topology: Topology, users: int = 1000) -> Plan:
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:
         raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
     method = topology.method
-    predictions = tuple(predict(method, statistic, users) for statistic in topology.output.statistics)
+    predictions = tuple(predict(method, statistic, users, shrinkage=topology.output.shrinkage) for statistic in topology.output.statistics)
     batched, single = _crossing(topology, users)
     state = DIGEST_BYTES + sum(np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values())
     return Plan(
@@ -168,7 +168,12 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
 
 def _use_warnings(topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int) -> Iterator[str]:
     for prediction in predictions:
-        if not prediction.useful and prediction.statistic == "per_user":
+        if not prediction.useful and prediction.reliability is not None:
+            yield (
+                f"per_user: nothing beats a constant here: {100 * prediction.reliability:.2g} % of a release is the user's own value, the rest the crowd's mean; "
+                "a larger epsilon, a shorter window, or statistics of the crowd would help"
+            )
+        elif not prediction.useful and prediction.statistic == "per_user":
             yield (
                 f"per_user: nothing beats a constant here: one release is off by {prediction.error:.3g} (root mean square, worst input), "
                 f"the domain's midpoint by at most {prediction.constant:.3g}; a larger epsilon, a shorter window, or statistics of the crowd would help"
@@ -185,6 +190,11 @@ def _use_warnings(topology: Topology, predictions: tuple[Prediction, ...], users
 
 
 def _sentence(prediction: Prediction) -> str:
+    if prediction.reliability is not None:
+        return (
+            f"per_user: one release, shrunk, is off by {prediction.error:.4g} (root mean square over values spread evenly), the domain's midpoint by {prediction.constant:.4g}; "
+            f"reliability {prediction.reliability:.2g}"
+        )
     if prediction.statistic == "per_user":
         return f"per_user: one release is off by {prediction.error:.4g} (root mean square, worst input); the domain's midpoint by at most {prediction.constant:.4g}"
     return f"{prediction.statistic}: standard error {prediction.error:.4g} from {prediction.reports:,} reports a slot (worst input)"

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.reading import Reading
 from ldp_kafka.randomness import seeded
 
-__all__ = ["Prediction", "crowd_error", "noisiest", "predict", "release_error", "reporting"]
+__all__ = ["Prediction", "crowd_error", "noisiest", "predict", "release_error", "reporting", "shrunk"]
 
 _INPUTS = np.linspace(0, 1, 9)  # where the law is looked at: a mechanism is noisiest at an end or in the middle
 _LEVELS, _USERS, _SLOTS = np.linspace(0, 1, 5), 400, 64  # of the simulation: its own error is about 1 %
+LITTLE = 0.1  # reliability below which a release per user is called a constant
 _MOST = 2**18  # reports that a prediction is made with; more are as many times their support
 
 
@@ -27,10 +29,14 @@ class Prediction(NamedTuple):
     """What the domain's midpoint, published without looking at any value, is off by at most; None for frequencies."""
     reports: int
     """That one release is made of."""
+    reliability: float | None = None
+    """Where releases per user are shrunk: the share of one that is signal, among users whose values are spread evenly over the domain; ``error`` and ``constant`` are those users' too."""
 
     @property
     def useful(self) -> bool:
-        """Whether it can beat the constant at all."""
+        """Whether it says more than the constant: a shrunk release, whether a tenth of it is signal."""
+        if self.reliability is not None:
+            return self.reliability >= LITTLE
         return self.constant is None or self.error < self.constant
 
     def as_json(self) -> dict[str, Any]:
@@ -38,13 +44,25 @@ class Prediction(NamedTuple):
         return {**self._asdict(), "useful": self.useful}
 
 
-def predict(method: Method, statistic: str, users: int) -> Prediction:
+def predict(method: Method, statistic: str, users: int, *, shrinkage: bool = True) -> Prediction:
     """The error of one statistic among so many users."""
     constant = None if method.kind == "categorical" else (method.domain[1] - method.domain[0]) / 2
+    if statistic == "per_user" and shrinkage and method.shrinks:
+        return shrunk(method)
     if statistic == "per_user":
         return Prediction(statistic, release_error(method), constant, 1)
     reports = reporting(method, users)
     return Prediction(statistic, crowd_error(method, reports), constant, reports)
+
+
+def shrunk(method: Method) -> Prediction:
+    """One release of one user after shrinkage, where values are spread evenly over the domain and the crowd is large enough to know that."""
+    lo, hi = method.domain
+    read = Reading.of(method.single)
+    slope = float(read.mean[-1] - read.mean[0])
+    signal, noise = slope * slope / 12, read.noise(0.5) + read.curve / 12
+    reliability = signal / (signal + noise)
+    return Prediction("per_user", (hi - lo) * ((1 - reliability) / 12) ** 0.5, (hi - lo) / 12**0.5, 1, reliability)
 
 
 def reporting(method: Method, users: int) -> int:

@@ -96,6 +96,12 @@ def test_two_topics(tmp_path, capsys, arrow):
     assert "VIOLATED" in capsys.readouterr().out
 
 
+def test_topics_need_their_broker(capsys):
+    assert main(["audit", "--topics", "a", "b", "--epsilon", "1"]) == 2
+    assert main(["audit", "--mechanism", "grr", "--bootstrap-servers", "localhost:1"]) == 2
+    assert "go together" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("between", [b"", b"\n"])
 def test_packed_bits(tmp_path, capsys, between):
     """Bit by bit, whatever stands between the messages; index columns full of the bytes that end a stream are read whole."""

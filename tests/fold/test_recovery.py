@@ -301,6 +301,31 @@ def test_collector_and_merger_at_every_await(role, how, written):
         assert finish(make(), disturbed(how, at)) == set(), f"at await {at}"
 
 
+@pytest.mark.parametrize("which", [0, -1])
+@pytest.mark.parametrize("role", ["collect", "merge"])
+def test_two_crashes_of_collector_and_merger(role, which, written):
+    """The second one while the first one's blocks are still ahead of what the new owner has kept: of what each awaited, the first or the last has arrived."""
+    reports, partials = written
+
+    def make():
+        return collect_world(2, reports) if role == "collect" else merge_world(2, partials)
+
+    count = sum(1 for _ in points(make))
+    for first in range(count):
+        for second in range(first % 4, count, 4 if role == "collect" else 1):
+
+            def script(world, first=first, second=second):
+                for at in (first, second):
+                    worker = world.begin(0)
+                    for _ in islice(routine(worker, 0), at + 1):
+                        pass
+                    if worker.waits:
+                        worker.waits[which].come()
+                    worker.crash()
+
+            assert finish(make(), script) == set(), f"at awaits {first} and {second}"
+
+
 @pytest.mark.parametrize("name", BLOCK_MUTANTS)
 def test_broken_blocks_are_found(name, written):
     """A crash at one of the awaits, as the undisturbed recipe survives them all, shows what is wrong."""

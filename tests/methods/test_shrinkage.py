@@ -10,7 +10,8 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import shrinkage
-from ldp_kafka.methods.shrinkage import Reading, Shrinkage, debias, shrink
+from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.shrinkage import Shrinkage, debias, shrink
 
 UNIT = (0.0, 1.0)
 METHODS = ["sw_direct", "pm_direct", "ipp", "app", "capp"]

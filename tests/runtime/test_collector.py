@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime import stages
+from ldp_kafka.runtime.collector import _power_sums
 from ldp_kafka.runtime.columns import MAX_BYTES
 from ldp_kafka.runtime.fold import Message
 from ldp_kafka.runtime.sample import KEPT
@@ -252,7 +253,7 @@ def test_the_first_slot_is_the_least_with_a_report():
 
 def test_per_user_releases_each_report():
     """At once, keyed by slot and pseudonym, on the values' scale; the crowd's sums are the same."""
-    fed = Fed(NUMERIC % ", per_user")
+    fed = Fed((NUMERIC % ", per_user").replace("per_user]", "per_user], shrinkage: false"))
     batch = fed.batch(0, (5, 100), (6, 512))
     made = fed.put(write_reports(batch))
     assert [record.topic for record in made] == [fed.topology.releases_topic] * 2
@@ -265,6 +266,24 @@ def test_per_user_releases_each_report():
     assert fed.put(write_reports(batch)) == []
     assert fed.counts["repeated"] == 1
     assert replace(partial(fed.put(write_reports(fed.batch(1, closed=5)))[-1]), sample=()) == Partial(2, 5, 5, fed.support(100))
+
+
+def test_the_crowd_of_a_source_is_state():
+    """All its reports so far, those of the batch among them, whatever was written down and loaded in between."""
+    fed, twin = (Fed(NUMERIC % ", per_user") for _ in range(2))
+    for offset, values in enumerate([(100, 300), (700, -5), (900, 20)]):
+        batch = write_reports(fed.batch(offset, *((5 + offset, value) for value in values)))
+        assert fed.put(batch) == twin.put(batch)
+        shards = {shard: (offset, payload) for shard, payload in twin.collect.dump(twin.state, twin.collect.shards_of(twin.state)).items()}
+        twin.state = twin.collect.load(json.loads(json.dumps(twin.collect.meta(twin.state))), shards)
+    whole = [100, 300, 700, -5, 900, 20]
+    assert twin.state.crowd == (len(whole), sum(whole), sum(value * value for value in whole))
+
+
+def test_sums_of_squares_beyond_64_bits():
+    """Of methods whose reports have many steps."""
+    values = np.array([2**40, -(2**41), 7])
+    assert _power_sums(values) == (3, 2**40 - 2**41 + 7, 2**80 + 2**82 + 49)
 
 
 def test_per_user_needs_a_series():

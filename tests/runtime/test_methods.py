@@ -39,15 +39,20 @@ OWN = {
 }
 
 
+def shape_of(method):
+    """What the values of a method are."""
+    kind = METHODS[method]
+    return "calibration: sound" if kind.ball else "domain: [10, 30]" if kind.kind == "numeric" else "categories: 3"
+
+
 def topology_of(method, **changed):
     kind = METHODS[method]
-    shape = "calibration: sound" if kind.ball else "domain: [10, 30]" if kind.kind == "numeric" else "categories: 3"
     return loads(
         TEXT.format(
             **{
                 "name": f"t-{method}",
                 "method": method,
-                "shape": shape,
+                "shape": shape_of(method),
                 "budget": OWN.get(method, W_EVENT),
                 "statistics": ", ".join(kind.statistics),
                 "shrinkage": "false",
@@ -58,13 +63,12 @@ def topology_of(method, **changed):
     )
 
 
-def streams_of(topology):
-    rng = np.random.default_rng(3)
+def streams_of(topology, users=USERS):
+    rng, shape = np.random.default_rng(3), (users, SLOTS, *([topology.method.dimension] if topology.method.dimension else []))
     if topology.method.kind == "categorical":
-        return rng.integers(0, 3, (USERS, SLOTS))
-    if topology.method.ball:
-        return 20 * rng.beta(2, 5, (USERS, SLOTS, topology.method.dimension)).round(4)  # some lie outside
-    return 10 + 20 * rng.beta(2, 5, (USERS, SLOTS, topology.method.dimension or 1)).round(4).reshape((USERS, SLOTS, -1)[: 2 + bool(topology.method.dimension)])
+        return rng.integers(0, 3, shape)
+    values = rng.beta(2, 5, shape).round(4)
+    return 20 * values if topology.method.ball else 10 + 20 * values  # some lie outside the ball
 
 
 def logs_of(topology, streams):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from math import inf, sqrt
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ldp_kafka as lk
+from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime import local, stages
 from ldp_kafka.runtime.fold import Message
@@ -96,7 +99,7 @@ def test_per_user_adds_a_pseudonym_and_a_reliability():
     made = topology("capp", "mean, per_user")
     ids = np.arange(4, dtype=np.uint64).reshape(2, 2)
     batch = Reports(ids, np.array([5, 6]), np.array([0, 1024]), 2**-10, made.fingerprint, 0, None, series=ids)
-    records = stages.publisher(made).per_user(batch, ["aa", "bb"])
+    records = replace(stages.publisher(made), shrinkage=False).per_user(batch, ["aa", "bb"], (2, 1024, 2**20))
     assert [(record.key, record.partition) for record in records] == [(b"per_user/5/aa", 0), (b"per_user/6/bb", 0)]
     low, high = (json.loads(record.value) for record in records)
     assert strip(low) == [*FIELDS, "user", "reliability"]
@@ -107,6 +110,30 @@ def test_per_user_adds_a_pseudonym_and_a_reliability():
     assert low["confidence_interval"] == pytest.approx([low["value"] - 1.959964 * low["standard_error"], low["value"] + 1.959964 * low["standard_error"]])
     assert "user" not in crowd(made, 1, [0.5])[1]
     assert "reliability" not in crowd(made, 1, [0.5])[1]
+
+
+@pytest.mark.parametrize("method", ["sw_direct", "capp", "ipp", "sampling", "capp_s"])
+def test_per_user_is_drawn_to_the_crowd(method):
+    """By the sums of all reports so far, as `Shrinkage` says; a crowd that says nothing is given the midpoint."""
+    made = topology(method, "per_user")
+    ids = np.arange(4, dtype=np.uint64).reshape(2, 2)
+    scale = made.method.scale
+    batch = Reports(ids, np.array([5, 6]), np.array([0, round(1 / scale)]), scale, made.fingerprint, 0, None, series=ids)
+    publisher = stages.publisher(made)
+    unknown = [json.loads(record.value) for record in publisher.per_user(batch, ["aa", "bb"], (2, round(1 / scale), round(1 / scale) ** 2))]
+    lo, hi = made.method.domain
+    assert [release["value"] for release in unknown] == pytest.approx([(lo + hi) / 2] * 2, rel=1e-3)
+    assert unknown[0]["reliability"] == 0
+    middle, far = round(0.4 / scale), round(0.9 / scale)  # a crowd that spreads more than noise alone would make it
+    crowd_sums = (200_000, 100_000 * (middle + far), 100_000 * (middle**2 + far**2))
+    known = [json.loads(record.value) for record in publisher.per_user(batch, ["aa", "bb"], crowd_sums)]
+    expected = Shrinkage(made.method, reading=Reading.of(made.method.single))
+    expected.add(list(crowd_sums))
+    shrunk = expected.apply(batch.values)
+    assert [release["value"] for release in known] == pytest.approx(shrunk.values.tolist(), rel=1e-12)
+    assert known[0]["standard_error"] == pytest.approx(shrunk.standard_error)
+    assert known[0]["reliability"] == pytest.approx(shrunk.reliability)
+    assert known[0]["standard_error"] <= (hi - lo) / 2
 
 
 def test_several_statistics_are_several_records():

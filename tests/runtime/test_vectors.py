@@ -18,7 +18,7 @@ from ldp_kafka.runtime import local, stages
 from ldp_kafka.runtime.codec import decode, encode
 from ldp_kafka.runtime.events import EventReader
 from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.replay import from_arrays
+from ldp_kafka.runtime.replay import as_log, from_arrays, from_table, messages
 from ldp_kafka.runtime.wire import read_reports, write_reports
 from ldp_kafka.topology import loads, plan
 from tests.runtime.test_events import arrow, outcome
@@ -330,9 +330,22 @@ def test_a_release_of_a_sampled_coordinate_has_nulls():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_replay_of_numbers_is_refused(method):
+@pytest.mark.parametrize("batch", [1, 4])
+def test_arrays_of_vectors_are_replayed_and_tables_are_not(method, batch):
+    topology = topology_of(method)
+    values = np.random.default_rng(3).uniform(0, 5, (6, 5, 3))
+    [log] = as_log(topology, messages(topology, from_arrays(topology, values, NOON), batch))
+    events = (
+        [record for message in log for record in lk.decode(message.value) if isinstance(record, Event)]
+        if batch > 1
+        else [json.loads(m.value) for m in log[:30]]
+    )
+    assert [list(event.value if batch > 1 else event["value"]) for event in events] == values.transpose(1, 0, 2).reshape(-1, 3).tolist()
+    for wrong in (values[..., 0], values[..., :2], values[:, :0]):
+        with pytest.raises(ConfigurationError, match="slots, 3"):
+            from_arrays(topology, wrong, NOON)
     with pytest.raises(ConfigurationError, match="lists of 3 numbers"):
-        from_arrays(topology_of(method), np.zeros((2, 2)), NOON)
+        from_table(topology, pa.table({"user": ["a"], "value": [1.0], "time": [NOON]}), "user", "value", "time")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.methods import METHODS
 from ldp_kafka.topology import Topology, load, loads
 
 GOOD = """\
@@ -98,11 +99,15 @@ WRONG = [
     ("slot: 1h", "slot: 1h\n  slot: 2h", "7: input.slot: given twice, first on line 6"),
     ("slot: 1h", "slot: 1h\n  latenes: 2", "7: input.latenes: unknown key (did you mean lateness?)"),
     ("slot: 1h", "slot: 1h\n  xyzzy: 2", "7: input.xyzzy: unknown key; known here: topic, partitions"),
-    ("method: capp", "method: cap", '8: privacy.method: must be one of capp, lpu, sw_direct; got "cap" (did you mean capp?)'),
+    (
+        "method: capp",
+        "method: cap",
+        f'8: privacy.method: must be one of {", ".join(sorted(name for name, kind in METHODS.items() if kind.streams))}; got "cap" (did you mean capp?)',
+    ),
     (
         "method: capp",
         "method: capp\n  mechanism: laplas",
-        "9: privacy.mechanism: must be one of adaptive, duchi, grr, hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue",
+        "9: privacy.mechanism: must be one of adaptive, duchi, gaussian, grr, hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue",
     ),
     ("method: capp", "method: capp\n  mechanism: grr", "7: privacy: capp over grr:"),
     ("method: capp", "method: capp\n  block: 0", "9: privacy.block: must be at least 1; got 0"),

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from ldp_kafka.errors import TopologyError
+from ldp_kafka.methods import METHODS
 from ldp_kafka.topology import Input, KafkaSide, Output, loads, schema
 from ldp_kafka.topology.sections import frozen
 
@@ -83,6 +84,7 @@ KEYS = [
     ("calibration: sound", "calibration: published", "fingerprint"),
     ("block: 5", "block: 6", "fingerprint"),
     ("statistics: [mean, per_user]", "statistics: [mean]", "layout"),
+    ("statistics: [mean, per_user]", "statistics: [mean, per_user]\n  shrinkage: false", ""),
     ("key_file: a.key", "key_file: b.key", ""),
     ("snapshot_messages: 10", "snapshot_messages: 11", ""),
     ("snapshot_seconds: 1", "snapshot_seconds: 2", ""),
@@ -91,7 +93,7 @@ KEYS = [
 ]
 
 
-SINGLE = {"per_slot", "mechanism", "categories"}
+SINGLE = {"per_slot", "mechanism", "categories", "level"} | {name for method in METHODS.values() if method.streams for name in method.parameters} - {"block"}
 """Keys that cannot vary beside the others: one value only, one that fits only, or tested by themselves."""
 
 
@@ -118,6 +120,57 @@ def test_every_key_is_read():
     assert {key for section in sections for key in section["properties"]} | {"topology"} == changed | SINGLE
 
 
+LIFE = "level: user, delta: 1.0e-5, "
+OTHERWISE = {  # method -> what else it is given, then each of its own parameters at another value
+    "app": ("", {"block": 2}),
+    "app_s": ("", {"block": 2, "segment": 4, "position": 1}),
+    "budget_split": ("dimension: 2, inner: app", {"dimension": 3, "inner": "capp", "block": 4}),
+    "capp": ("", {"block": 2}),
+    "capp_s": ("", {"block": 2, "segment": 4, "position": 1}),
+    "cgm": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06, "lag": 2, "change": "multiplicative"}),
+    "cgm_vector": (
+        LIFE + "horizon: 50, dimension: 2, ",
+        {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06, "lag": 2, "dimension": 3, "diameter": 2.0},
+    ),
+    "etm": ("", {"delay": 5}),
+    "fast": ("level: user, horizon: 50, ", {"horizon": 60, "samples": 4, "drift": 0.02, "interval": 3}),
+    "fast_cgm": (LIFE + "horizon: 50, ", {"horizon": 60, "samples": 4, "drift": 0.02, "interval": 3, "delta": 1e-6, "differential_bound": 0.06}),
+    "gaussian_differential": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06}),
+    "gaussian_direct": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10}),
+    "ipp_s": ("", {"segment": 4, "position": 1}),
+    "pegasus_local": ("", {"block": 2, "theta": 3.0}),
+    "sample_split": ("dimension: 2, inner: app", {"dimension": 3, "inner": "capp", "block": 4}),
+    "sampling": ("", {"segment": 4, "position": 1}),
+    "sppa": ("", {"tau": 0.5}),
+    "swp": ("", {"tau": 0.5}),
+    "topl": ("", {"first": 5}),
+}
+ELSEWHERE = {
+    ("etm", "threshold"): "published only",
+    **{(name, "sigma"): "in place of a horizon" for name in ("cgm", "cgm_vector", "gaussian_differential", "gaussian_direct")},
+}
+
+
+@pytest.mark.parametrize(
+    ("method", "name"), [(method, name) for method, kind in METHODS.items() if kind.streams for name in kind.parameters if (method, name) not in ELSEWHERE]
+)
+def test_a_methods_own_parameters_move_the_fingerprint(method, name):
+    common, own = OTHERWISE[method]
+    text = "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, %s}\noutput: {statistics: [per_user]}\n"
+    given = ("" if METHODS[method].ball else "domain: [1; 10], ") + common + ("" if METHODS[method].level == "user" else ", window: 8")
+    plain = {part.split(":")[0]: part.strip() for part in given.replace(", ,", ",").strip(", ").split(", ")}
+    plain = {key: part.replace(";", ",") for key, part in plain.items()}
+    changed = plain | {name: f"{name}: {own[name]:.9f}" if isinstance(own[name], float) else f"{name}: {own[name]}"}
+    assert loads(text % (method, ", ".join(plain.values()))).fingerprint != loads(text % (method, ", ".join(changed.values()))).fingerprint
+
+
+def test_a_lasting_sigma_and_a_threshold_move_it_too():
+    text = "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, domain: [1, 10], %s}\noutput: {statistics: [per_user]}\n"
+    for method in ("cgm", "gaussian_differential", "gaussian_direct"):
+        assert len({loads(text % (method, f"{LIFE}sigma: {sigma}")).fingerprint for sigma in (9.0, 9.5)}) == 2
+    assert len({loads(text % ("etm", f"window: 8, calibration: published, delay: 6, threshold: {at}")).fingerprint for at in (2, 3)}) == 2
+
+
 def test_categories_move_the_fingerprint():
     prints = [loads(LPU.replace("[a, b]", shape)).fingerprint for shape in ("[a, b]", "[b, a]", "[a, c]", "[a, b, c]", "2", "3")]
     assert len(set(prints)) == len(prints)
@@ -134,7 +187,7 @@ def test_digests_are_pinned():
     """A change of these numbers makes every running topology refuse its state: it needs a new version and a line in the changelog."""
     topology = loads(GOOD)
     assert re.fullmatch("[0-9a-f]{32}", topology.fingerprint)
-    assert (topology.fingerprint, topology.layout) == ("febd2e44ed57d21480275a030efc45fc", "b60d340e0604fde1bafba52a65a7d373")
+    assert (topology.fingerprint, topology.layout) == ("14c8561eeddd3d85cc0d7b0505f61700", "861074ca54342e508295ef7bfbf5fe06")
 
 
 def test_names():

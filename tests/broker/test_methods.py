@@ -1,0 +1,80 @@
+"""Every method end to end, on the embedded and on a real broker: what comes out is what `runtime.local` says, byte for byte; the workers are restarted half way, from their snapshots."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from ldp_kafka.methods import METHODS
+from ldp_kafka.runtime.replay.messages import messages
+from ldp_kafka.runtime.replay.source import from_arrays
+from tests.broker.flow import Flow
+from tests.runtime.test_methods import OWN, STREAMS, W_EVENT, shape_of, streams_of
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: {boot}}}
+input: {{partitions: {partitions}, format: arrow, slot: 1h, lateness: 1}}
+privacy: {{method: {method}, {shape}, {budget}}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
+"""
+START = 1_600_000_000_000 // 3_600_000 * 3_600_000
+USERS, TOGETHER = 60, 11
+GROUPS = [STREAMS[at : at + TOGETHER] for at in range(0, len(STREAMS), TOGETHER)]
+
+
+def flow_of(boot, tmp_path, prefix, method, **more):
+    return Flow(
+        boot,
+        tmp_path,
+        f"{prefix}-{method}",
+        method=method,
+        shape=shape_of(method),
+        statistics=", ".join(METHODS[method].statistics),
+        text=TEXT,
+        budget=OWN.get(method, W_EVENT),
+        **more,
+    )
+
+
+def run(boot, tmp_path, prefix, methods, **more):
+    """Several topologies at a time, so that none waits for another's brokers."""
+    flows = [flow_of(boot, tmp_path, prefix, method, **more) for method in methods]
+    try:
+        logs = [list(messages(flow.topology, from_arrays(flow.topology, streams_of(flow.topology, USERS), START), 16)) for flow in flows]
+        for flow in flows:
+            flow.start("perturb")
+            flow.start("collect")
+        for flow, log in zip(flows, logs, strict=True):
+            for raw in log[: len(log) // 2]:
+                flow.put(raw.partition, raw.value)
+            flow.producer.flush(30)
+        time.sleep(4)  # into a snapshot or two
+        for flow, log in zip(flows, logs, strict=True):
+            flow.kill(0)
+            for raw in log[len(log) // 2 :]:
+                flow.put(raw.partition, raw.value)
+            flow.producer.flush(30)
+            flow.start("perturb")
+        for flow in flows:
+            expected = flow.expected()
+            flow.wait(expected, 90)
+            verdict = flow.judge(expected)
+            assert verdict.clean, (flow.topology.privacy.method, verdict)
+            assert verdict.reports > USERS, flow.topology.privacy.method
+    finally:
+        for flow in flows:
+            flow.close()
+
+
+@pytest.mark.parametrize("methods", GROUPS, ids="-".join)
+def test_methods_on_kafka(kafka, tmp_path, prefix, methods):
+    run(kafka, tmp_path, prefix, methods)
+
+
+@pytest.mark.parametrize("methods", GROUPS, ids="-".join)
+def test_methods_on_the_embedded_broker(embedded, tmp_path, prefix, methods):
+    run(embedded.bootstrap_servers, tmp_path, prefix, methods, embedded=embedded, session="2s")
