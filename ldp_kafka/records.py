@@ -25,8 +25,8 @@ class Event:
     user: str
     time: int
     """Milliseconds since 1970-01-01 UTC."""
-    value: float | int | str | list[float]
-    """A number, a list of them, or a category by number or name."""
+    value: float | int | str | tuple[float, ...]
+    """A number, a tuple of them (a vector), or a category by number or name."""
 
     def __repr__(self) -> str:
         return f"Event(user={HIDDEN}, time={HIDDEN}, value={HIDDEN})"
@@ -64,8 +64,8 @@ class Report:
     """32 hexadecimal digits: a keyed hash of (user, slot, phase)."""
     slot: int
     phase: int
-    value: float | int | bytes | list[float] | list[int]
-    """What the mechanism emitted, on its own scale; packed bits as bytes; a list for vectors whose coordinates are reported together."""
+    value: float | int | bytes | tuple[float, ...]
+    """What the mechanism emitted, on its own scale; packed bits as bytes; a tuple for vectors whose coordinates are reported together."""
     fingerprint: str
     """Of the topology: 32 hexadecimal digits."""
     series: str | None = None
@@ -107,7 +107,7 @@ class Reports:
         if self.values.dtype == np.uint8:
             values: list[Any] = [bits.tobytes() for bits in self.values]
         elif self.values.ndim == 2:
-            values = [[each * scale for each in vector] for vector in self.values.tolist()]
+            values = [tuple(each * scale for each in vector) for vector in self.values.tolist()]
         else:
             values = [value * scale for value in self.values.tolist()]
         rows = zip(ids, self.slots.tolist(), values, series, strict=True)

@@ -166,7 +166,7 @@ def _event(user: Any, time: Any, value: Any) -> Event:
             raise BadRecord("not_finite")
         if not (type(each) is float or (type(each) is str and each is value) or _whole(each)):
             raise BadRecord("value")
-    return Event(user, time, value)
+    return Event(user, time, tuple(value) if type(value) is list else value)
 
 
 def check_user(found: Any) -> None:
@@ -243,10 +243,10 @@ def reports_of(records: list[Report]) -> Reports:
             raise ValueError("packed reports must all have the same number of bytes")
         bits = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
         return Reports(ids, slots, bits, 1, first.fingerprint, -1, None, phase=first.phase, series=series)
-    vectors = [value for value in found if isinstance(value, list)]
+    vectors = [value for value in found if isinstance(value, tuple)]
     if vectors and (len(vectors) < len(found) or len({len(vector) for vector in vectors}) != 1 or not 1 <= len(vectors[0]) <= WIDEST):
         raise ValueError("reports of vectors must all have the same number of coordinates")
-    values = [number for vector in vectors for number in vector] or [value for value in found if not isinstance(value, bytes | list)]
+    values = [number for vector in vectors for number in vector] or [value for value in found if not isinstance(value, bytes | tuple)]
     if not all(-inf < value < inf for value in values):
         raise ValueError("a report's value must be finite")
     power = next((k for k in range(53) if all(float(value) * 2**k == int(float(value) * 2**k) for value in values)), None)

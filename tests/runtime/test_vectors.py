@@ -164,7 +164,7 @@ def test_lists_are_bad_where_numbers_are_asked_for():
 
 
 def test_events_round_trip():
-    events = [Event("a", NOON, [1.5, 2.0]), Event("b", NOON + 1, [3.0, -4.0])]
+    events = [Event("a", NOON, (1.5, 2.0)), Event("b", NOON + 1, (3.0, -4.0))]
     assert decode(encode(events)) == events
     assert decode(encode(events[0])) == events[:1]
     assert decode(encode(Events(Ids.of(["a", "b"]), np.array([NOON, NOON + 1]), np.array([[1.5, 2.0], [3.0, -4.0]])))) == events
@@ -187,7 +187,8 @@ def test_reports_round_trip(n, large):
     assert np.array_equal(again.values, batch.values)
     assert (again.values.dtype, again.phase, again.chunk) == (np.int64, 2, 1)
     singles = decode(write_reports(batch))
-    assert [single.value for single in singles] == (batch.values * 0.25).tolist()
+    assert [list(single.value) for single in singles] == (batch.values * 0.25).tolist()
+    assert len({*singles}) == n
     assert np.array_equal(read_reports(encode(singles)).values * read_reports(encode(singles)).scale, batch.values * 0.25)
 
 
@@ -199,7 +200,7 @@ def test_other_lists_are_no_report(index):
 
 
 def test_reports_of_unlike_vectors_are_no_batch():
-    for values in ([[1.0], [1.0, 2.0]], [[1.0], 1.0], [[], []]):
+    for values in ([(1.0,), (1.0, 2.0)], [(1.0,), 1.0], [(), ()]):
         with pytest.raises(ValueError, match="coordinates"):
             encode([Report(f"{at:032x}", 1, 0, value, "0" * 32) for at, value in enumerate(values)])
 
