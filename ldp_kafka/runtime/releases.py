@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import isfinite
 from typing import Any
 
@@ -55,7 +55,7 @@ class Publisher:
     def per_user(self, batch: Reports, series: list[str], crowd: Sequence[int]) -> list[Record]:
         """One release a report, keyed by the user's pseudonym; ``crowd`` are the number, the sum and the sum of squares of all reports so far, by which it is shrunk."""
         if self.shrinkage and self.method.shrinks:
-            prior = Shrinkage(self.method, reading=self._reading)
+            prior = Shrinkage(self.method, reading=_reading(self.method))
             prior.add(list(crowd))
             shrunk = prior.apply(batch.values)
             values, error, reliability = shrunk.values, shrunk.standard_error, shrunk.reliability
@@ -70,10 +70,6 @@ class Publisher:
         if not self.method.dimension:
             return self.method.released(answers)
         return self.method.published(Step(answers, np.full(len(batch), SENT, np.uint8), phase=batch.phase))
-
-    @cached_property
-    def _reading(self) -> Reading:
-        return Reading.of(self.method.single)
 
     def _crowd(self, slot: int, statistic: str, sums: list[int] | None) -> Release:
         if not sums or not sums[0]:
@@ -111,6 +107,12 @@ class Publisher:
         key = f"{release.statistic}/{release.slot}" + (f"/{release.user}" if release.user else "")
         partition = int(release.user[:8], 16) % self.partitions if release.user else 0
         return Record(self.topic, partition, key.encode(), encode_json(release))
+
+
+@lru_cache(maxsize=16)
+def _reading(method: Method) -> Reading:
+    """Simulated once a method, whatever the number of sources that release by it."""
+    return Reading.of(method.single)
 
 
 def _plain(value: Any) -> Any:
