@@ -147,7 +147,7 @@ def loss(spender: Spender, limit: Limit) -> Loss:
 def frees(spender: Spender, limit: Limit) -> int | None:
     """The last moment, in epoch milliseconds, at which a topology that begins may still read values that lie in one run with values that this one read; None: there is no such moment.
 
-    One that begins at T reads the raw topic from its first record: values of times after T - kept. The retired one read none after ``last``. Where T - kept - last > W no run of W ms holds
+    One that begins at T reads the raw topic from its first record: values of times from T - kept on. The retired one read none after ``last``. Where T - kept - last > W no run of W ms holds
     values of both, and what each run loses is lost to one of them alone. What was lost for life stays lost.
 
     Examples
@@ -307,14 +307,17 @@ def span(milliseconds: int) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A time in ISO 8601, UTC.
+    """A time in ISO 8601, UTC; beyond the year 9999 in words.
 
     Examples
     --------
     >>> moment(1_700_000_000_000)
     '2023-11-14T22:13:20Z'
     """
-    return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat().replace("+00:00", "Z")
+    try:
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return "the year 9999"
 
 
 def _sum(losses: Sequence[Loss]) -> Loss:

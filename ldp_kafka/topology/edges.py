@@ -93,12 +93,9 @@ class Admission:
         wide = max(len(each.topology.name) for each in self.edge.admits)
         for place, each in enumerate(self.edge.admits):
             claims = self.edge.claims(place, self.now_ms)
-            if each.until_ms is not None:
-                state = f"; {self._retired(each)}"
-            else:
-                state = "" if all(claim.allowed for claim in claims) else "; refused"
-            how = "; ".join(claim.how for claim in claims[:1])
-            yield f"  {each.topology.name:<{wide}}  {how}; fingerprint {each.topology.fingerprint}{state}"
+            state = "" if all(claim.allowed for claim in claims) else "; refused"
+            state = state if each.until_ms is None else f"; {self._retired(each)}"
+            yield f"  {each.topology.name:<{wide}}  {claims[0].how}; fingerprint {each.topology.fingerprint}{state}"
 
     def _retired(self, each: Admitted) -> str:
         run = next((limit for limit in self.edge.limits if limit.run_ms is not None), None)
@@ -218,8 +215,6 @@ def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
             if not most.epsilon >= 1:
                 wrong("must be at least a millionth", key, "epsilon")
             limits.append(Limit(most, parse_duration(values["window"]) if key == "limit" else None, kept))
-    if not limits:
-        wrong("must be given, or life", "limit")
     admits: list[Admitted] = []
     for at, entry in enumerate(data["admits"]):
         until = _until(entry.get("until"))
@@ -228,18 +223,18 @@ def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
         try:
             topology = load(FilePath(document.file).parent / FilePath(entry["topology"]).expanduser())
         except TopologyError as error:
-            wrong("cannot be admitted:", "admits", at, "topology")
-            found.extend(error.problems)
+            more = f" (and {len(error.problems) - 1} more: ldp-kafka validate)" if len(error.problems) > 1 else ""
+            wrong(f"cannot be admitted: {error.problems[0]}{more}", "admits", at, "topology")
         except ConfigurationError as error:
             wrong(str(error), "admits", at, "topology")
         else:
-            for message in _unfit(document, topology, admits, limits):
+            for message in _unfit(document, topology, admits):
                 wrong(message, "admits", at, "topology")
             admits.append(Admitted(topology, until))
     return EdgeFile(data["edge"], document.file, data["raw_topic"], tuple(limits), tuple(admits))
 
 
-def _unfit(document: Document, topology: Topology, admits: list[Admitted], limits: list[Limit]) -> Iterator[str]:
+def _unfit(document: Document, topology: Topology, admits: list[Admitted]) -> Iterator[str]:
     """Why a topology cannot stand in an edge file after those before it."""
     name, source = topology.name, topology.input
     if name in {each.topology.name for each in admits}:
@@ -258,9 +253,9 @@ def _unfit(document: Document, topology: Topology, admits: list[Admitted], limit
     except ConfigurationError as error:
         yield str(error)
     else:
-        need = None if topology.guarantee.level == "user" else 1
-        if not any((limit.run_ms is None) == (need is None) for limit in limits):
-            yield f"{name} is of level {topology.guarantee.level}: {'life' if need is None else 'limit'} must be given"
+        need = "life" if topology.guarantee.level == "user" else "limit"
+        if need not in document.data:
+            yield f"{name} is of level {topology.guarantee.level}: {need} must be given"
 
 
 def _until(text: str | None) -> int | None:
