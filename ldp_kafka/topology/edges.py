@@ -86,7 +86,9 @@ class Admission:
     def lines(self) -> list[str]:
         """Text for people: the sum, where the part of each comes from, and what stands against it."""
         claims = () if self.at is None else self.edge.claims(self.at, self.now_ms)
-        sums = [f"edge budget  {self.edge.name}, {claim.arithmetic}" for claim in claims] or [f"edge budget  {self.edge.name} ({self.edge.file})"]
+        sums = [f"edge budget  {self.edge.name}, {claim.arithmetic}" for claim in claims if claim.allowed] or [
+            f"edge budget  {self.edge.name} ({self.edge.file})"
+        ]
         return [*sums, *self._parts(), *(f"refused      {reason}" for reason in self.refusals)]
 
     def _parts(self) -> Iterator[str]:
@@ -101,7 +103,8 @@ class Admission:
         run = next((limit for limit in self.edge.limits if limit.run_ms is not None), None)
         when = None if run is None else frees(each.spender, run)
         counts = "counts for ever" if when is None else "no longer counts" if self.now_ms > when else f"counts until {moment(when)}"
-        return f"retired {moment(each.until_ms or 0)}, {counts}{' in any run' if when is not None and each.topology.guarantee.level == 'user' else ''}"
+        until = each.until_ms or 0
+        return f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)}, {counts}{' in any run' if when is not None and each.topology.guarantee.level == 'user' else ''}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
