@@ -137,7 +137,8 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
 
 def row_bytes(topology: Topology) -> int:
     """About what one report takes in a batch."""
-    packed = max(0, getattr(topology.method.mechanism, "width", 0) - INDEX_BYTES)
+    blank = topology.method.blank(1)
+    packed = max(0, blank.nbytes - INDEX_BYTES)
     return REPORT_BYTES + packed + SERIES_BYTES * topology.per_user
 
 
@@ -152,7 +153,7 @@ def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
 def _privacy_warnings(topology: Topology) -> Iterator[str]:
     promised, true = topology.privacy.epsilon, topology.guarantee.epsilon
     if true == inf:
-        horizon = topology.privacy.epsilon * MICRO // topology.method.spend
+        horizon = topology.privacy.epsilon * MICRO // topology.method.cost
         yield f"calibration published: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of none beyond them; calibration sound holds for ever"
     elif true > promised:
         yield f"calibration published: what truly holds is epsilon {true:g}, not {promised:g}"
