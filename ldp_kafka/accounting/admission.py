@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from fractions import Fraction
 from math import ceil, inf
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.guarantee import MICRO, Guarantee
+from ldp_kafka.accounting.words import moment, nats, span
 from ldp_kafka.errors import ConfigurationError
 
-__all__ = ["Claim", "Limit", "Loss", "Spender", "frees", "judge", "loss", "micro_up", "moment", "nats", "slots_touched", "span", "windows_touched"]
-
-_UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+__all__ = ["Claim", "Limit", "Loss", "Spender", "frees", "judge", "loss", "micro_up", "slots_touched", "windows_touched"]
 
 
 def micro_up(epsilon: float) -> int:
@@ -280,44 +276,6 @@ def judge(limit: Limit, before: Sequence[Spender], spender: Spender, now_ms: int
         if any(lost) and (when is None or now_ms <= when):
             counted.append((each, lost, when))
     return Claim(limit, spender, loss(spender, limit), tuple(counted))
-
-
-def nats(micros: int) -> str:
-    """Micro-epsilon as nats, to the last digit.
-
-    Examples
-    --------
-    >>> nats(1_500_000), nats(3_000_001), nats(20_000_000)
-    ('1.5', '3.000001', '20')
-    """
-    text = format(Decimal(micros).scaleb(-6), "f")
-    return text.rstrip("0").rstrip(".")
-
-
-def span(milliseconds: int) -> str:
-    """A duration as topologies spell it.
-
-    Examples
-    --------
-    >>> span(86_400_000), span(5_400_000), span(250)
-    ('1d', '90m', '250ms')
-    """
-    name, unit = next((name, unit) for name, unit in _UNITS if milliseconds % unit == 0)
-    return f"{milliseconds // unit}{name}"
-
-
-def moment(milliseconds: int) -> str:
-    """A time in ISO 8601, UTC; beyond the year 9999 in words.
-
-    Examples
-    --------
-    >>> moment(1_700_000_000_000)
-    '2023-11-14T22:13:20Z'
-    """
-    try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat().replace("+00:00", "Z")
-    except OverflowError:
-        return "the year 9999"
 
 
 def _sum(losses: Sequence[Loss]) -> Loss:

@@ -12,7 +12,8 @@ from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting import micro
-from ldp_kafka.accounting.admission import Claim, Limit, Loss, Spender, frees, judge, moment
+from ldp_kafka.accounting.admission import Claim, Limit, Loss, Spender, frees, judge
+from ldp_kafka.accounting.words import moment
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.topology.document import Document, Unset, read
 from ldp_kafka.topology.loader import load
