@@ -255,5 +255,8 @@ def test_broker_status_without_one(tmp_path, capsys):
 
 def test_schema(capsys):
     """Is a JSON Schema."""
-    assert main(["schema"]) == 0
-    assert json.loads(capsys.readouterr().out)["$schema"].startswith("https://json-schema.org/")
+    for words, key in ((["schema"], "privacy"), (["schema", "--edge"], "admits")):
+        assert main(words) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["$schema"].startswith("https://json-schema.org/")
+        assert key in found["properties"]

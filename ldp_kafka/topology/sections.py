@@ -13,6 +13,7 @@ from typing import Any
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.paths import Path
 
 __all__ = ["PURE", "TOPIC", "Checked", "Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "frozen", "parse_duration"]
@@ -260,9 +261,10 @@ class Output(Checked):
 
 @dataclass(frozen=True)
 class Edge:
-    """What only the edge knows: where its key is, or None where that was left open."""
+    """What only the edge knows: where its key is, and the file that limits what all topologies on the raw topic lose together; None where that was left open."""
 
     key_file: FilePath | None
+    budget_file: FilePath | Unset | None = None
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,7 @@ KEYS = [
     ("statistics: [mean, per_user]", "statistics: [mean]", "layout"),
     ("statistics: [mean, per_user]", "statistics: [mean, per_user]\n  shrinkage: false", ""),
     ("key_file: a.key", "key_file: b.key", ""),
+    ("key_file: a.key", "key_file: a.key\n  budget_file: edge.yaml", ""),
     ("snapshot_messages: 10", "snapshot_messages: 11", ""),
     ("snapshot_seconds: 1", "snapshot_seconds: 2", ""),
     ("shards: 4", "shards: 5", "layout"),
