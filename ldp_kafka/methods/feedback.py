@@ -62,10 +62,12 @@ class Feedback(PerSlot):
         """D (n,) in this turn; notes that these rows have reported in it."""
         raise NotImplementedError
 
-    def _perturb(self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[Any]:
+    def _perturb(
+        self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness, phase: int = 0
+    ) -> NDArray[Any]:
         deviation = self._remembered(state, rows, turn)
         aim = np.clip(values + deviation, self._low, self._high)
-        answers = self._draw(state, rows, slot, (aim - self._low) / self._span, (values, deviation), randomness)
+        answers = self._draw(state, rows, slot, (aim - self._low) / self._span, (values, deviation), randomness, phase)
         self._remember(state, rows, values, deviation, self._low + (answers * self._span).astype(np.int64))
         return answers
 
