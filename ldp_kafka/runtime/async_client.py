@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
@@ -34,7 +34,7 @@ class AsyncClient:
         self._client: Client | None = None
         self._thread: ThreadPoolExecutor | None = ThreadPoolExecutor(1, "ldp-kafka-client")
 
-    async def report(self, value: float | str, time: float | str | datetime | None = None, *, user: str | None = None) -> Status:
+    async def report(self, value: float | str | Sequence[float], time: float | str | datetime | None = None, *, user: str | None = None) -> Status:
         """See `Client.report`."""
         return await self._do(lambda client: client.report(value, time, user=user))
 

@@ -15,7 +15,7 @@ import os
 import threading
 import time as clocks
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -25,9 +25,10 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from confluent_kafka import KafkaException, Producer
+from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, State
-from ldp_kafka.errors import BadRecord, BrokerError, StateError
+from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, StateError
 from ldp_kafka.methods.base import REFUSED, SENT, Step
 from ldp_kafka.randomness import Digests, Ids, Keyed
 from ldp_kafka.records import Reports
@@ -86,7 +87,7 @@ class Client:
 
     Raises
     ------
-    ConfigurationError : no key, no database, or others can read them
+    ConfigurationError : no key, no database, or others can read them; or the topology's ``input.source`` is not ``devices``
     StateError : the database is damaged, in use by another process, or of another key, fingerprint or version
     BrokerError : the broker is embedded, and no process hosts it
 
@@ -105,7 +106,7 @@ class Client:
     >>> from ldp_kafka.topology.loader import loads
     >>> topology = loads('''
     ... topology: meters
-    ... input: {slot: 1h}
+    ... input: {source: devices, slot: 1h}
     ... privacy: {method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 100]}
     ... output: {statistics: [mean]}
     ... ''')
@@ -140,10 +141,12 @@ class Client:
         most_queued: int = QUEUE,
     ) -> None:
         self._topology = topology if isinstance(topology, Topology) else load(topology)
+        if not self._topology.devices:
+            raise ConfigurationError(f"input.source of {self._topology.name} must be devices: nobody would count what this one sends")
         self._method, self._user, self._most = self._topology.method, user, most_queued
         self._clock = clock or _now
         categories = self._topology.privacy.category_names or self._topology.privacy.categories
-        self._reader = EventReader(("user",), ("value",), ("time",), categories)
+        self._reader = EventReader(("user",), ("value",), ("time",), categories, self._method.dimension)
         self._dtype = np.float64 if categories is None else np.int64
         place = Path(database)
         self._randomness = _randomness(self._topology, key_file, place, create=create)
@@ -160,12 +163,12 @@ class Client:
             self._store.close()
             raise
 
-    def report(self, value: float | str, time: float | str | datetime | None = None, *, user: str | None = None) -> Status:
+    def report(self, value: float | str | Sequence[float], time: float | str | datetime | None = None, *, user: str | None = None) -> Status:
         """Perturb one value and send it; nothing where the user's slot is over.
 
         Parameters
         ----------
-        value : a number, clamped to the domain; or a category, by number or name as in the topology
+        value : a number, clamped to the domain; a list of numbers; or a category, by number or name: as in the topology
         time : of the value: milliseconds or seconds since 1970-01-01 UTC, ISO 8601, or a datetime (UTC where it names no zone); default: the clock's
         user : whose it is; default: the client's
 
@@ -273,23 +276,21 @@ class Client:
         """(id, message) of each report of a step."""
         if step.status[0] != SENT:
             return []
-        scale = self._method.scale
+        scale, series = self._method.scale, self._randomness.series(digests) if self._topology.per_user else None
         if step.slots is None:
             slots, answers = np.array([slot]), step.answers
         else:
             there = step.slots[0] != NEVER
             slots, answers = step.slots[0][there], step.answers[0][there]
-        index = answers if scale == 1 else answers * (1 / scale)
-        values = index if index.ndim == 2 else index.astype(np.int64)
-        whose = np.repeat(digests, len(slots), axis=0)
-        ids = self._randomness.report_ids(whose, slots, 0)
-        series = self._randomness.series(whose) if self._topology.per_user else None
-        return [(ids[i].tobytes(), write_reports(self._single(ids, slots, values, series, slice(i, i + 1)))) for i in range(len(slots))]
+        values = self._method.blank(len(slots))
+        values[...] = answers if scale == 1 else answers * (1 / scale)
+        return [self._single(digests, slots[i : i + 1], values[i : i + 1], series) for i in range(len(slots))]
 
-    def _single(self, ids: Digests, slots: Any, values: Any, series: Digests | None, one: slice) -> Reports:
-        """A report as a device sends it: with no source offset, and nothing that it closes."""
-        fingerprint, scale = self._topology.fingerprint, self._method.scale
-        return Reports(ids[one], slots[one], values[one], scale, fingerprint, -1, None, series=None if series is None else series[one])
+    def _single(self, digests: Digests, slots: NDArray[np.int64], values: NDArray[Any], series: Digests | None) -> tuple[bytes, bytes]:
+        """(id, message) of one report as a device sends it: with no source offset, and nothing that it closes."""
+        phase = int(slots[0]) % self._method.phases
+        ids = self._randomness.report_ids(digests, slots, phase)
+        return ids.tobytes(), write_reports(Reports(ids, slots, values, self._method.scale, self._topology.fingerprint, -1, None, 0, phase, series))
 
     def _commit(self, digest: bytes, state: bytes, reports: list[tuple[bytes, bytes]]) -> list[int]:
         """State and reports, on the disk when it returns; what was acknowledged goes with them."""
@@ -357,7 +358,7 @@ def _plain(found: Any) -> Any:
     """What JSON would have in its place."""
     if isinstance(found, datetime):
         return found.isoformat()
-    return found.item() if isinstance(found, np.generic) else found
+    return found.tolist() if isinstance(found, np.generic | np.ndarray) else found
 
 
 def _layout(state: State) -> list[tuple[str, np.dtype[Any], int]]:
@@ -396,5 +397,5 @@ def _randomness(topology: Topology, key_file: str | os.PathLike[str] | None, dat
 def _producer(topology: Topology) -> Sender:
     """A producer that waits for its broker as long as the process lives. A message may arrive twice: its id counts once."""
     settings = {"acks": "all", "enable.idempotence": False, "message.timeout.ms": 0, "linger.ms": 5}
-    made: Sender = Producer({**settings, **client_config(topology, "collector")})
+    made: Sender = Producer({**settings, **client_config(topology, "edge")})
     return made

@@ -67,6 +67,8 @@ class DevicesState(CollectState):
     """What the collector knows of one partition; ``open`` holds the sums over all parts of a slot."""
 
     parts: dict[tuple[int, int], Part] = field(default_factory=dict)
+    watermark: int = -1
+    """The latest event time (ms) that a report or a tick has told, by the broker's clock at most."""
     touched: set[tuple[int, int]] = field(default_factory=set)
     """Parts that changed or ended since the last snapshot."""
 
@@ -130,7 +132,7 @@ class CollectDevices(Collect):
     def _report(self, state: DevicesState, one: Reports, message: Message, records: list[Record], counts: dict[str, float]) -> None:
         if one.fingerprint != self.fingerprint:
             raise BadRecord("fingerprint")
-        if (one.offset, one.chunk, one.phase, one.closed) != (-1, 0, 0, None):
+        if (one.offset, one.chunk, one.closed) != (-1, 0, None):
             raise BadRecord("wrong_fields")
         name, slot = one.ids.tobytes(), int(one.slots[0])
         if partition_of(name, self.partitions) != self.partition:
@@ -171,6 +173,7 @@ class CollectDevices(Collect):
         """Close what is over, now that ``slot`` has begun; by the record's own timestamp at most."""
         if message.timestamp >= 0:
             slot = min(slot, message.timestamp // self.slot_ms)
+        state.watermark = max(state.watermark, slot * self.slot_ms)
         closed = slot - self.lateness - 1 - self.method.delay
         if state.closed is None or closed > state.closed:
             self._close(state, closed, records, counts)
@@ -205,10 +208,11 @@ class CollectDevices(Collect):
         return {_name(at): _written(part) for at, part in state.parts.items() if _name(at) in wanted}
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        return {"first": state.first, "closed": state.closed, "crowd": list(state.crowd)}
+        assert isinstance(state, DevicesState)
+        return {"first": state.first, "closed": state.closed, "crowd": list(state.crowd), "watermark": state.watermark}
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> DevicesState:
-        state = DevicesState(first=meta["first"], closed=meta["closed"], crowd=tuple(meta["crowd"]))
+        state = DevicesState(first=meta["first"], closed=meta["closed"], crowd=tuple(meta["crowd"]), watermark=meta["watermark"])
         for name, (_, payload) in shards.items():
             slot, number = map(int, name.split("."))
             part = state.parts[slot, number] = _read(payload)

@@ -15,9 +15,11 @@ table       rows
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sqlite3
 import stat
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -60,7 +62,7 @@ class DeviceStore:
     """
 
     def __init__(self, path: Path, bound: Mapping[str, str], *, create: bool = False) -> None:
-        self._path, self.failed = path, False
+        self._path, self.failed, self._abandoned = path, False, False
         _make(path) if create and not path.exists() else _look(path)
         self._db = _connect(path)
         try:
@@ -71,6 +73,7 @@ class DeviceStore:
         except BaseException:
             self._db.close()
             raise
+        _OPEN.add(self)
 
     def _open(self, bound: Mapping[str, str], create: bool) -> None:
         ask = self._db.execute
@@ -130,7 +133,9 @@ class DeviceStore:
         ------
         StateError : it could not be written; nothing may be sent, and the file must be opened anew
         """
-        work: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state = excluded.state", (digest, state))]
+        work: list[tuple[str, tuple[Any, ...]]] = [
+            ("INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state = excluded.state", (digest, state))
+        ]
         work += [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
         work += [("INSERT INTO queue (id, payload) VALUES (?, ?)", report) for report in reports]
         rows = self._write(work)
@@ -143,9 +148,16 @@ class DeviceStore:
             self._write(work)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; in a forked child nothing happens to it."""
+        if self._abandoned:
+            return
         with suppress(sqlite3.Error):  # all that counts was committed
             self._db.close()
+
+    def abandon(self) -> None:
+        """In a forked child: the file is the parent's. SQLite believes that it has it, and would fold up the log at the connection's end: so that must not come."""
+        self.failed = self._abandoned = True
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
     def _ask(self, question: str, *parameters: Any) -> list[Any]:
         self._usable()
@@ -186,6 +198,18 @@ class DeviceStore:
 
     def __repr__(self) -> str:
         return f"DeviceStore({str(self._path)!r})"
+
+
+_OPEN: weakref.WeakSet[DeviceStore] = weakref.WeakSet()
+
+
+def _abandon() -> None:
+    for store in list(_OPEN):
+        store.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

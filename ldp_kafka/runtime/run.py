@@ -30,7 +30,7 @@ def run(
 
     Parameters
     ----------
-    role : ``perturb``, ``collect`` or None for both
+    role : ``perturb``, ``collect`` or None for all that the topology has: both, or ``collect`` alone where devices report by themselves
     metrics_port : for Prometheus; 0 or None: a free one, printed; with both roles the second one's is the next
     until_idle_ms : end after so long without anything to read
 
@@ -39,6 +39,8 @@ def run(
     ConfigurationError : no key where one is needed, topics that do not fit, more than the edge's budget has left
     BrokerError : no broker answers
     """
+    if topology.devices and role == "perturb":
+        raise ConfigurationError(f"{topology.name} has no perturb role: its devices perturb by themselves (ldp_kafka.Client)")
     if role is None:
         return _supervise(topology, metrics_port or 0, metrics_host, until_idle_ms)
     if role not in ROLES:
@@ -127,8 +129,9 @@ def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | No
     from ldp_kafka.runtime.keys import read_key
     from ldp_kafka.runtime.setup import prepare
 
-    admit(topology)  # before anything is started
-    read_key(topology.edge.key_file)
+    if not topology.devices:
+        admit(topology)  # before anything is started
+        read_key(topology.edge.key_file)
     with ExitStack() as stack:
         prepare(topology, _host(topology, stack))
         return _keep(topology, port, host, until_idle_ms)
@@ -154,7 +157,7 @@ def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -
     """Children, until they have ended or this process is told to."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    children = [_Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms)) for at, role in enumerate(ROLES)]
+    children = [_Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms)) for at, role in enumerate(ROLES[topology.devices :])]
     try:
         return _watch(children, stop)
     finally:

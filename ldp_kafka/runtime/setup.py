@@ -77,6 +77,8 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
     BrokerError : the broker did not answer, or refused
 
     """
+    if topology.devices:
+        sides = ("collector",)  # devices make nothing: their own way to the cluster is none of ours
     require(topology, sides)
     address = None if embedded is None else embedded.bootstrap_servers
     configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in sides}
@@ -86,8 +88,9 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
         except KafkaException as error:
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
-    consumed = [("collector", topology.reports_topic, "collect"), ("collector", topology.partials_topic, "collect")]
-    if topology.input.create:
+    reports = topology.device_reports_topic if topology.devices else topology.reports_topic
+    consumed = [("collector", reports, "collect"), ("collector", topology.partials_topic, "collect")]
+    if topology.input.create and not topology.devices:
         consumed.insert(0, ("edge", topology.raw_topic, "perturb"))
     sizes = {topic.name: topic.partitions for topic in topology.topics()}
     for side, topic, role in (each for each in consumed if each[0] in configs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Keyed, keyed
 from ldp_kafka.runtime.collector import Collect
 from ldp_kafka.runtime.devices import CollectDevices
@@ -63,7 +64,9 @@ def publisher(topology: Topology) -> Publisher:
 
 
 def collect(topology: Topology, partition: int) -> Collect:
-    """The collect stage of one source."""
+    """The collect stage of one source: a partition of the edge's reports, or of the devices'."""
+    if topology.devices:
+        return collect_devices(topology, partition, partition)
     per_user = publisher(topology).per_user if topology.per_user else None
     return Collect(
         topology.method,
@@ -112,8 +115,20 @@ def merge(topology: Topology) -> Merge:
 
 
 def agents(topology: Topology, role: str) -> list[AgentSpec]:
-    """The agents of a role."""
+    """The agents of a role.
+
+    Raises
+    ------
+    ConfigurationError : devices perturb by themselves, and the role is theirs
+    """
     source = topology.input
+    if topology.devices:
+        if role == "perturb":
+            raise ConfigurationError(f"{topology.name} has no perturb role: its devices perturb by themselves (ldp_kafka.Client)")
+        return [
+            AgentSpec("collect", topology.device_reports_topic, source.partitions, False, True),
+            AgentSpec("merge", topology.partials_topic, 1, False, True),
+        ]
     if role == "perturb":
         return [AgentSpec("perturb", topology.raw_topic, source.partitions, source.gaps == "allow", source.create is not False)]
     return [AgentSpec("collect", topology.reports_topic, source.partitions, False, True), AgentSpec("merge", topology.partials_topic, 1, False, True)]

@@ -168,8 +168,8 @@ class Worker:
                     ledger = self.topology.method.ledger
                     spent = max(ledger.largest(owned.partition.state.users.state) for owned in agent.parts.values())
                     self.metrics.spent(spent, ledger.budget)
-                if agent.spec.name == "perturb":
-                    await self.tick(agent, assigned)
+                if agent.spec.name == "perturb" or (self.topology.devices and agent.spec.name == "collect"):
+                    await self.tick(agent, {place for place in assigned if place[0] == agent.spec.topic})
             if assigned and (self.until_idle is not None or now - self._asked > 5):
                 self._asked = now
                 left = await asyncio.get_running_loop().run_in_executor(None, self.standing.left, assigned)

@@ -22,7 +22,7 @@ SLOT = 60_000
 FIRST = 1_700_000_040_000 // SLOT
 TEXT = """
 topology: d
-input: {slot: 60s, lateness: 1000, partitions: 2}
+input: {source: devices, slot: 60s, lateness: 1000, partitions: 2}
 privacy: {method: %s, %s, epsilon: 3.0, window: 3}
 output: {statistics: [%s]}
 """

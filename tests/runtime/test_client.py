@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, StateError
+from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime import local, stages
 from ldp_kafka.runtime.client import Client, Status
@@ -39,17 +40,26 @@ def sent(broker):
     return [report for _, value in broker.left for report in lk.decode(value)]
 
 
-@pytest.mark.parametrize("text", [*TOPOLOGIES.values(), ETM], ids=[*TOPOLOGIES, "etm"])
+SPLIT = TEXT % ("sample_split", "domain: [0, 100], dimension: 3", "mean, per_user")
+VECTORS = {
+    "sample_split": SPLIT,
+    "budget_split": SPLIT.replace("sample_split", "budget_split"),
+    "cgm_vector": (TEXT % ("cgm_vector", "level: user, horizon: 200, delta: 1.0e-5, dimension: 3, diameter: 200", "per_user")).replace(", window: 3", ""),
+}
+
+
+@pytest.mark.parametrize("text", [*TOPOLOGIES.values(), ETM, *VECTORS.values()], ids=[*TOPOLOGIES, "etm", *VECTORS])
 def test_it_reports_what_an_edge_worker_would(text, tmp_path):
     """The same key, users and values in a raw topic give the same reports: over restarts of the device, gaps and repeated slots."""
-    topology, rng, broker = loads(text), np.random.default_rng(5), Broker()
-    count = topology.privacy.categories
+    topology, rng, broker = loads(text.replace("source: devices, ", "")), np.random.default_rng(5), Broker()
+    assert topology.fingerprint == loads(text).fingerprint and topology.layout != loads(text).layout
+    count, width = topology.privacy.categories, topology.method.dimension or None
     raw, client = [], None
-    for at in range(24):
+    for at in range(72):
         user, slot = f"m{rng.integers(2)}", FIRST + at // 2 + int(rng.integers(2))
-        value = int(rng.integers(count)) if count else float(rng.uniform(-20, 120))
+        value = rng.integers(count) if count else rng.uniform(-20, 120, width)
         raw.append(Message(at, -1, encode(Events(Ids.of([user]), np.array([slot * SLOT + at]), np.array([value])))))
-        if at % 7 == 0:
+        if at % 17 == 0:
             if client:
                 client.close()
             client = opened(tmp_path, text, producer=broker)
@@ -62,6 +72,12 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
     assert len(expected) > 5
     assert all(partition == partition_of(bytes.fromhex(lk.decode(value)[0].id), 2) for partition, value in broker.left)
     assert {partition for partition, _ in broker.left} == {0, 1}
+    for number in range(2):
+        values = [value for partition, value in broker.left if partition == number]
+        stage = stages.collect(loads(text), number)
+        counts = stage.fold(stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]).counts
+        assert counts["reports"] == len(values)
+        Metrics("d", "collect", "m").count(counts)
 
 
 def test_one_draw_a_slot(tmp_path):
@@ -261,6 +277,89 @@ def test_one_process_has_it(tmp_path):
     with pytest.raises(StateError, match="closed"):
         client.report(1.0)
     client.close()
+
+
+def test_a_fork_leaves_the_parents_database_alone(tmp_path):
+    """SQLite's own end of it in a child would take the log away under the parent."""
+    life = """
+import os, sys
+from tests.runtime.device import opened, FIRST, SLOT
+with opened(sys.argv[1]) as client:
+    for slot in range(5):
+        client.report(1.0, (FIRST + slot) * SLOT)
+    if os.fork() == 0:
+        sys.exit(0)  # leaves the block, and the interpreter clears up
+    assert os.wait()[1] == 0
+    assert client._store._db.execute("PRAGMA locking_mode").fetchone() == ("exclusive",)
+    for slot in range(5, 10):
+        client.report(1.0, (FIRST + slot) * SLOT)
+    if os.fork() == 0:
+        client = None
+        sys.exit(0)
+    assert os.wait()[1] == 0
+    os._exit(0)  # as a crash would end it
+"""
+    root = str(Path(lk.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", life, str(tmp_path)], cwd=root, env={**os.environ, "PYTHONPATH": root}, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with opened(tmp_path) as client:
+        assert [client.report(1.0, (FIRST + slot) * SLOT) for slot in range(11)] == ["late"] * 10 + ["sent"]
+
+
+def test_a_full_disk_lets_nothing_out(tmp_path):
+    """Nothing is drawn where the ledger cannot be written; what was written before stays, and the next client goes on."""
+    with opened(tmp_path) as client:
+        ask = client._store._db.execute
+        ask(f"PRAGMA max_page_count={ask('PRAGMA page_count').fetchone()[0] + 1}")
+        client._producer.down = True
+        slot = -1
+        with pytest.raises(StateError, match="SQLITE_FULL") as caught:
+            while slot < 100:
+                slot += 1
+                client.report(98765.4321, (FIRST + slot) * SLOT)
+        assert "98765" not in str(caught.value)
+        assert 0 < slot
+        assert [report.slot - FIRST for report in sent(client._producer)] == list(range(slot))
+        with pytest.raises(StateError, match="anew"):
+            client.report(1.0, (FIRST + slot) * SLOT)
+    broker = Broker()
+    with opened(tmp_path, producer=broker) as client:
+        assert client.report(1.0, (FIRST + slot - 1) * SLOT) == "late"
+        assert client.report(1.0, (FIRST + slot) * SLOT) == "sent"
+    assert [report.slot - FIRST for report in sent(broker)] == list(range(slot + 1))
+
+
+def test_a_clock_that_goes_back(tmp_path):
+    """Gives no second draw: the user is silent until the clock has come back to where it was."""
+    clock = [NOW]
+    with opened(tmp_path, clock=lambda: clock[0]) as client:
+        assert client.report(1.0) == "sent"
+        clock[0] -= 50 * SLOT
+        assert client.report(1.0) == "late"
+        clock[0] = NOW + SLOT
+        assert client.report(1.0) == "sent"
+
+
+def test_a_topology_with_a_raw_topic_is_refused(tmp_path):
+    """Nobody would count the reports."""
+    with pytest.raises(ConfigurationError, match=r"input\.source of d must be devices"):
+        opened(tmp_path, TOPOLOGIES["sw_direct"].replace("source: devices, ", ""))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_broker_that_is_down_holds_nothing_up(tmp_path):
+    """A real producer: reports wait on the disk, and a later client sends them."""
+    text = TOPOLOGIES["sw_direct"] + "kafka: {bootstrap_servers: '127.0.0.1:1', client: {log_level: '0'}}\n"
+    with opened(tmp_path, text, producer=None) as client:
+        assert client.report(1.0, NOW) == "sent"  # the producer has it
+        assert client.flush(0.1) == client.queued == 1
+        client.close(0)
+    broker = Broker()
+    with opened(tmp_path, text, producer=broker) as client:
+        assert client.flush() == 0
+    assert len(sent(broker)) == 1
 
 
 def test_threads_share_it(tmp_path):
