@@ -320,7 +320,7 @@ def test_a_full_disk_lets_nothing_out(tmp_path):
                 slot += 1
                 client.report(98765.4321, (FIRST + slot) * SLOT)
         assert "98765" not in str(caught.value)
-        assert 0 < slot
+        assert slot > 0
         assert [report.slot - FIRST for report in sent(client._producer)] == list(range(slot))
         with pytest.raises(StateError, match="anew"):
             client.report(1.0, (FIRST + slot) * SLOT)
