@@ -50,14 +50,17 @@ def run(
 
 def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None) -> int:
     from ldp_kafka.metrics import Metrics, serve
+    from ldp_kafka.runtime.admin import partitions_of
     from ldp_kafka.runtime.keys import read_key
-    from ldp_kafka.runtime.setup import prepare, resolve
+    from ldp_kafka.runtime.setup import client_config, prepare, resolve
 
     until = admit(topology) if role == "perturb" else None  # a collector does not have the edge's file
     key = read_key(topology.edge.key_file) if role == "perturb" else None
     shared = topology.collector_kafka is topology.edge_kafka
     try:
         edge, collector = resolve(topology)
+        if os.environ.get(SUPERVISED):  # else `prepare` asks: a worker that finds no broker would fail instead of coming again
+            partitions_of(client_config(topology, "collector", collector), topology.partials_topic, timeout=5)
     except BrokerError:
         if os.environ.get(SUPERVISED):
             return RETRY

@@ -19,6 +19,7 @@ from typing import Any
 import faust
 import faust.transport.drivers.aiokafka as driver
 import uvloop
+from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import KafkaException
 
 from ldp_kafka.errors import BrokerError, GapError
@@ -26,7 +27,7 @@ from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.agent import WAIT, Agent
-from ldp_kafka.runtime.exits import end
+from ldp_kafka.runtime.exits import RETRY, end
 from ldp_kafka.runtime.fold import Folded, Record
 from ldp_kafka.runtime.outbox import Outbox
 from ldp_kafka.runtime.security import security
@@ -236,7 +237,7 @@ class Worker:
         try:
             self.worker.execute_from_commandline()
         except SystemExit as stop:
-            return int(stop.code or 0)
+            return RETRY if isinstance(self.app.crash_reason, KafkaConnectionError) else int(stop.code or 0)
         finally:
             with contextlib.suppress(OSError):
                 import shutil
