@@ -19,7 +19,6 @@ from typing import Any
 import faust
 import faust.transport.drivers.aiokafka as driver
 import uvloop
-from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import KafkaException
 
 from ldp_kafka.errors import BrokerError, GapError
@@ -237,7 +236,8 @@ class Worker:
         try:
             self.worker.execute_from_commandline()
         except SystemExit as stop:
-            return RETRY if isinstance(self.app.crash_reason, KafkaConnectionError) else int(stop.code or 0)
+            lost = type(self.app.crash_reason).__name__ == "KafkaConnectionError"  # Faust's client has it, and nothing else here knows that client
+            return RETRY if lost else int(stop.code or 0)
         finally:
             with contextlib.suppress(OSError):
                 import shutil

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,10 +24,11 @@ import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, StateError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Events, Ids
-from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime import local, setup, stages
 from ldp_kafka.runtime.client import Client, Status
 from ldp_kafka.runtime.codec import encode
 from ldp_kafka.runtime.devices import partition_of
+from ldp_kafka.runtime.embedded import EmbeddedBroker
 from ldp_kafka.runtime.fold import Message
 from ldp_kafka.runtime.keys import read_key
 from tests.runtime.device import FIRST, SLOT, TEXT, TOPOLOGIES, Broker, loads, opened
@@ -475,6 +477,29 @@ def test_the_async_twin(tmp_path):
 
     with pytest.raises(StateError, match="bring it back"):
         asyncio.run(wrong())
+
+
+def test_the_readmes_example_runs(tmp_path, monkeypatch):
+    """As it is written there, against the embedded broker: one report, which the collector counts."""
+    readme = (Path(lk.__file__).parents[1] / "README.md").read_text()
+    code = readme.partition("## Devices without a raw topic")[2].partition("```python\n")[2].partition("```")[0]
+    assert "lk.Client(" in code
+    monkeypatch.chdir(tmp_path)
+    with EmbeddedBroker() as broker:
+        text = TOPOLOGIES["sw_direct"] + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\n"
+        Path("meters.yaml").write_text(text)
+        topology = lk.load_topology("meters.yaml")
+        setup.prepare(topology, broker)
+        exec(code, {})
+        found = []
+        reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
+        reader.assign([TopicPartition(topology.device_reports_topic, number, 1) for number in range(2)])  # after the header
+        while not found:
+            found += [(message.partition(), message.value()) for message in reader.consume(1, 1)]
+        reader.close()
+    [(number, value)] = found
+    stage = stages.collect(topology, number)
+    assert stage.fold(stage.fresh(), [Message(1, -1, value)]).counts["reports"] == 1
 
 
 def test_the_front_has_it_lazily():

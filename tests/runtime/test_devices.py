@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ldp_kafka as lk
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Release, Reports, Tick
-from ldp_kafka.runtime import stages
+from ldp_kafka.runtime import admin, stages
 from ldp_kafka.runtime.codec import encode
 from ldp_kafka.runtime.devices import PARTS, Counted, partition_of
-from ldp_kafka.runtime.fold import META, Message, Partition
+from ldp_kafka.runtime.embedded import EmbeddedBroker
+from ldp_kafka.runtime.exits import RETRY
+from ldp_kafka.runtime.fold import META, Message, Partition, Record
+from ldp_kafka.runtime.run import SUPERVISED, run
+from ldp_kafka.runtime.setup import prepare
 from ldp_kafka.runtime.wire import decode_json, header, parse_json, write_reports
+from ldp_kafka.runtime.worker import Worker
+from ldp_kafka.topology import loader
 from tests.runtime.device import SLOT, TEXT, loads
 from tests.runtime.test_collector import partial
 
@@ -162,6 +172,60 @@ def test_releases_per_user_come_once():
     assert len(releases) == 2
     assert fed.state.crowd == (2, 14, 98)
     assert fed.refused(fed.report(3, 50, series=None)) == "wrong_fields"
+
+
+def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
+    """By the broker's clock at most; it survives a snapshot."""
+    fed = Fed()
+    fed.put(fed.report(1, 50), fed.report(2, 48), at=60)
+    assert fed.state.watermark == 50 * SLOT
+    fed.put(fed.report(3, 90), at=60)
+    assert fed.state.watermark == 60 * SLOT
+    kept = fed.stage.load(json.loads(json.dumps(fed.stage.meta(fed.state))), {})
+    assert kept.watermark == 60 * SLOT
+    asked = []
+    worker = Worker.__new__(Worker)
+    worker.topology = loads(MEAN.replace("source: devices,", "source: devices, idle: 1s,"))
+    worker.standing = SimpleNamespace(latest=asked.append)
+    worker._ticked, worker._heard, told = {0: 0.0}, float("-inf"), []
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    worker.send = told.extend
+    agent = SimpleNamespace(
+        parts={1: SimpleNamespace(seen=100.0, partition=SimpleNamespace(state=fed.state))}, spec=stages.agents(worker.topology, "collect")[0]
+    )
+    asyncio.run(worker.tick(agent, {("d.device-reports", 0), ("d.device-reports", 1)}))
+    assert told == [Record("d.device-reports", 0, None, encode(Tick(60 * SLOT)))]
+    assert not asked
+    assert fed.partials(told[0].value, at=60) == []
+
+
+def test_a_device_may_be_faster_than_whoever_makes_its_topic():
+    """Its report lies where the header would: it is read as it is. What is no report of this topology is somebody else's."""
+    with EmbeddedBroker() as broker:
+        topology = loader.loads(MEAN.replace("topology: d", "topology: fast") + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}")
+        for topic in topology.topics():
+            broker.create_topic(topic.name, topic.partitions)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        text = Fed().report(1, 50, fingerprint=topology.fingerprint)
+        producer.produce(topology.device_reports_topic, text, partition=0)
+        producer.produce(topology.partials_topic, text, partition=0)
+        assert producer.flush(10) == 0
+        with pytest.raises(ConfigurationError, match=r"topic fast\.partials is not ours"):
+            prepare(topology)
+        config = {"bootstrap.servers": broker.bootstrap_servers}
+        assert admin.committed(config, topology.group("collect"), topology.device_reports_topic, range(2)) == {0: None, 1: 1}
+        other = loader.loads(
+            MEAN.replace("topology: d", "topology: fast").replace("epsilon: 3.0", "epsilon: 2.0")
+            + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}"
+        )
+        with pytest.raises(ConfigurationError, match=r"fast\.device-reports"):
+            prepare(other)
+
+
+def test_a_worker_without_a_broker_is_started_again(monkeypatch):
+    """The supervisor is told that nothing is wrong but the moment."""
+    monkeypatch.setenv(SUPERVISED, "1")
+    assert run(loader.loads(MEAN + "kafka: {bootstrap_servers: '127.0.0.1:1'}"), role="collect") == RETRY
 
 
 class NoOffset(stages.CollectDevices):

@@ -116,7 +116,7 @@ def test_its_plan():
     text = "\n".join(made.lines())
     assert "500 messages" in text and "from devices, one report each" in text and "in the database of the device" in text
     assert "two budgets" in text and "shows who is connected" in text
-    for word in ("gateways", "partitioning trusted", "perturb"):
+    for word in ("gateways", "partitioning trusted", "perturb "):
         assert word not in text
     assert "gateways" in "\n".join(plan(topology("topic"), 500).lines())
 
