@@ -17,6 +17,7 @@ from ldp_kafka.randomness import Randomness
 __all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_slots"]
 
 FIXED = 2**32  # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on every CPU
+FARTHEST = 2.0**480  # from 0, of an end of the domain: squares of reports many times as wide are finite
 SILENT, SENT, REFUSED = 0, 1, 2  # what became of a row: did not have to report, reported, was refused by the ledger
 
 
@@ -87,8 +88,7 @@ class Method:
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         self._shape(domain, categories, calibration)
-        if not callable(mechanism):
-            raise TypeError("mechanism must be a factory (epsilon, domain or categories) -> Mechanism")
+        check_factory(mechanism, "mechanism")
         budget = micro(self.epsilon)
         if not budget < 2**31:
             raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
@@ -106,6 +106,8 @@ class Method:
             if domain is None or categories is not None:
                 raise ConfigurationError(f"{self.name} needs a domain (lo, hi) and no categories")
             self.domain = check_domain(domain)
+            if not max(map(abs, self.domain)) <= FARTHEST:
+                raise ConfigurationError("domain must lie within 2**480 of 0: reports are wider, and their squares must be finite")
         else:
             if categories is None or domain is not None:
                 raise ConfigurationError(f"{self.name} needs categories and no domain")
@@ -363,6 +365,12 @@ class Method:
             pairs[:, i] = column
         answers: NDArray[Any] = (self.mechanism if mechanism is None else mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
         return answers
+
+
+def check_factory(value: Any, name: str) -> None:
+    """TypeError unless ``value`` can make a mechanism."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a factory (epsilon, domain or categories) -> Mechanism")
 
 
 def check_slots(value: Any, name: str) -> int:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, check_number
 from ldp_kafka.methods.base import FIXED, SENT, Step
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
 from ldp_kafka.methods.gaussian import Aimed, Chain, check_bound
@@ -92,14 +92,13 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
             raise TypeError("dimension must be a whole number")
         if not 1 <= dimension <= MOST:
             raise ConfigurationError(f"dimension must lie between 1 and {MOST}")
-        if isinstance(diameter, bool | np.bool) or not isinstance(diameter, int | float | np.integer | np.floating):
-            raise TypeError("diameter must be a number")
-        if not 2.0**-500 < diameter < 2.0**500:
+        length = check_number(diameter, "diameter")
+        if not 2.0**-500 < length < 2.0**500:
             raise ConfigurationError("diameter must be positive and finite")
         if "domain" in parameters or "change" in parameters:
             raise ConfigurationError("vectors have a diameter, and no domain; their changes are additive")
         self._dimension = int(dimension)
-        super().__init__(domain=(-float(diameter) / 2, float(diameter) / 2), **parameters)
+        super().__init__(domain=(-length / 2, length / 2), **parameters)
 
     @property
     def dimension(self) -> int:

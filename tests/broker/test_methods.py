@@ -1,4 +1,4 @@
-"""Every method end to end, on the embedded and on a real broker: what comes out is what `runtime.local` says, byte for byte; the workers are restarted half way, from their snapshots."""
+"""Every method end to end on a real broker: what comes out is what `runtime.local` says, byte for byte; workers are killed half way and restarted from their snapshots."""
 
 from __future__ import annotations
 
@@ -73,8 +73,3 @@ def run(boot, tmp_path, prefix, methods, **more):
 @pytest.mark.parametrize("methods", GROUPS, ids="-".join)
 def test_methods_on_kafka(kafka, tmp_path, prefix, methods):
     run(kafka, tmp_path, prefix, methods)
-
-
-@pytest.mark.parametrize("methods", GROUPS, ids="-".join)
-def test_methods_on_the_embedded_broker(embedded, tmp_path, prefix, methods):
-    run(embedded.bootstrap_servers, tmp_path, prefix, methods, embedded=embedded, session="2s")
