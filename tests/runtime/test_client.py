@@ -489,7 +489,9 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
         text = TOPOLOGIES["sw_direct"] + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\n"
         Path("meters.yaml").write_text(text)
         topology = lk.load_topology("meters.yaml")
-        setup.prepare(topology, broker)
+        for topic in topology.topics():
+            broker.create_topic(topic.name, topic.partitions)
+        setup.prepare(topology)
         exec(code, {})
         found = []
         reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
