@@ -24,9 +24,10 @@ def killer(tmp_path_factory):
     """The preloaded library."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if sys.platform != "linux" or compiler is None:
-        pytest.skip("needs Linux and a C compiler")
+        missing = pytest.fail if os.environ.get("LDP_KAFKA_REQUIRE_BROKER") == "1" else pytest.skip
+        missing("needs Linux and a C compiler")
     made = tmp_path_factory.mktemp("killer") / "killer.so"
-    subprocess.run([compiler, "-O1", "-Wall", "-Werror", "-shared", "-fPIC", "-o", made, Path(__file__).with_name("killer.c")], check=True, timeout=60)
+    subprocess.run([compiler, "-O1", "-Wall", "-shared", "-fPIC", "-o", made, Path(__file__).with_name("killer.c")], check=True, timeout=60)
     return made
 
 
