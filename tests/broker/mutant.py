@@ -56,7 +56,7 @@ def stop_at(place: Path) -> None:
 
 if __name__ == "__main__":
     break_it(os.environ["LDP_KAFKA_TEST_MUTANT"])
-    if os.environ.get("LDP_KAFKA_TEST_STOP"):
+    if os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in sys.argv:  # the collector writes snapshots too
         stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
     from ldp_kafka.__main__ import main
 
