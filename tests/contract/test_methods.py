@@ -155,7 +155,7 @@ def test_published_capp_is_caught(window):
         METHOD_CHECKS[name](trial)
 
 
-@pytest.mark.parametrize("window", (1, 2))
+@pytest.mark.parametrize("window", [1, 2])
 @pytest.mark.parametrize("name", FINITE)
 def test_what_published_spending_truly_loses_is_stated(name, window):
     """And no more than twice as much is stated: more would be a guarantee that says nothing."""
