@@ -102,10 +102,10 @@ class BudgetAbsorption(Method):
         status[at[~paid]] = REFUSED
         at, absorbed = at[paid], absorbed[paid]
         for count in np.unique(absorbed):
-            group = at[absorbed == count]
-            answers[group] = self._draw(
-                state, rows[group], slot, values[group] / FIXED, (values[group],), randomness, PUBLISHED, mechanism=self._by_units[count - 1]
-            )
+            of_count = absorbed == count
+            group = at[of_count]
+            bound = (values[group], absorbed[of_count])  # the units choose the mechanism: one word must not serve two
+            answers[group] = self._draw(state, rows[group], slot, values[group] / FIXED, bound, randomness, PUBLISHED, mechanism=self._by_units[count - 1])
         status[at] = SENT
         reported[rows[at]], units[rows[at]] = slot, absorbed
         held[rows[at]] = (answers[at] * FIXED).astype(np.int64)
