@@ -41,6 +41,8 @@ class Guarantee(NamedTuple):
     """``values``, ``values+presence`` or ``time``."""
     calibration: str
     """``sound`` or ``published``."""
+    within: str = ""
+    """What else is asked of neighbours, in words; empty: nothing."""
 
     def describe(self, *, linkable: bool = False) -> str:
         """The line that is printed wherever a topology is; ``linkable``: its reports carry one pseudonym a user.
@@ -54,6 +56,7 @@ class Guarantee(NamedTuple):
         """
         linked = "; the reports of a user are linkable" if linkable else ""
         protects = "time only: when a value was taken, not what it is" if self.protects == "time" else self.protects
+        protects += f", {self.within}" * bool(self.within)
         if self.epsilon == inf:
             return f"{self._none(protects)}{linked}"
         failure = f" and delta {self.delta:g}" if self.delta else ""
@@ -75,5 +78,5 @@ class Guarantee(NamedTuple):
         return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {protects} for a finite horizon only"
 
     def as_json(self) -> dict[str, Any]:
-        """The same for machines: infinities are null, since JSON has none."""
-        return {name: None if value == inf else value for name, value in self._asdict().items()}
+        """The same for machines: infinities are null, since JSON has none; without what is asked of neighbours where that is nothing."""
+        return {name: None if value == inf else value for name, value in self._asdict().items() if name != "within" or value}

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import MICRO, NEVER, Field, State
+from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Method, Step
 from ldp_kafka.randomness import Randomness
@@ -37,7 +37,7 @@ class BudgetAbsorption(Method):
 
     Guarantee: whether to report is a function of outputs, so only the draws lose anything. A window's tests have one unit each: epsilon / 2 at most. Of reports t_1 < ... < t_k in a
     window, t_{i+1} - t_i >= a_i + a_{i+1} - 1 (the nullified slots and those absorbed), which sums to sum(a) <= window: epsilon / 2 again. A value is tested against r, an output, so it
-    reaches the draws of its own slot only: influence ``window`` slots, memory 0. Silence says that a noisy test failed; it is paid for. Both calibrations are the same.
+    reaches the draws of its own slot only: influence ``window`` slots, memory 0. Silence says that a noisy test failed; it is paid for. Both calibrations are the same, 2 window units.
 
     Examples
     --------
@@ -58,6 +58,12 @@ class BudgetAbsorption(Method):
         self._by_units = [mechanism(units * self.spend / MICRO, (0.0, 1.0)) for units in range(1, self.window + 1)]
         self.mechanism = self._by_units[0]
         self._errors = np.array([0, *(round(_error(each) * 2**20) * (FIXED // 2**20) for each in self._by_units)], np.int64)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What a window's tests and reports lose together, a unit for each of its slots to either; ``published`` no less than ``sound``."""
+        promised = super().guarantee
+        return promised if self.calibration == "sound" else promised._replace(epsilon=2 * self.window * self.spend / MICRO)
 
     @property
     def scale(self) -> float:
@@ -96,10 +102,10 @@ class BudgetAbsorption(Method):
         status[at[~paid]] = REFUSED
         at, absorbed = at[paid], absorbed[paid]
         for count in np.unique(absorbed):
-            group = at[absorbed == count]
-            answers[group] = self._draw(
-                state, rows[group], slot, values[group] / FIXED, (values[group],), randomness, PUBLISHED, mechanism=self._by_units[count - 1]
-            )
+            of_count = absorbed == count
+            group = at[of_count]
+            bound = (values[group], absorbed[of_count])  # the units choose the mechanism: one word must not serve two
+            answers[group] = self._draw(state, rows[group], slot, values[group] / FIXED, bound, randomness, PUBLISHED, mechanism=self._by_units[count - 1])
         status[at] = SENT
         reported[rows[at]], units[rows[at]] = slot, absorbed
         held[rows[at]] = (answers[at] * FIXED).astype(np.int64)

@@ -99,6 +99,11 @@ class Threshold(Timed):
         return promised if self.calibration == "sound" else promised._replace(epsilon=inf)
 
     @property
+    def within(self) -> str:
+        """``sound``: in its block; a value in another block is published there, by whatever slot it is told apart."""
+        return f"among the {self.length} slots of its block (slot // {self.length}), not across blocks" if self.calibration == "sound" else ""
+
+    @property
     def fields(self) -> dict[str, Field]:
         rings = {"values": Field("i8", self.length), "places": Field("i8", self.length), "held": Field("i8", self.length, NEVER)}
         return {**super().fields, **rings}

@@ -111,6 +111,11 @@ class SingleWindow(Timed):
         return promised if self.calibration == "sound" else promised._replace(epsilon=inf)
 
     @property
+    def within(self) -> str:
+        """The sampling period is what is hidden, in the range that the mechanism perturbs it in."""
+        return f"as far as the sampling period goes, between {1 - self.tau / 2:g} and {1 + self.tau / 2:g} slots, and not the order of values"
+
+    @property
     def fields(self) -> dict[str, Field]:
         return {**super().fields, "values": Field("i8", self.length), "since": Field("i8", initial=NEVER), "limited": Field("i8")}
 

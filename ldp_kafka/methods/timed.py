@@ -31,7 +31,7 @@ class Timed(Method):
 
     Notes
     -----
-    Two streams are neighbours if they hold the same values and differ in when these were taken, inside one run of ``window`` slots only. The values are NOT
+    Two streams are neighbours if they hold the same values and differ in when these were taken, inside one run of ``window`` slots only, and that no further than `within` says. The values are NOT
     hidden: anybody who reads the reports learns them, or what is as good. The mechanism perturbs a time (a period, a position), never a value, so its support
     says nothing of a crowd's mean: releases are per user.
     """
@@ -41,7 +41,12 @@ class Timed(Method):
     @property
     def guarantee(self) -> Guarantee:
         """What truly holds of the time of the values; of the values themselves nothing does."""
-        return Guarantee("w-event", self.epsilon, 0.0, self.window, self.influence, "time", self.calibration)
+        return Guarantee("w-event", self.epsilon, 0.0, self.window, self.influence, "time", self.calibration, self.within)
+
+    @property
+    def within(self) -> str:
+        """How far times may differ between neighbours, in words: a method that publishes values as they are hides no more than that."""
+        raise NotImplementedError
 
     @property
     def scale(self) -> float:

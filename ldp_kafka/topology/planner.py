@@ -163,12 +163,17 @@ def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
 
 
 def _privacy_warnings(topology: Topology) -> Iterator[str]:
-    promised, true = topology.privacy.epsilon, topology.guarantee.epsilon
-    if true == inf:
-        horizon = topology.privacy.epsilon * MICRO // topology.method.cost
-        yield f"calibration published: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of none beyond them; calibration sound holds for ever"
-    elif true > promised:
-        yield f"calibration published: what truly holds is epsilon {true:g}, not {promised:g}"
+    promised, said = topology.privacy.epsilon, topology.guarantee
+    why = "calibration published" if said.calibration == "published" else "refresh"
+    if said.epsilon == inf and said.level == "user":
+        yield f"{why}: what all reports of a user lose together has no bound that can be proved: nothing is guaranteed of its stream"
+    elif said.epsilon == inf and said.protects == "time":
+        yield f"{why}: nothing is guaranteed, not even of the first slots of a stream, since the loss of one report has no bound"
+    elif said.epsilon == inf:
+        horizon = promised * MICRO // topology.method.cost
+        yield f"{why}: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of none beyond them; calibration sound holds for ever"
+    elif said.epsilon > promised:
+        yield f"{why}: what truly holds is epsilon {said.epsilon:g}, not {promised:g}"
     if topology.per_user:
         yield "per_user makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.devices:

@@ -55,6 +55,9 @@ def test_nothing_is_promised_across_blocks():
     """As documented: a value moved into the next block is told apart; no bounded delay can hide that."""
     moved = BASE[[0, 1, 3, 2, 4, 5]]
     assert loss(exact_law(tiny("etm", 2, delay=2), BASE, 6), exact_law(tiny("etm", 2, delay=2), moved, 6)) == inf
+    guarantee = tiny("etm", 2, delay=2).guarantee
+    assert "among the 3 slots of its block (slot // 3), not across blocks" in guarantee.describe(), "nor is anything printed that promises it"
+    assert guarantee.as_json()["within"] == guarantee.within
 
 
 @pytest.mark.parametrize("window", [2, 5])

@@ -213,6 +213,7 @@ def test_what_is_protected_is_said():
     """Time, and not values."""
     said = lk.method("sppa", epsilon=1.0, window=8, domain=(0.0, 1.0)).guarantee
     assert said.protects == "time"
+    assert "between 0.5 and 1.5 slots, and not the order of values" in said.describe()
     assert "when a value was taken, not what it is" in said.describe()
 
 

@@ -40,6 +40,28 @@ def test_thresholds_do_not_depend_on_who_else_has_one_found():
     assert np.array_equal(whole, np.concatenate([method._thresholds(early[:, i : i + 1]) for i in range(700)]))
 
 
+class Turned:
+    """Hybrid whose law is listed from its end."""
+
+    def __init__(self, epsilon, domain):
+        self._mechanism = lk.mechanism("hybrid", epsilon=epsilon, domain=domain)
+
+    def law(self, value):
+        law = self._mechanism.law(value)
+        return law._replace(support=law.support[::-1], weights=law.weights[::-1])
+
+    def __getattr__(self, name):
+        return getattr(self._mechanism, name)
+
+
+@pytest.mark.parametrize("domain", [UNIT, (-3.0, 0.7)])
+@pytest.mark.parametrize("epsilon", [0.7, 1.3, 2.9, 5.1, 11.0])
+def test_thresholds_do_not_depend_on_the_order_in_which_a_cpu_adds(epsilon, domain):
+    """A replay elsewhere must find the same ones, to the last bit of what they follow from; nor has the domain a part in that."""
+    one, other = (lk.method("topl", epsilon=epsilon, window=1, domain=where, mechanism=kind)._noise for where, kind in ((UNIT, "hybrid"), (domain, Turned)))
+    assert np.array_equal(one, other)
+
+
 @pytest.mark.parametrize(("wrong", "error"), [(0, ValueError), (2.5, TypeError), (True, TypeError)])
 def test_wrong_first(wrong, error):
     with pytest.raises(error, match="first"):

@@ -112,6 +112,11 @@ WARNINGS = [
         1000,
         "true of the first 10 slots of a stream and of none beyond",
     ),
+    (
+        {"method": "etm", "statistics": "per_user", "window": 3, "shape": "domain: [0, 1], calibration: published"},
+        1000,
+        "calibration published: nothing is guaranteed, not even of the first slots of a stream",
+    ),
     ({"method": "capp", "statistics": "mean"}, 1000, "use sw_direct for crowds"),
     ({}, 1000, "one event a message shows the collector the order"),
     ({"source": "create: false"}, 1000, "gets no ticks, so a partition without events holds every release back"),
@@ -128,6 +133,28 @@ WARNINGS = [
 @pytest.mark.parametrize(("how", "users", "said"), WARNINGS, ids=[said for *_, said in WARNINGS])
 def test_each_warning_where_it_belongs(how, users, said):
     assert sum(said in warning for warning in plan(topology(**how), users).warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("refresh", "calibration", "said"),
+    [
+        (1, "sound", "refresh: what all reports of a user lose together has no bound that can be proved"),
+        (100, "sound", "refresh: what truly holds is epsilon"),
+        (1, "published", "calibration published: what all reports"),
+    ],
+)
+def test_what_refresh_costs_is_not_put_down_to_the_calibration(refresh, calibration, said):
+    """And no horizon is promised on which epsilon would be true: every refresh grants it anew."""
+    made = loads(f"""\
+topology: meters
+input: {{slot: 1h}}
+privacy: {{method: gaussian_direct, level: user, epsilon: 1, delta: 1.0e-5, horizon: 1000, refresh: {refresh}, domain: [0, 1], calibration: {calibration}}}
+output: {{statistics: [mean]}}
+""")
+    warnings = plan(made, 1000).warnings
+    assert sum(warning.startswith(said) for warning in warnings) == 1
+    assert not any("is true of the first" in warning for warning in warnings)
+    assert calibration == "published" or not any("published" in warning for warning in warnings)
 
 
 def test_nothing_is_said_of_what_is_in_order():
