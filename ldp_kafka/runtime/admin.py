@@ -20,7 +20,21 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.embedded import EmbeddedBroker, is_embedded
 
-__all__ = ["Config", "TopicSpec", "commit", "commit_first", "committed", "ensure", "lag", "members", "partitions_of", "produce_once", "quiet", "watermarks"]
+__all__ = [
+    "Config",
+    "TopicSpec",
+    "commit",
+    "commit_first",
+    "committed",
+    "ensure",
+    "extents",
+    "lag",
+    "members",
+    "partitions_of",
+    "produce_once",
+    "quiet",
+    "watermarks",
+]
 
 Config = Mapping[str, Any]
 
@@ -187,8 +201,14 @@ def watermarks(config: Config, topic: str, partition: int, *, timeout: float = 1
     BrokerError : the partition's leader did not answer, or there is no such partition
 
     """
+    return extents(config, topic, [partition], timeout=timeout)[partition]
+
+
+def extents(config: Config, topic: str, partitions: Iterable[int], *, timeout: float = 10.0) -> dict[int, tuple[int, int]]:
+    """Return `watermarks` of each of these partitions."""
     config = quiet(config)
-    return _watermarks(config, _consumer(config, "ldp_kafka.admin"), topic, partition, timeout)
+    consumer = _consumer(config, "ldp_kafka.admin")
+    return {partition: _watermarks(config, consumer, topic, partition, timeout) for partition in partitions}
 
 
 def lag(config: Config, group: str, topic: str, partitions: Iterable[int], *, timeout: float = 10.0) -> dict[int, int]:

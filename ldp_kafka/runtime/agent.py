@@ -138,7 +138,9 @@ class Agent:
                 f"{where}: the state covers offset {partition.cover}, but the log ends before {end_}: the topic was made anew; give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
             )
         if start > partition.cover + 1 and (partition.cover >= 0 or (committed != start and self.promised(number))):
-            raise StateError(f"{where}: the log begins at offset {start}, but no state covers what was before it: bring the changelog back, or give the topology a new name (`ldp-kafka state inspect` shows what its state covers)")
+            raise StateError(
+                f"{where}: the log begins at offset {start}, but no state covers what was before it: bring the changelog back, or give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
+            )
         return Owned(partition)
 
     def promised(self, number: int) -> bool:

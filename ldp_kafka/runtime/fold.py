@@ -185,7 +185,9 @@ class Partition(Generic[S]):
         shards = {shard: held for shard, held in found[best].items() if shard in meta["manifest"]}
         for name, changed in BINDINGS.items():
             if meta[name] != getattr(self.stage, name):
-                raise StateError(f"partition {self.number}: the state was written under another {name}: {changed} (`ldp-kafka state verify` looks at all of it)")
+                raise StateError(
+                    f"partition {self.number}: the state was written under another {name}: {changed} (`ldp-kafka state verify` looks at all of it)"
+                )
         self.state = self.stage.load(meta["state"], shards)
         self.covers = {shard: cover for shard, (cover, _) in shards.items()}
 

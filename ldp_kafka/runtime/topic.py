@@ -9,7 +9,7 @@ from typing import NamedTuple
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.admin import Config, partitions_of, quiet, watermarks
+from ldp_kafka.runtime.admin import Config, extents, partitions_of, quiet
 
 __all__ = ["Kept", "Spans", "read_records", "read_topic", "spans"]
 
@@ -45,7 +45,7 @@ def spans(config: Config, topic: str) -> Spans:
     partitions = partitions_of(config, topic)
     if not partitions:
         raise ConfigurationError(f"there is no topic {topic}")
-    return {partition: watermarks(config, topic, partition) for partition in range(partitions)}
+    return extents(config, topic, range(partitions))
 
 
 def read_records(config: Config, topic: str, within: Spans | None = None) -> Iterator[Kept]:

@@ -244,7 +244,9 @@ def test_nothing_of_a_user_is_shown():
     assert TENURE not in text
 
 
-@pytest.mark.parametrize(("spec", "position", "last"), [(PERTURB, SOUND, END - 1), (PERTURB, Position(1, 0, 9, begun=False), None), (PERTURB, Position(5, 0, 9, begun=True), None)])
+@pytest.mark.parametrize(
+    ("spec", "position", "last"), [(PERTURB, SOUND, END - 1), (PERTURB, Position(1, 0, 9, begun=False), None), (PERTURB, Position(5, 0, 9, begun=True), None)]
+)
 def test_what_counts_as_acknowledged(spec, position, last):
     """Not where the group was told to begin."""
     assert acknowledged(spec, position) == last

@@ -113,7 +113,9 @@ def test_inspect_and_verify(kept, capsys):
     code, out, err = run(capsys, "state", "verify", kept.path)
     assert (code, "note" in err) == (0, False), out
     assert "key" in out
-    store(kept.config, changelog(kept), {key: value for key, value in overspent(kept.edge, kept.topology.method.ledger.budget).items() if value != kept.edge[key]})
+    store(
+        kept.config, changelog(kept), {key: value for key, value in overspent(kept.edge, kept.topology.method.ledger.budget).items() if value != kept.edge[key]}
+    )
     code, out, _ = run(capsys, "state", "verify", kept.path)
     assert code == 1
     assert out == "perturb partition 0: budget: 1 users have spent more than the budget of 2000000 micro-epsilon\n"
@@ -251,7 +253,9 @@ def test_what_a_rewind_refuses(more, table, position, words):
     assert all(words in refusal for refusal in plan.refusals) and plan.refusals
 
 
-@pytest.mark.parametrize("position", [Position(None, 0, END, begun=False), Position(1, 0, END, begun=False), Position(4, 0, END, begun=False), Position(6, 0, END, begun=False)])
+@pytest.mark.parametrize(
+    "position", [Position(None, 0, END, begun=False), Position(1, 0, END, begun=False), Position(4, 0, END, begun=False), Position(6, 0, END, begun=False)]
+)
 def test_offsets_are_never_set_forward(position):
     """What the state covers and nobody has acknowledged is acknowledged when it comes."""
     spec, held = held_of(OLD, position)
