@@ -150,14 +150,17 @@ class Metrics:
         self._histograms["ldp_snapshot_seconds"].observe(seconds)
         self._counter("ldp_snapshot_bytes_total").inc(size)
 
-    def release(self, reports: int, standard_error: float | Sequence[float] | None, lag_seconds: float) -> None:
+    def release(self, reports: int, standard_error: float | Sequence[float | None] | None, lag_seconds: float) -> None:
         """A slot's crowd statistic was released, so long after the slot's end; of a list of standard errors the largest is shown, None says that there were no reports."""
         self._set("ldp_release_reports", reports)
         self._set("ldp_release_lag_seconds", lag_seconds)
         if standard_error is None:
             self._gauge("ldp_release_standard_error").clear()
         else:
-            self._set("ldp_release_standard_error", max(standard_error) if isinstance(standard_error, Sequence) else standard_error)
+            known = (
+                [error for error in standard_error if error is not None] if isinstance(standard_error, Sequence) else [standard_error]
+            )  # of a vector's coordinates some
+            self._set("ldp_release_standard_error", max(known))
 
     def spent(self, largest_micro: int, budget_micro: int, partition: int = 0) -> None:
         """The largest spending of any user of a partition in a current window, and the budget; the largest of all partitions is shown."""

@@ -25,8 +25,8 @@ class Event:
     user: str
     time: int
     """Milliseconds since 1970-01-01 UTC."""
-    value: float | int | str
-    """A number, or a category by number or name."""
+    value: float | int | str | tuple[float, ...]
+    """A number, a tuple of them (a vector), or a category by number or name."""
 
     def __repr__(self) -> str:
         return f"Event(user={HIDDEN}, time={HIDDEN}, value={HIDDEN})"
@@ -39,7 +39,7 @@ class Events:
     users: Ids
     times: NDArray[np.int64]
     values: NDArray[Any]
-    """float64 (numeric), int64 (category numbers)."""
+    """float64 (numeric; (n, dimension) for vectors), int64 (category numbers)."""
 
     def __len__(self) -> int:
         return len(self.times)
@@ -64,8 +64,8 @@ class Report:
     """32 hexadecimal digits: a keyed hash of (user, slot, phase)."""
     slot: int
     phase: int
-    value: float | int | bytes
-    """What the mechanism emitted, on its own scale; packed bits as bytes."""
+    value: float | int | bytes | tuple[float, ...]
+    """What the mechanism emitted, on its own scale; packed bits as bytes; a tuple for vectors whose coordinates are reported together."""
     fingerprint: str
     """Of the topology: 32 hexadecimal digits."""
     series: str | None = None
@@ -82,7 +82,7 @@ class Reports:
     ids: Digests
     slots: NDArray[np.int64]
     values: NDArray[Any]
-    """(n,) int64 output indices: the mechanism's outputs in units of ``scale``; or (n, width) uint8 packed bits."""
+    """(n,) int64 output indices: the mechanism's outputs in units of ``scale``; or (n, width) uint8 packed bits; or (n, dimension) int64 indices of vectors."""
     scale: float
     fingerprint: str
     offset: int
@@ -104,7 +104,12 @@ class Reports:
         whole = self.scale == int(self.scale)
         scale: float | int = int(self.scale) if whole else self.scale
         ids, series = hexadecimal(self.ids), [None] * len(self) if self.series is None else hexadecimal(self.series)
-        values = [bits.tobytes() for bits in self.values] if self.values.ndim == 2 else [value * scale for value in self.values.tolist()]
+        if self.values.dtype == np.uint8:
+            values: list[Any] = [bits.tobytes() for bits in self.values]
+        elif self.values.ndim == 2:
+            values = [tuple(each * scale for each in vector) for vector in self.values.tolist()]
+        else:
+            values = [value * scale for value in self.values.tolist()]
         rows = zip(ids, self.slots.tolist(), values, series, strict=True)
         return [Report(i, slot, self.phase, value, self.fingerprint, link) for i, slot, value, link in rows]
 

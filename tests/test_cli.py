@@ -166,7 +166,7 @@ def test_shipped_topologies_are_valid_and_plan(name, capsys):
     assert main(["plan", path, "--users", "5000", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["users"] == 5000
-    assert made["guarantee"]["level"] == "w-event"
+    assert made["guarantee"]["level"] == ("user" if name == "body-weight.yaml" else "w-event")
     assert main(["plan", path]) == 0
     assert "guarantee" in capsys.readouterr().out
 
@@ -268,5 +268,8 @@ def test_broker_status_without_one(tmp_path, capsys):
 
 def test_schema(capsys):
     """Is a JSON Schema."""
-    assert main(["schema"]) == 0
-    assert json.loads(capsys.readouterr().out)["$schema"].startswith("https://json-schema.org/")
+    for words, key in ((["schema"], "privacy"), (["schema", "--edge"], "admits")):
+        assert main(words) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["$schema"].startswith("https://json-schema.org/")
+        assert key in found["properties"]

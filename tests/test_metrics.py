@@ -189,6 +189,8 @@ def test_the_rest_of_what_a_worker_says():
     metrics.lag(7)
     metrics.idle_partitions(1)
     shown = samples(metrics)
+    metrics.release(500, [None, 0.25, None], 2.5)
+    assert samples(metrics)["ldp_release_standard_error"] == 0.25
     assert (shown["ldp_step_seconds_count"], shown["ldp_step_seconds_sum"]) == (2, pytest.approx(0.022))
     assert shown["ldp_step_seconds_bucket{le=0.0025}"] == 1
     assert (shown["ldp_snapshot_seconds_count"], shown["ldp_snapshot_seconds_sum"], shown["ldp_snapshot_bytes_total"]) == (2, 0.75, 1500)

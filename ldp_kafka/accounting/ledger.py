@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +49,12 @@ class State:
     def digests(self, rows: NDArray[np.intp]) -> Digests:
         """Digests (n, 2) of the users at ``rows``."""
         return take16(self.users, rows)
+
+    def lane(self, at: int, names: Iterable[str]) -> State:
+        """The same users with place ``at`` of these rings as their columns: views, so that what is written there is written here."""
+        part = State({})
+        part.users, part.count, part.columns = self.users, self.count, {name: self.columns[name][at] for name in names}
+        return part
 
     def _grow(self, capacity: int) -> None:
         users = np.empty((capacity, 2), np.uint64)

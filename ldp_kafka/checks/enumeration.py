@@ -198,6 +198,7 @@ class Outcomes:
     def neighbours(self, window: int) -> list[tuple[int, int]]:
         """Pairs of streams that differ, and only inside one run of ``window`` slots."""
         differ = self.streams[:, None] != self.streams[None]
+        differ = differ.reshape((*differ.shape[:3], -1)).any(3)  # a vector changes as a whole
         first, last = differ.argmax(2), self.streams.shape[1] - 1 - differ[:, :, ::-1].argmax(2)
         near = differ.any(2) & (last - first < window)
         return [(int(i), int(j)) for i, j in np.argwhere(np.tril(near))]
@@ -230,7 +231,7 @@ def enumerate_outcomes(
     ----------
     make : mechanism factory -> method
     mechanism : `narrow` or `wide`
-    alphabet : default: the ends of the domain, or all categories
+    alphabet : default: the ends of the domain, or all categories; vectors for a method of vectors
     draws : the most draws of one stream; default: one a slot
     hashed : what a method may group its users by: the first half of the digest
 
@@ -251,7 +252,7 @@ def enumerate_outcomes(
     factors = deal.factors.reshape(*shape, -1)
     total = np.where(real, factors.prod(2), 0).sum(1)
     require(np.abs(total - 1).max() < 1e-9, "the probabilities of a stream's outcomes must sum to one: a draw went round mechanism.perturb")
-    return Outcomes(streams, factors, real, published.reshape(*shape, length), deal.draws)
+    return Outcomes(streams, factors, real, published.reshape((*shape, *published.shape[1:])), deal.draws)
 
 
 def worst_loss(make: Callable[[Any], Any], window: int, length: int = 5, **parameters: Any) -> float:

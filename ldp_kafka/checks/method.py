@@ -65,7 +65,8 @@ class MethodTrial:
 
     def streams(self, users: int, slots: int) -> NDArray[Any]:
         """Values all over the domain, the same in every run."""
-        method, share = self.real(), np.random.default_rng(5).random((users, slots))
+        method = self.real()
+        share = np.random.default_rng(5).random((users, slots, *([method.dimension] if method.dimension else [])))
         if method.kind == "categorical":
             return np.asarray((share * method.categories).astype(np.int64))
         lo, hi = method.domain
@@ -213,12 +214,12 @@ def ledger_holds(trial: MethodTrial) -> None:
         for t in range(slots):
             rows = np.flatnonzero(present[:, t])
             status = np.asarray(method.step(state, rows, t, method.bound(streams[rows, t]), source).status)
-            cost[rows[status == SENT], t] = method.spend
+            cost[rows[status == SENT], t] = method.cost
             sent += int((status == SENT).sum())
             drawn = {(user, at) for user, at, *_ in source.draws}
             held = cost[:, max(0, t - run + 1) : t + 1].sum(1)
             require((held <= budget).all(), "no run of window + memory slots may spend more than the budget")
-            require((held[rows[status == REFUSED]] + method.spend > budget).all(), "nothing may be refused that the budget would allow")
+            require((held[rows[status == REFUSED]] + method.cost > budget).all(), "nothing may be refused that the budget would allow")
             require(len(drawn) == sent, "noise must be drawn for reports that are sent, and for no other: a draw that is thrown away is still a draw")
 
 
@@ -256,12 +257,14 @@ def values_are_checked(trial: MethodTrial) -> None:
         return
     lo, hi = method.domain
     wide, inside = hi - lo, lo + 0.3141592653 * (hi - lo)
-    outside, ends = np.array([hi + 4 * wide, lo - 5 * wide, inside, hi + wide]), np.array([hi, lo, inside, hi])
+    shape = (-1, method.dimension) if method.dimension else -1
+    many = max(1, method.dimension)
+    outside, ends = (np.repeat(each, many).reshape(shape) for each in ([hi + 4 * wide, lo - 5 * wide, inside, hi + wide], [hi, lo, inside, hi]))
     require(
         np.array_equal(method.release(outside, seeded(3)), method.release(ends, seeded(3)), equal_nan=True), "values outside the domain must be clamped to it"
     )
     for bad in (nan, inf, -inf):
-        refused(partial(method.release, np.array([inside, bad]), seeded(1)), "a value that is not finite", hidden=[str(inside)[:8]])
+        refused(partial(method.release, np.resize([inside, bad], 2 * many).reshape(shape), seeded(1)), "a value that is not finite", hidden=[str(inside)[:8]])
 
 
 METHOD_CHECKS: dict[str, Callable[[MethodTrial], None]] = {

@@ -113,9 +113,10 @@ def _say_unset(topology: Topology) -> None:
         click.echo(f"note: {problem}", err=True)
 
 
-@click.command(epilog=example("ldp-kafka schema > topology.schema.json"))
-def schema() -> None:
+@click.command(epilog=example("ldp-kafka schema > topology.schema.json", "ldp-kafka schema --edge > edge.schema.json"))
+@click.option("--edge", is_flag=True, help="Of edge files, which limit what several topologies lose together.")
+def schema(edge: bool) -> None:
     """Print the JSON Schema of topology files, for editors."""
     from ldp_kafka.topology import schema as read
 
-    print_json(read())
+    print_json(read("edge" if edge else "topology"))

@@ -120,7 +120,7 @@ class Mechanism(Protocol):
         """The integers that it samples with, Python ints: part of a topology's fingerprint, so a function of the parameters that changes with epsilon."""
 
 
-def check_epsilon(epsilon: float) -> float:
+def check_epsilon(epsilon: Any) -> float:
     """``epsilon`` as a float in (0, inf); TypeError or ConfigurationError otherwise."""
     number = check_number(epsilon, "epsilon")
     if not 0 < number < inf:  # the positive form keeps NaN out

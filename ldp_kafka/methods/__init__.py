@@ -20,6 +20,7 @@ from ldp_kafka.methods.segments import (
     SegmentedClippedAccumulatedPerturbation,
     SegmentedIterativePerturbation,
 )
+from ldp_kafka.methods.split import BudgetSplit, SampleSplit
 from ldp_kafka.methods.sppa import SamplingPeriod, SingleWindow
 from ldp_kafka.methods.topl import ThresholdPerturbation
 
@@ -27,6 +28,7 @@ __all__ = [
     "METHODS",
     "AccumulatedPerturbation",
     "BudgetAbsorption",
+    "BudgetSplit",
     "ClippedAccumulatedPerturbation",
     "CorrelatedGaussian",
     "CorrelatedGaussianVector",
@@ -40,6 +42,7 @@ __all__ = [
     "PegasusLocal",
     "PiecewiseDirect",
     "PopulationUniform",
+    "SampleSplit",
     "Sampling",
     "SamplingPeriod",
     "SegmentedAccumulatedPerturbation",
@@ -54,6 +57,7 @@ METHODS: dict[str, type[Method]] = {
     "app": AccumulatedPerturbation,
     "app_s": SegmentedAccumulatedPerturbation,
     "ba_sw": BudgetAbsorption,
+    "budget_split": BudgetSplit,
     "capp": ClippedAccumulatedPerturbation,
     "capp_s": SegmentedClippedAccumulatedPerturbation,
     "cgm": CorrelatedGaussian,
@@ -68,6 +72,7 @@ METHODS: dict[str, type[Method]] = {
     "lpu": PopulationUniform,
     "pegasus_local": PegasusLocal,
     "pm_direct": PiecewiseDirect,
+    "sample_split": SampleSplit,
     "sampling": Sampling,
     "sppa": SamplingPeriod,
     "sw_direct": Direct,

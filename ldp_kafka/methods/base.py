@@ -17,6 +17,7 @@ from ldp_kafka.randomness import Randomness
 __all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_slots"]
 
 FIXED = 2**32  # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on every CPU
+FARTHEST = 2.0**480  # from 0, of an end of the domain: squares of reports many times as wide are finite
 SILENT, SENT, REFUSED = 0, 1, 2  # what became of a row: did not have to report, reported, was refused by the ledger
 
 
@@ -24,11 +25,13 @@ class Step(NamedTuple):
     """What one slot gave: a row for each that was put in."""
 
     answers: NDArray[Any]
-    """(n,) what the mechanism emitted, on its own scale, or (n, width) packed bits; 0 where nothing was sent."""
+    """(n,) what the mechanism emitted, on its own scale, or (n, width) packed bits, or (n, dimension); 0 where nothing was sent."""
     status: NDArray[np.uint8]
     """(n,) SENT, SILENT or REFUSED."""
     slots: NDArray[np.int64] | None = None
     """None: reports are of the slot that was stepped. Else (n, k), and so are the answers: k reports a row that is SENT, each of a slot at most `Method.delay` back; NEVER where one is missing."""
+    phase: int = 0
+    """Of the reports: what tells those of one user and slot apart, such as the coordinate of a vector that they are of."""
 
 
 class Method:
@@ -68,6 +71,8 @@ class Method:
     """Whether what was released last stands until the next report, the domain's midpoint before the first one: it does not report every slot."""
     shrinks: ClassVar[bool] = False
     """Whether a release per user is drawn to the crowd's mean as far as noise hides it (`ldp_kafka.methods.shrinkage`), unless a topology wants it as it was reported."""
+    ball: ClassVar[bool] = False
+    """Whether values are vectors of a ball, which has a diameter and no domain."""
     delay: int = 0
     """Slots that a report may come after its own."""
 
@@ -83,8 +88,7 @@ class Method:
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         self._shape(domain, categories, calibration)
-        if not callable(mechanism):
-            raise TypeError("mechanism must be a factory (epsilon, domain or categories) -> Mechanism")
+        check_factory(mechanism, "mechanism")
         budget = micro(self.epsilon)
         if not budget < 2**31:
             raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
@@ -102,6 +106,8 @@ class Method:
             if domain is None or categories is not None:
                 raise ConfigurationError(f"{self.name} needs a domain (lo, hi) and no categories")
             self.domain = check_domain(domain)
+            if not max(map(abs, self.domain)) <= FARTHEST:
+                raise ConfigurationError("domain must lie within 2**480 of 0: reports are wider, and their squares must be finite")
         else:
             if categories is None or domain is not None:
                 raise ConfigurationError(f"{self.name} needs categories and no domain")
@@ -136,6 +142,21 @@ class Method:
         return self
 
     @property
+    def dimension(self) -> int:
+        """Coordinates of a value; 0 where values are single numbers or categories."""
+        return 0
+
+    @property
+    def phases(self) -> int:
+        """What is reported in a slot is of phase ``slot % phases``; see `Step`."""
+        return 1
+
+    @property
+    def cost(self) -> int:
+        """What a slot with a report costs, in micro-epsilon."""
+        return self.spend
+
+    @property
     def price(self) -> float:
         """What the first report of a user costs, in nats."""
         return self.spend / MICRO
@@ -164,6 +185,12 @@ class Method:
         """A fresh state, empty or with one row a user digest."""
         return State(self.fields, users)
 
+    def outside(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Which of these numbers (n,) or vectors (n, dimension) `bound` clamps."""
+        lo, hi = self.domain
+        found: NDArray[np.bool_] = (values < lo) | (values > hi)
+        return np.asarray(found.any(axis=1)) if self.dimension else found
+
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the domain; or category numbers. ValueError where not finite, or no category."""
         if self.kind == "categorical":
@@ -189,8 +216,9 @@ class Method:
         low, high = self.mechanism.index_range
         return int(low), int(high)
 
-    def support(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Additive integer sums of reports, their number first: the mechanism's, or the number alone where no statistic of a crowd is made of them."""
+    def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
+        """Additive integer sums of reports of one phase, their number first: the mechanism's, or the number alone where no statistic of a crowd is made of them."""
+        del phase
         if "per_user" in self.statistics and len(self.statistics) == 1:
             return np.array([len(reports)], np.int64)
         found: NDArray[np.int64] = self.mechanism.support(reports)
@@ -258,7 +286,7 @@ class Method:
 
         Parameters
         ----------
-        streams : (T,) or (users, T), one value a slot
+        streams : (T,) or (users, T), one value a slot; (T, dimension) or (users, T, dimension) of vectors
         users : ids, the contexts of keyed noise; default: row numbers
         first_slot : slot number of the first column, at least 0
 
@@ -268,11 +296,13 @@ class Method:
 
         Raises
         ------
-        ValueError : a value is not finite, or no category (the value is not shown)
+        ValueError : a value is not finite, or no category (the value is not shown); vectors of another dimension
         """
         streams = np.asarray(streams)
-        table = np.atleast_2d(streams)
-        bound = self.bound(table.reshape(-1)).reshape(table.shape)
+        if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
+            raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
+        table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)
+        bound = self.bound(table.reshape((table.shape[0] * table.shape[1], *table.shape[2:]))).reshape(table.shape)
         ids = [str(i) for i in range(len(table))] if users is None else list(users)
         if len(ids) != len(table) or len(set(ids)) != len(ids):
             raise ValueError("users must be distinct ids, one a row of streams")
@@ -286,7 +316,7 @@ class Method:
             whole = np.stack(out, axis=1) if out else self.published(Step(self.blank(0), np.empty(0, np.uint8)))
         if self.holds:
             whole = self.held(whole)
-        return whole.reshape(streams.shape + whole.shape[2:])
+        return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
 
     def _spread(self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Releases (users, T) of steps whose reports tell their own slots; of two for one slot the later stands."""
@@ -300,8 +330,8 @@ class Method:
         return whole
 
     def held(self, released: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Releases (users, T) with NaN where none is: the last one stands, at first the domain's midpoint, which is public."""
-        latest = np.where(np.isnan(released), -1, np.arange(released.shape[1]))
+        """Releases (users, T) or (users, T, dimension) with NaN where none is: the last one stands, at first the domain's midpoint, which is public."""
+        latest = np.where(np.isnan(released), -1, np.arange(released.shape[1]).reshape((-1, *(1,) * (released.ndim - 2))))
         np.maximum.accumulate(latest, axis=1, out=latest)
         held = np.take_along_axis(released, np.maximum(latest, 0), axis=1)
         lo, hi = self.domain
@@ -335,6 +365,12 @@ class Method:
             pairs[:, i] = column
         answers: NDArray[Any] = (self.mechanism if mechanism is None else mechanism).perturb(inputs, randomness.at(state.digests(rows), slot, phase, pairs))
         return answers
+
+
+def check_factory(value: Any, name: str) -> None:
+    """TypeError unless ``value`` can make a mechanism."""
+    if not callable(value):
+        raise TypeError(f"{name} must be a factory (epsilon, domain or categories) -> Mechanism")
 
 
 def check_slots(value: Any, name: str) -> int:

@@ -12,6 +12,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.gaussian import RATIO, Chain, GaussianStream, check_bound
+from ldp_kafka.methods.user_level import check_positive
 
 __all__ = ["CorrelatedGaussian", "natural_log", "reuse_ratios"]
 
@@ -90,10 +91,7 @@ class CorrelatedGaussian(GaussianStream):
             lo, hi = self.domain
             if not lo > 0:
                 raise ConfigurationError("domain must be above 0 where changes are multiplicative")
-            if isinstance(bound, bool) or not isinstance(bound, int | float):
-                raise TypeError("differential_bound must be a number")
-            if not 0 < bound < 2.0**60:
-                raise ConfigurationError("differential_bound must be positive and finite")
+            bound = check_positive(bound, "differential_bound")
             self._logs = float(natural_log(np.array([lo]))[0]), float(natural_log(np.array([hi]))[0])
             bound = log(1 + bound) / (self._logs[1] - self._logs[0])
         units = int(check_bound(bound) * FIXED)

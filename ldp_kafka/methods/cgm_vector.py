@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, check_number
 from ldp_kafka.methods.base import FIXED, SENT, Step
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
 from ldp_kafka.methods.gaussian import Aimed, Chain, check_bound
-from ldp_kafka.randomness import Randomness
 
 __all__ = ["CorrelatedGaussianVector", "VectorChain", "lengths"]
 
@@ -81,7 +80,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     name = "cgm_vector"
     default_mechanism = "gaussian_vector"
     statistics = ("per_user",)
-    streams = False
+    ball = True
     parameters: ClassVar[dict[str, str]] = {
         **{name: line for name, line in CorrelatedGaussian.parameters.items() if name != "change"},
         "dimension": "coordinates of a vector, 1..127",
@@ -93,14 +92,13 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
             raise TypeError("dimension must be a whole number")
         if not 1 <= dimension <= MOST:
             raise ConfigurationError(f"dimension must lie between 1 and {MOST}")
-        if isinstance(diameter, bool | np.bool) or not isinstance(diameter, int | float | np.integer | np.floating):
-            raise TypeError("diameter must be a number")
-        if not 2.0**-500 < diameter < 2.0**500:
+        length = check_number(diameter, "diameter")
+        if not 2.0**-500 < length < 2.0**500:
             raise ConfigurationError("diameter must be positive and finite")
         if "domain" in parameters or "change" in parameters:
             raise ConfigurationError("vectors have a diameter, and no domain; their changes are additive")
         self._dimension = int(dimension)
-        super().__init__(domain=(-float(diameter) / 2, float(diameter) / 2), **parameters)
+        super().__init__(domain=(-length / 2, length / 2), **parameters)
 
     @property
     def dimension(self) -> int:
@@ -132,6 +130,10 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         bound: NDArray[np.int64] = np.trunc(shape).astype(np.int64)
         return bound
 
+    def outside(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        with np.errstate(over="ignore"):
+            return lengths(values) > self.domain[1]
+
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(answers * self.diameter)
 
@@ -152,20 +154,6 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
 
     def _bind(self, aimed: Aimed) -> Sequence[NDArray[np.int64]]:
         return [aimed.turn, *aimed.kept.T, *aimed.before.T]
-
-    def release(self, streams: NDArray[Any], randomness: Randomness, *, users: Sequence[str] | None = None, first_slot: int = 0) -> NDArray[Any]:
-        """What would be published of whole streams (T, dimension) or (users, T, dimension); see `Method.release`."""
-        table = np.asarray(streams, np.float64)
-        if table.ndim not in (2, 3) or table.shape[-1] != self.dimension:
-            raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
-        many = table.reshape((-1, *table.shape[-2:]))
-        ids = [str(i) for i in range(len(many))] if users is None else list(users)
-        if len(ids) != len(many) or len(set(ids)) != len(ids):
-            raise ValueError("users must be distinct ids, one a row of streams")
-        bound = self.bound(many.reshape(-1, self.dimension)).reshape(many.shape)
-        rows, state = np.arange(len(many)), self.state(randomness.digests(ids))
-        out = [self.published(self.step(state, rows, first_slot + t, bound[:, t], randomness)) for t in range(many.shape[1])]
-        return np.stack(out, axis=1).reshape(table.shape) if out else np.empty(table.shape)
 
 
 def lengths(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

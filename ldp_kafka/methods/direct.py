@@ -37,9 +37,11 @@ class Direct(PerSlot):
 
     name = "sw_direct"
 
-    def _perturb(self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[Any]:
+    def _perturb(
+        self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness, phase: int = 0
+    ) -> NDArray[Any]:
         del turn  # a value is perturbed by itself
-        return self._draw(state, rows, slot, values / FIXED, (values,), randomness)
+        return self._draw(state, rows, slot, values / FIXED, (values,), randomness, phase)
 
 
 class PiecewiseDirect(Direct):

@@ -24,7 +24,7 @@ class Threshold(Timed):
     Parameters
     ----------
     epsilon, window, domain, calibration, mechanism : see `Method`; the mechanism perturbs the place of a value among k (one for categories: ``grr``)
-    delay : slots that a release may come after its own, 1..255 (``published``: from 2); default: window - 1, at least 2
+    delay : slots that a release may come after its own, 1..255 (``published``: from 2); default: window - 1, within 2..255
     threshold : empty slots, 2..delay, at which ``published`` fills the present slot first; default: k / 2, at least 2
 
     Notes
@@ -58,14 +58,13 @@ class Threshold(Timed):
     name = "etm"
     default_mechanism = "grr"
     parameters: ClassVar[dict[str, str]] = {
-        "delay": "slots that a release may come after its own; default: window - 1, at least 2",
+        "delay": "slots that a release may come after its own; default: window - 1, within 2..255",
         "threshold": "empty slots at which the present one is filled first (published calibration); default: half of them",
     }
 
     def __init__(self, *, delay: int | None = None, threshold: int | None = None, **parameters: Any) -> None:
         if delay is None:
-            window = parameters.get("window")
-            delay = max(window - 1, 2) if isinstance(window, int) else 2  # a window that is none is refused below
+            delay = min(max(check_slots(parameters.get("window"), "window") - 1, 2), 255)
         self.delay = check_slots(delay, "delay")
         if not self.delay <= 255:
             raise ConfigurationError("delay must be at most 255 slots")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, Field, Guarantee, LifetimeLedger, State, micro
 from ldp_kafka.accounting.ledger import NEVER
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import check_epsilon
-from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_slots
+from ldp_kafka.mechanisms.base import check_epsilon, check_number
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_factory, check_slots
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.gaussian import RATIO, Chain, check_bound
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
@@ -70,11 +70,10 @@ class Sampled(UserLevel):
         self.samples = max(1, round(SHARE * self.horizon)) if samples is None else check_slots(samples, "samples")
         if not self.samples <= self.horizon:
             raise ConfigurationError("samples must not be more than the horizon")
-        if isinstance(drift, bool) or not isinstance(drift, int | float):
-            raise TypeError("drift must be a number")
-        if not 2.0**-14 <= drift <= 1:
+        self.drift = check_number(drift, "drift")
+        if not 2.0**-14 <= self.drift <= 1:
             raise ConfigurationError("drift must lie between 2**-14 and 1")
-        self.drift, self.interval = float(drift), None if interval is None else check_slots(interval, "interval")
+        self.interval = None if interval is None else check_slots(interval, "interval")
         self._growth = round(self.drift * self.drift * FIXED)
         return self.samples
 
@@ -220,6 +219,7 @@ class Fast(Sampled):
     ) -> None:
         self._shape(domain, categories, calibration)
         self.epsilon = check_epsilon(epsilon)
+        check_factory(mechanism, "mechanism")
         most = self._plan(horizon, samples, drift, interval)
         self._limit(most)
         budget = micro(self.epsilon)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, check_epsilon
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.perslot import PerSlot
 from ldp_kafka.randomness import Randomness, seeded
@@ -62,10 +62,12 @@ class Feedback(PerSlot):
         """D (n,) in this turn; notes that these rows have reported in it."""
         raise NotImplementedError
 
-    def _perturb(self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[Any]:
+    def _perturb(
+        self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness, phase: int = 0
+    ) -> NDArray[Any]:
         deviation = self._remembered(state, rows, turn)
         aim = np.clip(values + deviation, self._low, self._high)
-        answers = self._draw(state, rows, slot, (aim - self._low) / self._span, (values, deviation), randomness)
+        answers = self._draw(state, rows, slot, (aim - self._low) / self._span, (values, deviation), randomness, phase)
         self._remember(state, rows, values, deviation, self._low + (answers * self._span).astype(np.int64))
         return answers
 
@@ -192,10 +194,9 @@ class AccumulatedPerturbation(Feedback):
     parameters: ClassVar[dict[str, str]] = {"block": "slots after which the deviation starts at zero again (sound calibration); default: a closed-form choice"}
 
     def __init__(self, *, block: int | None = None, **parameters: Any) -> None:
-        epsilon, window = parameters.get("epsilon"), parameters.get("window")
-        if block is None and isinstance(epsilon, int | float) and epsilon > 0 and isinstance(window, int) and window >= 1:
-            block = self._default_block(epsilon, window)
-        self.block = check_slots(1 if block is None else block, "block")  # without one, epsilon or window is wrong and refused below
+        if block is None:
+            block = self._default_block(check_epsilon(parameters.get("epsilon")), check_slots(parameters.get("window"), "window"))
+        self.block = check_slots(block, "block")
         super().__init__(**parameters)
 
     def _default_block(self, epsilon: float, window: int) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, check_number
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
 from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
 from ldp_kafka.randomness import Randomness
@@ -332,8 +332,7 @@ class GaussianDifferential(GaussianStream):
 
 def check_bound(value: float) -> float:
     """``value`` as a share in (0, 0.5); TypeError or ConfigurationError otherwise."""
-    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError("differential_bound must be a number")
-    if not 2.0**-20 <= value < 0.5:
+    number = check_number(value, "differential_bound")
+    if not 2.0**-20 <= number < 0.5:
         raise ConfigurationError("differential_bound must lie between 0 and 0.5, half of the domain, and not be below 2**-20")
-    return float(value)
+    return number

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import check_epsilon, check_number
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.feedback import default_block
 from ldp_kafka.methods.perslot import PerSlot
@@ -70,17 +71,14 @@ class PegasusLocal(PerSlot):
     }
 
     def __init__(self, *, block: int | None = None, theta: float | None = None, **parameters: Any) -> None:
-        epsilon, window = parameters.get("epsilon"), parameters.get("window")
-        if block is None and isinstance(epsilon, int | float) and epsilon > 0 and isinstance(window, int) and window >= 1:
-            block = min(default_block(epsilon, window), 256)
-        self.block = check_slots(1 if block is None else block, "block")  # without one, epsilon or window is wrong and refused below
+        if block is None:
+            block = min(default_block(check_epsilon(parameters.get("epsilon")), check_slots(parameters.get("window"), "window")), 256)
+        self.block = check_slots(block, "block")
         if not self.block <= 256:
             raise ConfigurationError("block must be at most 256 slots")
-        if theta is not None and (isinstance(theta, bool | np.bool) or not isinstance(theta, int | float | np.integer | np.floating)):
-            raise TypeError("theta must be a number")
-        if theta is not None and not 2**-16 <= theta <= 256:
+        self.theta = None if theta is None else check_number(theta, "theta")
+        if self.theta is not None and not 2**-16 <= self.theta <= 256:
             raise ConfigurationError("theta must lie between 2**-16 and 256 lengths of the domain")
-        self.theta: float | None = theta
         super().__init__(**parameters)
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:

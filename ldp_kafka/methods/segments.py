@@ -106,9 +106,8 @@ class Segmented(PerSlot):
     holds = True
 
     def __init__(self, *, segment: int | None = None, position: int | None = None, **parameters: Any) -> None:
-        window = parameters.get("window")
         if segment is None:
-            segment = default_segment(window) if isinstance(window, int) and window >= 1 else 1  # a wrong window is refused below
+            segment = default_segment(check_slots(parameters.get("window"), "window"))
         self.segment = check_slots(segment, "segment")
         if position is not None:
             if isinstance(position, bool | np.bool) or not isinstance(position, int | np.integer):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import check_number
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, kernel
 from ldp_kafka.methods.timed import Timed, on_grid
@@ -69,11 +70,10 @@ class SingleWindow(Timed):
     parameters: ClassVar[dict[str, str]] = {"tau": "slots: sampling periods within tau of each other are not told apart; default: 1"}
 
     def __init__(self, *, tau: float = 1.0, **parameters: Any) -> None:
-        if isinstance(tau, bool | np.bool) or not isinstance(tau, int | float | np.integer | np.floating):
-            raise TypeError("tau must be a number of slots")
-        if not 1 / SLOT <= tau <= 2:
+        slots = check_number(tau, "tau")
+        if not 1 / SLOT <= slots <= 2:
             raise ConfigurationError("tau must lie between 2**-10 and 2 slots: a period is positive")
-        self._tau = round(float(tau) * SLOT)
+        self._tau = round(slots * SLOT)
         self.tau = self._tau / SLOT
         super().__init__(**parameters)
 

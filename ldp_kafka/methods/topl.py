@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.mechanisms.window import Window
-from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_slots
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_factory, check_slots
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["ThresholdPerturbation"]
@@ -54,9 +54,9 @@ class ThresholdPerturbation(Method):
 
     def __init__(self, *, first: int | None = None, scout: Callable[..., Any] = SquareWave, **parameters: Any) -> None:
         if first is None:
-            window = parameters.get("window")
-            first = min(2 * window, 64) if isinstance(window, int) and window >= 1 else 1  # a wrong window is refused below
+            first = min(2 * check_slots(parameters.get("window"), "window"), 64)
         self.first = check_slots(first, "first")
+        check_factory(scout, "scout")
         self._scout = scout
         super().__init__(**parameters)
 

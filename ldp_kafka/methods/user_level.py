@@ -11,9 +11,9 @@ from ldp_kafka.accounting import MICRO, Field, LifetimeLedger, micro
 from ldp_kafka.accounting.composition import gaussian_delta, gaussian_epsilon
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD
-from ldp_kafka.mechanisms.base import check_epsilon
+from ldp_kafka.mechanisms.base import check_epsilon, check_number
 from ldp_kafka.mechanisms.gaussian import analytic_delta, analytic_sigma, check_delta
-from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.base import Method, check_factory, check_slots
 
 __all__ = ["GaussianBudget", "UserLevel", "check_positive"]
 
@@ -113,6 +113,7 @@ class GaussianBudget:
             if not lasts >= 1:
                 raise ConfigurationError("sigma must be large enough for one report at this epsilon and delta")
             self.horizon = self.refresh = min(int(lasts), 2**16)
+        check_factory(mechanism, "mechanism")
         self._dimension, self._make = dimension, mechanism
         self._build(wanted / widest)
         if sigma is not None:  # what the grid costs is paid in reports
@@ -179,8 +180,7 @@ class GaussianBudget:
 
 def check_positive(value: float, name: str) -> float:
     """``value`` as a positive finite float; TypeError or ConfigurationError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number")
-    if not 0 < value < 2.0**60:
-        raise ConfigurationError(f"{name} must be positive and finite")
-    return float(value)
+    number = check_number(value, name)
+    if not 0 < number < 2.0**60:
+        raise ConfigurationError(f"{name} must be positive and finite, below 2**60")
+    return number

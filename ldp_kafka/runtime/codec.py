@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldp_kafka.records import Event, Events, Partial, Release, Report, Reports, Request, Tick
-from ldp_kafka.runtime.columns import write_batch
+from ldp_kafka.runtime.columns import lists, write_batch
 from ldp_kafka.runtime.wire import NAMES, decode_any, encode_json, reports_of, write_reports
 
 __all__ = ["decode", "encode"]
@@ -40,7 +40,7 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
     if isinstance(records, Reports):
         return write_reports(records)
     if isinstance(records, Events):
-        columns = [pa.array(records.users.texts(), pa.string()), pa.array(records.times), pa.array(records.values)]
+        columns = [pa.array(records.users.texts(), pa.string()), pa.array(records.times), lists(records.values)]
         return write_batch("event", ["user", "time", "value"], columns)
     if not isinstance(records, Sequence):
         return encode_json(records)

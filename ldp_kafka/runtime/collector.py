@@ -119,8 +119,8 @@ class Collect(Blocked[CollectState]):
             raise BadRecord("wrong_fields")
         if self.per_user is not None and batch.series is None:
             raise BadRecord("wrong_fields")
-        width = getattr(self.method.mechanism, "width", 0)
-        if batch.values.shape[1:] != ((width,) if width else ()):
+        blank = self.method.blank(0)
+        if (batch.values.shape[1:], batch.values.dtype) != (blank.shape[1:], blank.dtype) or (batch.slots % self.method.phases != batch.phase).any():
             raise BadRecord("wrong_fields")
         low, high = self.method.index_range
         if not (batch.values.min() >= low and batch.values.max() <= high):
@@ -131,7 +131,7 @@ class Collect(Blocked[CollectState]):
         whole = len(slots) == 1
         values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
         try:
-            return [(int(slot), self.method.support(values if whole else values[batch.slots == slot]).tolist()) for slot in slots]
+            return [(int(slot), self.method.support(values if whole else values[batch.slots == slot], batch.phase).tolist()) for slot in slots]
         except ValueError:  # packed bits that no report has
             raise BadRecord("range") from None
 
@@ -164,7 +164,7 @@ class Collect(Blocked[CollectState]):
 def _power_sums(values: NDArray[np.int64]) -> tuple[int, int, int]:
     """Number, sum and sum of squares; in Python integers where 64 bits would not hold it."""
     most = max(-int(values.min()), int(values.max()))
-    if most * most * len(values) < 2**63:
+    if most * most * values.size < 2**63:
         return len(values), int(values.sum()), int((values * values).sum())
-    whole = values.tolist()
-    return len(whole), sum(whole), sum(value * value for value in whole)
+    whole = values.ravel().tolist()
+    return len(values), sum(whole), sum(value * value for value in whole)

@@ -26,6 +26,8 @@ __all__ = [
     "check_version",
     "digests_of",
     "kind_of",
+    "lists",
+    "numbers_of",
     "read_batch",
     "rows_of",
     "write_batch",
@@ -130,6 +132,25 @@ def rows_of(rows: Any, name: str, *kinds: Any) -> NDArray[Any]:
         raise BadRecord("wrong_fields")
     found: NDArray[Any] = column.to_numpy()
     return found
+
+
+def numbers_of(rows: Any, name: str, *kinds: Any) -> NDArray[Any]:
+    """A column of numbers of one of these types (n,), or of lists of so many of them (n, k), without nulls. BadRecord otherwise."""
+    column = rows.column(name)
+    if not pa.types.is_fixed_size_list(column.type):
+        return rows_of(rows, name, *kinds)
+    flat = column.flatten()
+    if column.null_count or flat.null_count or flat.type not in kinds or not 1 <= column.type.list_size <= WIDEST:
+        raise BadRecord("wrong_fields")
+    found: NDArray[Any] = flat.to_numpy().reshape(len(column), column.type.list_size)
+    return found
+
+
+def lists(values: NDArray[Any]) -> Any:
+    """Values (n,) as a column of numbers, or (n, k) as one of lists of k."""
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), values.shape[1])
 
 
 def bits_of(rows: Any, name: str = "bits") -> NDArray[np.uint8]:

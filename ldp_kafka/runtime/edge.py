@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import NEVER, take16
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import REFUSED, SENT
-from ldp_kafka.randomness import Keyed
+from ldp_kafka.randomness import Digests, Keyed
 from ldp_kafka.records import Events, Ids, Reports
 from ldp_kafka.runtime.deadletters import dead_letter
 from ldp_kafka.runtime.events import Decoded, EventReader
@@ -51,7 +52,7 @@ class Rows(NamedTuple):
     users: Ids
     slots: NDArray[np.int64]
     values: NDArray[np.int64]
-    """Bound to the method's integers."""
+    """Bound to the method's integers: (n,), or (n, dimension)."""
     message: NDArray[np.intp]
     """Which message of the run each came with."""
 
@@ -149,8 +150,7 @@ class Edge:
             return Rows(Ids.of([]), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.intp)), latest
         value = _joined(values)
         if self.method.kind == "numeric":
-            lo, hi = self.method.domain
-            counts["clamped"] = int(np.count_nonzero((value < lo) | (value > hi)))
+            counts["clamped"] = int(np.count_nonzero(self.method.outside(value)))
         return Rows(Ids.join(users), _joined(times) // self.slot_ms, self.method.bound(value), _joined(source)), latest
 
     def _at_home(self, decoded: Decoded) -> Decoded:
@@ -214,11 +214,21 @@ class Edge:
         elif not sent.all():
             users, slots, answers, message = users[sent], slots[sent], answers[sent], message[sent]
         digests = state.users.state.digests(users)
-        ids = self.randomness.report_ids(digests, slots, 0)
+        ids = self._ids(digests, slots)
         batch = Reports(ids, slots, answers, self.method.scale, self.fingerprint, 0, None, series=self.randomness.series(digests) if self.per_user else None)
         ends = np.searchsorted(message, np.arange(len(messages) + 1))
         for at, source in enumerate(messages):
-            self._report(records, source, _part(batch, int(ends[at]), int(ends[at + 1])), before[at], after[at])
+            self._report(records, source, _part(batch, slice(int(ends[at]), int(ends[at + 1]))), before[at], after[at])
+
+    def _ids(self, digests: Digests, slots: NDArray[np.int64]) -> Digests:
+        """Of the reports of these users, each of the phase of its slot."""
+        if self.method.phases == 1:
+            return self.randomness.report_ids(digests, slots, 0)
+        ids, phases = np.empty_like(digests), slots % self.method.phases
+        for phase in np.unique(phases).tolist():
+            rows = phases == phase
+            ids[rows] = self.randomness.report_ids(digests[rows], slots[rows], phase)
+        return ids
 
     def _step(
         self,
@@ -255,7 +265,7 @@ class Edge:
         several.append(Several(np.arange(len(users))[group], np.arange(len(users))[group][row], step.slots[row, nth], index[row, nth].astype(np.int64)))
 
     def _report(self, records: list[Record], source: Message, batch: Reports | None, before: int, after: int) -> None:
-        """One batch a raw message, in chunks where it is large; one without rows where it only moves ``closed``, which the last chunk alone does."""
+        """One batch a raw message and phase, in chunks where it is large; one without rows where it only moves ``closed``, which the last chunk alone does."""
         n = 0 if batch is None else len(batch)
         if not n and before == after:
             return
@@ -270,16 +280,20 @@ class Edge:
             None,
             series=np.empty((0, 2), np.uint64) if self.per_user else None,
         )
-        if batch is not None and n > 1:
-            batch = _sorted(batch)  # whole, before it is cut: which chunk a row is in says nothing either
-        rows = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + getattr(self.method.mechanism, "width", 0))))
-        starts = range(0, max(n, 1), rows)
-        for chunk, start in enumerate(starts):
-            part = empty if batch is None else _part(batch, start, min(start + rows, n))
+        rows = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + empty.values.itemsize * prod(empty.values.shape[1:]))))
+        parts = [(phase, part) for phase, of_phase in self._by_phase(empty if batch is None else batch) for part in _chunks(of_phase, rows)]
+        for chunk, (phase, part) in enumerate(parts):
             stamped = Reports(
-                part.ids, part.slots, part.values, part.scale, part.fingerprint, source.offset, closed[chunk == len(starts) - 1], chunk, 0, part.series
+                part.ids, part.slots, part.values, part.scale, part.fingerprint, source.offset, closed[chunk == len(parts) - 1], chunk, phase, part.series
             )
             records.append(Record(self.reports_topic, self.partition, None, write_reports(stamped)))
+
+    def _by_phase(self, batch: Reports) -> list[tuple[int, Reports]]:
+        """The reports of each phase, sorted whole before they are cut: which chunk a row is in says nothing either."""
+        if self.method.phases == 1 or not len(batch):
+            return [(0, _sorted(batch))]
+        phases = batch.slots % self.method.phases
+        return [(phase, _sorted(_part(batch, np.flatnonzero(phases == phase)))) for phase in np.unique(phases).tolist()]
 
     def dirty(self, state: EdgeState) -> set[str]:
         found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
@@ -348,10 +362,14 @@ def _rounds(users: NDArray[np.intp], slots: NDArray[np.int64], *, distinct: bool
     yield from np.split(groups, edges)
 
 
-def _part(batch: Reports, start: int, end: int) -> Reports:
-    if start == 0 and end == len(batch):
+def _chunks(batch: Reports, rows: int) -> Iterable[Reports]:
+    """At least one."""
+    return (_part(batch, slice(start, min(start + rows, len(batch)))) for start in range(0, max(len(batch), 1), rows))
+
+
+def _part(batch: Reports, rows: slice | NDArray[np.intp]) -> Reports:
+    if isinstance(rows, slice) and (rows.start, rows.stop) == (0, len(batch)):
         return batch
-    rows = slice(start, end)
     return Reports(
         batch.ids[rows],
         batch.slots[rows],
@@ -366,6 +384,8 @@ def _part(batch: Reports, start: int, end: int) -> Reports:
 
 def _sorted(batch: Reports) -> Reports:
     """By report id: the order of rows says nothing of the order of users."""
+    if len(batch) < 2:
+        return batch
     order = np.argsort(batch.ids[:, 0].byteswap())  # as the digits read
     series = None if batch.series is None else take16(batch.series, order)
     return Reports(take16(batch.ids, order), batch.slots.take(order), batch.values.take(order, axis=0), batch.scale, batch.fingerprint, 0, None, series=series)

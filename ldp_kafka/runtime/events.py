@@ -24,7 +24,7 @@ __all__ = ["REASONS", "Decoded", "EventReader"]
 
 REASONS = {
     "empty": "the message has no value",
-    "too_large": "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long text too often",
+    "too_large": "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long text too often, or has too many lists of another length",
     "not_json": "the message is neither UTF-8 JSON nor an Arrow IPC stream",
     "not_arrow": "the message is not a valid Arrow IPC stream, or its body is compressed",
     "not_a_record": "the JSON is not an object",
@@ -32,7 +32,7 @@ REASONS = {
     "wrong_fields": "a field is missing or of the wrong type",
     "version": "the message is of another version",
     "user": "the user is missing, empty, longer than 256 bytes, or neither text nor a whole number",
-    "value": "the value is missing or of the wrong type",
+    "value": "the value is missing or of the wrong type, or a list of another length",
     "not_finite": "the value is NaN or infinite",
     "category": "the value is none of the topology's categories",
     "time": "the time is missing, unreadable, before 1970 or after 6428",
@@ -67,10 +67,19 @@ class EventReader:
     ----------
     user, value, time : paths of the fields, as sequences of names and indices
     categories : number of categories, or their names; None for numbers
+    dimension : coordinates of a value that is a list of numbers; 0 for single ones
     """
 
-    def __init__(self, user: Sequence[str | int], value: Sequence[str | int], time: Sequence[str | int], categories: int | Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        user: Sequence[str | int],
+        value: Sequence[str | int],
+        time: Sequence[str | int],
+        categories: int | Sequence[str] | None = None,
+        dimension: int = 0,
+    ) -> None:
         self._user, self._value, self._time = tuple(user), tuple(value), tuple(time)
+        self._dimension = dimension
         self._count = categories if isinstance(categories, int) else None
         self._codes = {name: code for code, name in enumerate(categories)} if categories is not None and not isinstance(categories, int) else None
         self._dtype = np.dtype(np.float64 if categories is None else np.int64)
@@ -103,7 +112,7 @@ class EventReader:
         user, time, value = self.fields(record)
         return Decoded(Events(Ids.of([user]), np.array([time]), np.array([value], self._dtype)))
 
-    def fields(self, record: Mapping[str, Any]) -> tuple[str, int, float | int]:
+    def fields(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
         """User, milliseconds and value (or category number) of one JSON object. BadRecord otherwise."""
         return self._user_of(_at(record, self._user)), _milliseconds(_at(record, self._time)), self._value_of(_at(record, self._value))
 
@@ -113,7 +122,14 @@ class EventReader:
         check_user(found)
         return str(found)
 
-    def _value_of(self, found: Any) -> float | int:
+    def _value_of(self, found: Any) -> float | int | list[float]:
+        if not self._dimension:
+            return self._one_of(found)
+        if type(found) is not list or len(found) != self._dimension:
+            raise BadRecord("value")
+        return [self._one_of(each) for each in found]
+
+    def _one_of(self, found: Any) -> float | int:
         if self._codes is not None:
             if type(found) is not str:
                 raise BadRecord("value")
@@ -172,6 +188,8 @@ class EventReader:
     def _values(self, column: Any, n: int) -> tuple[NDArray[Any], NDArray[np.bytes_]]:
         kind = column.type
         why = np.zeros(n, "S10")
+        if self._dimension:
+            return self._vectors(column, why)
         if self._codes is not None:
             if pa.types.is_dictionary(kind):
                 column = _spelled(column, "value")
@@ -193,6 +211,25 @@ class EventReader:
         if column.null_count:
             why[column.is_null().to_numpy(zero_copy_only=False)] = b"value"
         return codes, why
+
+    def _vectors(self, column: Any, why: NDArray[np.bytes_]) -> tuple[NDArray[np.float64], NDArray[np.bytes_]]:
+        """Lists of so many numbers; the reason why not is noted row by row."""
+        kind, d = column.type, self._dimension
+        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+        if not (listed and any(fits(kind.value_type) for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))):
+            raise BadRecord("value")
+        right = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False) == d
+        if np.count_nonzero(~right) * d * 8 > 16 * MAX_BYTES:
+            raise BadRecord("too_large")  # many lists that are too short must not fill the memory
+        vectors = np.zeros((len(column), d))
+        flat = column.filter(pa.array(right)).flatten()
+        vectors[right] = _filled(flat, pa.float64(), np.nan).reshape(-1, d)
+        lacking = np.zeros((len(column), d), np.bool_)
+        if flat.null_count:
+            lacking[right] = flat.is_null().to_numpy(zero_copy_only=False).reshape(-1, d)
+        why[~np.isfinite(vectors).all(axis=1)] = b"not_finite"
+        why[~right | lacking.any(axis=1)] = b"value"
+        return vectors, why
 
 
 def _filled(column: Any, kind: Any, missing: float) -> NDArray[Any]:

@@ -8,9 +8,9 @@ from typing import NoReturn
 
 from ldp_kafka.errors import LdpKafkaError
 
-__all__ = ["HALT", "RETRY", "end"]
+__all__ = ["HALT", "RETRY", "WRONG", "end"]
 
-HALT, RETRY = 1, 75  # exit codes; 75 is EX_TEMPFAIL: start me again
+HALT, WRONG, RETRY = 1, 2, 75  # exit codes; 2: it may not run as it is configured; 75 is EX_TEMPFAIL: start me again
 
 
 def end(error: BaseException | str, code: int | None = None) -> NoReturn:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.base import SENT, Step
 from ldp_kafka.methods.reading import Reading
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
@@ -52,18 +55,21 @@ class Publisher:
     def per_user(self, batch: Reports, series: list[str], crowd: Sequence[int]) -> list[Record]:
         """One release a report, keyed by the user's pseudonym; ``crowd`` are the number, the sum and the sum of squares of all reports so far, by which it is shrunk."""
         if self.shrinkage and self.method.shrinks:
-            prior = Shrinkage(self.method, reading=self._reading)
+            prior = Shrinkage(self.method, reading=_reading(self.method))
             prior.add(list(crowd))
             shrunk = prior.apply(batch.values)
             values, error, reliability = shrunk.values, shrunk.standard_error, shrunk.reliability
         else:
-            values, error, reliability = self.method.released(batch.values * batch.scale), self.method.single_error, self.method.reliability
-        rows = zip(batch.slots.tolist(), values.tolist(), series, strict=True)
+            values, error, reliability = self._unshrunk(batch), self.method.single_error, self.method.reliability
+        rows = zip(batch.slots.tolist(), values if values.ndim > 1 else values.tolist(), series, strict=True)
         return [self._record(self._single(slot, value, user, error, reliability)) for slot, value, user in rows]
 
-    @cached_property
-    def _reading(self) -> Reading:
-        return Reading.of(self.method.single)
+    def _unshrunk(self, batch: Reports) -> NDArray[np.float64]:
+        """What reports say; vectors whole, NaN in the coordinates that are not reported."""
+        answers = batch.values * batch.scale
+        if not self.method.dimension:
+            return self.method.released(answers)
+        return self.method.published(Step(answers, np.full(len(batch), SENT, np.uint8), phase=batch.phase))
 
     def _crowd(self, slot: int, statistic: str, sums: list[int] | None) -> Release:
         if not sums or not sums[0]:
@@ -74,13 +80,13 @@ class Publisher:
             slot, statistic, value=_plain(estimate.value), error=_plain(estimate.standard_error), interval=_pair(low, high), reports=estimate.reports
         )
 
-    def _single(self, slot: int, value: float, user: str, error: float, reliability: float) -> Release:
+    def _single(self, slot: int, value: Any, user: str, error: float, reliability: float) -> Release:
         low, high = Estimate(value, error, 1).interval()
         return self._release(
             slot,
             "per_user",
             value=_plain(value),
-            error=_plain(error),
+            error=_plain(np.where(np.isnan(value), np.nan, error) if self.method.dimension else error),
             interval=_pair(low, high),
             reports=1,
             user=user,
@@ -103,10 +109,16 @@ class Publisher:
         return Record(self.topic, partition, key.encode(), encode_json(release))
 
 
+@lru_cache(maxsize=16)
+def _reading(method: Method) -> Reading:
+    """Simulated once a method, whatever the number of sources that release by it."""
+    return Reading.of(method.single)
+
+
 def _plain(value: Any) -> Any:
-    """Python numbers of 15 digits."""
+    """Python numbers of 15 digits; None for what a vector lacks."""
     if isinstance(value, np.ndarray):
-        return [_plain(each) for each in value.tolist()]
+        return [_plain(each) if isfinite(each) else None for each in value.tolist()]
     return float(f"{value:.{DIGITS}g}")
 
 

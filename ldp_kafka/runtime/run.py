@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.exits import HALT, RETRY
-from ldp_kafka.topology import Topology
+from ldp_kafka.runtime.exits import HALT, RETRY, WRONG, end
+from ldp_kafka.topology import Topology, admit
 
 __all__ = ["ROLES", "run"]
 
@@ -36,7 +36,7 @@ def run(
 
     Raises
     ------
-    ConfigurationError : no key where one is needed, topics that do not fit
+    ConfigurationError : no key where one is needed, topics that do not fit, more than the edge's budget has left
     BrokerError : no broker answers
     """
     if role is None:
@@ -51,6 +51,7 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     from ldp_kafka.runtime.keys import read_key
     from ldp_kafka.runtime.setup import prepare, resolve
 
+    until = admit(topology) if role == "perturb" else None  # a collector does not have the edge's file
     key = read_key(topology.edge.key_file) if role == "perturb" else None
     shared = topology.collector_kafka is topology.edge_kafka
     try:
@@ -67,6 +68,8 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
     print(f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True)  # noqa: T201 - what the command says
+    if until is not None:
+        _end_at(until, topology.name)
     from ldp_kafka.runtime.worker import Side, work
 
     sides = {"collector": Side(topology.collector_kafka, collector)}
@@ -87,6 +90,17 @@ def _die_with_parent() -> None:
         os._exit(HALT)
 
     threading.Thread(target=wait, daemon=True, name="parent").start()
+
+
+def _end_at(moment_ms: int, name: str) -> None:
+    """End the process at the moment at which its edge retires the topology, as after a crash."""
+
+    def wait() -> None:
+        while time.time() * 1000 < moment_ms:
+            time.sleep(0.5)  # short, since clocks are set and machines sleep
+        end(f"{name} is retired by its edge file", WRONG)
+
+    threading.Thread(target=wait, daemon=True, name="retired").start()
 
 
 class _Child:
@@ -113,7 +127,8 @@ def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | No
     from ldp_kafka.runtime.keys import read_key
     from ldp_kafka.runtime.setup import prepare
 
-    read_key(topology.edge.key_file)  # before anything is started
+    admit(topology)  # before anything is started
+    read_key(topology.edge.key_file)
     with ExitStack() as stack:
         prepare(topology, _host(topology, stack))
         return _keep(topology, port, host, until_idle_ms)

@@ -39,7 +39,7 @@ def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
     return Edge(
         method=topology.method,
         randomness=randomness,
-        reader=EventReader(source.user, source.value, source.time, privacy.category_names or privacy.categories),
+        reader=EventReader(source.user, source.value, source.time, privacy.category_names or privacy.categories, topology.method.dimension),
         topic=topology.raw_topic,
         reports_topic=topology.reports_topic,
         dead_letters_topic=topology.dead_letters_topic,

@@ -8,7 +8,7 @@ bytes               meaning
 ==================  =====================================================================================================================
 
 A report batch has the columns ``id`` (16 bytes), ``slot`` (int64), what the mechanism emitted, and, only for releases per user, ``series`` (16 bytes). What it emitted is ``index`` (a
-whole number of ``scale``; int32, or int64 where one does not fit) or ``bits`` (packed, of fixed length; hexadecimal in JSON). The metadata: fingerprint, scale, phase, offset (of the raw
+whole number of ``scale``, or lists of so many for vectors; int32, or int64 where one does not fit) or ``bits`` (packed, of fixed length; hexadecimal in JSON). The metadata: fingerprint, scale, phase, offset (of the raw
 message), chunk, closed. Decoding is strict: `BadRecord` with a reason, never a value.
 """
 
@@ -39,6 +39,8 @@ from ldp_kafka.runtime.columns import (
     check_version,
     digests_of,
     kind_of,
+    lists,
+    numbers_of,
     read_batch,
     rows_of,
     write_batch,
@@ -90,7 +92,7 @@ def encode_json(record: Event | Report | Request | Release | Tick | Partial | Re
     if isinstance(record, Reports):
         scale = {"scale": record.scale} if record.scale != 1 else {}
         link = {} if record.series is None else {"series": hexadecimal(record.series)[0]}
-        emitted = {"bits": record.values[0].tobytes().hex()} if record.values.ndim == 2 else {"index": int(record.values[0])}
+        emitted = {"bits": record.values[0].tobytes().hex()} if record.values.dtype == np.uint8 else {"index": record.values[0].tolist()}
         row = {"id": hexadecimal(record.ids)[0], "slot": int(record.slots[0]), "phase": record.phase, **emitted, **scale, **link}
         return _dump(
             {MARK: VERSION, "type": "report", "fingerprint": record.fingerprint, **row, "offset": record.offset, "chunk": record.chunk, "closed": record.closed}
@@ -159,11 +161,12 @@ def _event(user: Any, time: Any, value: Any) -> Event:
     check_user(user)
     if not _whole(time, 0, LATEST):
         raise BadRecord("time")
-    if type(value) is float and not -inf < value < inf:
-        raise BadRecord("not_finite")
-    if not (type(value) in (float, str) or _whole(value)):
-        raise BadRecord("value")
-    return Event(user, time, value)
+    for each in value if type(value) is list and value else [value]:
+        if type(each) is float and not -inf < each < inf:
+            raise BadRecord("not_finite")
+        if not (type(each) is float or (type(each) is str and each is value) or _whole(each)):
+            raise BadRecord("value")
+    return Event(user, time, tuple(value) if type(value) is list else value)
 
 
 def check_user(found: Any) -> None:
@@ -195,9 +198,10 @@ def _report(body: dict[str, Any]) -> Reports:
         raise BadRecord("wrong_fields")
     values: NDArray[Any]
     if "index" in body:
-        if not _whole(body["index"]):
+        index = body["index"]
+        if not (_whole(index) or (type(index) is list and 1 <= len(index) <= WIDEST and all(map(_whole, index)))):
             raise BadRecord("wrong_fields")
-        values = np.array([body["index"]])
+        values = np.array([index])
     else:
         if type(body["bits"]) is not str or not _BITS.fullmatch(body["bits"]):
             raise BadRecord("wrong_fields")
@@ -239,7 +243,10 @@ def reports_of(records: list[Report]) -> Reports:
             raise ValueError("packed reports must all have the same number of bytes")
         bits = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
         return Reports(ids, slots, bits, 1, first.fingerprint, -1, None, phase=first.phase, series=series)
-    values = [value for value in found if not isinstance(value, bytes)]
+    vectors = [value for value in found if isinstance(value, tuple)]
+    if vectors and (len(vectors) < len(found) or len({len(vector) for vector in vectors}) != 1 or not 1 <= len(vectors[0]) <= WIDEST):
+        raise ValueError("reports of vectors must all have the same number of coordinates")
+    values = [number for vector in vectors for number in vector] or [value for value in found if not isinstance(value, bytes | tuple)]
     if not all(-inf < value < inf for value in values):
         raise ValueError("a report's value must be finite")
     power = next((k for k in range(53) if all(float(value) * 2**k == int(float(value) * 2**k) for value in values)), None)
@@ -249,7 +256,8 @@ def reports_of(records: list[Report]) -> Reports:
     if not all(-(2**62) <= each < 2**62 for each in index):
         raise ValueError("a report's value must be a 62-bit number of steps of its scale")
     scale = 2.0**-power if power else 1
-    return Reports(ids, slots, np.array(index), scale, first.fingerprint, -1, None, phase=first.phase, series=series)
+    indices = np.array(index).reshape((len(found), -1)) if vectors else np.array(index)
+    return Reports(ids, slots, indices, scale, first.fingerprint, -1, None, phase=first.phase, series=series)
 
 
 def write_reports(batch: Reports) -> bytes:
@@ -257,13 +265,13 @@ def write_reports(batch: Reports) -> bytes:
     if len(batch) == 1:
         return encode_json(batch)
     names, columns = ["id", "slot"], [binary(batch.ids), pa.array(batch.slots)]
-    if batch.values.ndim == 2:
+    if batch.values.dtype == np.uint8:
         names.append("bits")
         columns.append(binary(batch.values))
     else:
         narrow = batch.values.astype(np.int32)
         names.append("index")
-        columns.append(pa.array(narrow if (narrow == batch.values).all() else batch.values))
+        columns.append(lists(narrow if (narrow == batch.values).all() else batch.values))
     if batch.series is not None:
         names.append("series")
         columns.append(binary(batch.series))
@@ -298,7 +306,7 @@ def read_reports(value: bytes) -> Reports | None:
         ids, slots, values = (
             digests_of(rows, "id"),
             rows_of(rows, "slot", pa.int64()),
-            bits_of(rows) if kind == "bits" else rows_of(rows, "index", pa.int32(), pa.int64()),
+            bits_of(rows) if kind == "bits" else numbers_of(rows, "index", pa.int32(), pa.int64()),
         )
         series = digests_of(rows, "series") if "series" in names else None
     except (KeyError, ValueError, TypeError):
@@ -327,7 +335,11 @@ def decode_any(value: bytes) -> list[Any]:
     columns = {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
     if len(columns) != rows.num_columns or columns.keys() != {field.name for field in fields(made)}:
         raise BadRecord("wrong_fields")
-    plain = (pa.types.is_string, pa.types.is_integer, pa.types.is_float64) if made is Event else (pa.types.is_string,)
+    plain = (
+        (pa.types.is_string, pa.types.is_integer, pa.types.is_float64, pa.types.is_list, pa.types.is_fixed_size_list)
+        if made is Event
+        else (pa.types.is_string,)
+    )
     if not all(any(fits(column.type) for fits in plain) for column in columns.values()):
         raise BadRecord("wrong_fields")
     if made is Event:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ldp_kafka.topology.edges import Admission, EdgeFile, admission, admit, load_edge
 from ldp_kafka.topology.loader import load, loads
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import format_path, parse_path
@@ -11,7 +12,9 @@ from ldp_kafka.topology.topics import Topic
 from ldp_kafka.topology.unset import require, unset
 
 __all__ = [
+    "Admission",
     "Edge",
+    "EdgeFile",
     "Input",
     "KafkaSide",
     "Output",
@@ -20,8 +23,11 @@ __all__ = [
     "Runtime",
     "Topic",
     "Topology",
+    "admission",
+    "admit",
     "format_path",
     "load",
+    "load_edge",
     "loads",
     "parse_path",
     "plan",

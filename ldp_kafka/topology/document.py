@@ -32,7 +32,7 @@ _ROLES = {"edge": "the perturb role needs it", "collector": "both roles need it"
 
 
 class Unset(str):
-    """Text as it was written, with a variable in it that is not set here: one side's way to Kafka, which only some roles need."""
+    """Text as it was written, with a variable in it that is not set here: one side's way to Kafka, or the edge's file of budgets, which only some roles need."""
 
     __slots__ = ("problem",)
     problem: TopologyError
@@ -74,7 +74,7 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
     """The document in ``text``.
 
     ``${NAME}`` and ``${NAME:-default}`` in scalars are taken from ``environment``, ``$$`` is a dollar sign; a plain scalar is typed after that, a quoted one stays text.
-    A variable that is not set is a problem, but for the edge's key (None) and for the addresses and client options below ``kafka.edge`` and ``kafka.collector`` (`Unset`).
+    A variable that is not set is a problem, but for the edge's key (None), for its file of budgets and for the addresses and client options below ``kafka.edge`` and ``kafka.collector`` (`Unset`).
 
     Raises
     ------
@@ -173,20 +173,24 @@ class _Builder:
             return found
 
         filled = _VARIABLE.sub(one, text)
-        if (
-            missing
-            and path[:1] == ("kafka",)
-            and path[1:2] in (("edge",), ("collector",))
-            and (path[2:] == ("bootstrap_servers",) or path[2:-1] == ("client",))
-        ):
+        side = _needed_at(path)
+        if missing and side:
             later = Unset(text)
             names = f"variable {missing[0]} is" if len(missing) == 1 else f"variables {', '.join(missing)} are"
-            _, later.problem = self.document.problem(path, f"the environment {names} not set here, and has no default: {_ROLES[str(path[1])]}")
+            _, later.problem = self.document.problem(path, f"the environment {names} not set here, and has no default: {_ROLES[side]}")
             return later
         if missing and path[:1] != ("edge",):
             for name in missing:
                 self.refuse(path, f"the environment variable {name} must be set, or have a default: ${{{name}:-default}}")
         return None if missing else filled
+
+
+def _needed_at(path: Path) -> str | None:
+    """The side whose roles alone need what stands here: its way to Kafka, or the edge's file of budgets, without which nothing may run unasked."""
+    if path == ("edge", "budget_file"):
+        return "edge"
+    kafka = path[:1] == ("kafka",) and path[1:2] in (("edge",), ("collector",)) and (path[2:] == ("bootstrap_servers",) or path[2:-1] == ("client",))
+    return str(path[1]) if kafka else None
 
 
 def plain_scalar(text: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods import METHODS
-from ldp_kafka.topology.document import Document, read
+from ldp_kafka.topology.document import Document, Unset, read
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import Path, parse_path
 from ldp_kafka.topology.schema import problems as schema_problems
@@ -169,8 +169,12 @@ class _Work:
         return Output(tuple(given["statistics"]), given["shrinkage"])
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:
-        text = given["key_file"]
-        return Edge(FilePath(self.document.file).parent / FilePath(text).expanduser() if text else None)
+        key, budget = given["key_file"], given["budget_file"]
+        return Edge(self._beside(key) if key else None, budget if budget is None or isinstance(budget, Unset) else self._beside(budget))
+
+    def _beside(self, text: str) -> FilePath:
+        """A path that is written relative to the file."""
+        return FilePath(self.document.file).parent / FilePath(text).expanduser()
 
     def runtime(self, given: dict[str, Any], _: str) -> Runtime:
         timeout = given.pop("session_timeout")

@@ -11,6 +11,8 @@ import numpy as np
 
 from ldp_kafka.accounting import MICRO, Guarantee
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.topology.document import Unset
+from ldp_kafka.topology.edges import Admission, admission
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.predict import Prediction, predict, reporting
 from ldp_kafka.topology.topics import Topic
@@ -58,6 +60,8 @@ class Plan:
     predictions: tuple[Prediction, ...]
     state_bytes_per_user: int
     warnings: tuple[str, ...]
+    edge_budget: Admission | None = None
+    """What all topologies on the raw topic lose together, where the topology names an edge file."""
 
     @property
     def guarantee_line(self) -> str:
@@ -78,6 +82,7 @@ class Plan:
             "predictions": [prediction.as_json() for prediction in self.predictions],
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
+            "edge_budget": None if self.edge_budget is None else self.edge_budget.as_json(),
         }
 
     def lines(self) -> list[str]:
@@ -88,6 +93,7 @@ class Plan:
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
             f"influence    {influence} reached by {'all of a user' if self.guarantee.level == 'user' else 'one window of changed values'}; epsilon {self.epsilon_per_report:g} {'the first' if self.guarantee.level == 'user' else 'a'} report",
+            *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
             *(f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}" for topic in self.topics),
             f"reports      for {self.users:,} users a slot: {_traffic(self.batched)} from gateways (one batch a partition), {_traffic(self.single)} from single events",
@@ -97,12 +103,12 @@ class Plan:
         ]
 
 
-def plan(topology: Topology, users: int = 1000) -> Plan:
-    """What ``topology`` will do with so many users.
+def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Plan:
+    """What ``topology`` will do with so many users, and at ``now_ms`` (epoch milliseconds; default: now) within the budget of its edge.
 
     Raises
     ------
-    ConfigurationError : users is no whole number between 1 and 10,000,000,000
+    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the edge file that it names cannot be read or is wrong
 
     """
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:
@@ -125,12 +131,14 @@ def plan(topology: Topology, users: int = 1000) -> Plan:
         predictions=predictions,
         state_bytes_per_user=state,
         warnings=(*topology.warnings, *_privacy_warnings(topology), *_input_warnings(topology), *_use_warnings(topology, predictions, users, state)),
+        edge_budget=None if isinstance(topology.edge.budget_file, Unset) else admission(topology, now_ms),
     )
 
 
 def row_bytes(topology: Topology) -> int:
     """About what one report takes in a batch."""
-    packed = max(0, getattr(topology.method.mechanism, "width", 0) - INDEX_BYTES)
+    blank = topology.method.blank(1)
+    packed = max(0, blank.nbytes - INDEX_BYTES)
     return REPORT_BYTES + packed + SERIES_BYTES * topology.per_user
 
 
@@ -145,7 +153,7 @@ def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
 def _privacy_warnings(topology: Topology) -> Iterator[str]:
     promised, true = topology.privacy.epsilon, topology.guarantee.epsilon
     if true == inf:
-        horizon = topology.privacy.epsilon * MICRO // topology.method.spend
+        horizon = topology.privacy.epsilon * MICRO // topology.method.cost
         yield f"calibration published: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of none beyond them; calibration sound holds for ever"
     elif true > promised:
         yield f"calibration published: what truly holds is epsilon {true:g}, not {promised:g}"

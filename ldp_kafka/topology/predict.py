@@ -75,21 +75,26 @@ def crowd_error(method: Method, reports: int) -> float:
 
     It is what `Method.crowd` says of reports that follow the mechanism's law exactly (its quantiles), so whatever a method adds, the bias of feedback for one, is in it.
     """
+    method = getattr(method, "each", method)  # of a coordinate
     return max(_error(method, value, reports) for value in _inputs(method))
 
 
 def noisiest(method: Method, reports: int = 1000) -> Any:
     """The mechanism's input at which a release has its largest error."""
+    method = getattr(method, "each", method)
     return max(_inputs(method), key=lambda value: _error(method, value, reports))
 
 
 def release_error(method: Method) -> float:
-    """The root mean square error of one release of one user whose value stays the same, at the worst of five values of the domain; by simulation, to about 1 %."""
+    """The root mean square error of one release of one user whose value (every coordinate of it) stays the same, at the worst of five values of the domain; by simulation, to about 1 %."""
     lo, hi = method.domain
-    values = np.repeat(lo + _LEVELS * (hi - lo), _USERS)
-    slots = min(2 * method.window, _SLOTS)
-    released = method.release(np.repeat(values[:, None], slots, axis=1), seeded(0))
-    square = (released - values[:, None]) ** 2
+    d, slots = method.dimension, min(2 * method.window, _SLOTS)
+    values = np.repeat(lo + _LEVELS * (hi - lo), max(1, _USERS // max(1, d)))
+    if method.ball:
+        values = values / d**0.5
+    streams = np.broadcast_to(values[:, None, None], (len(values), slots, max(1, d)))
+    released = method.release(streams if d else streams[..., 0], seeded(0)).reshape(streams.shape)
+    square = (released - streams) ** 2
     return float(np.sqrt(np.nanmean(square.reshape(len(_LEVELS), -1), axis=1).max()))
 
 

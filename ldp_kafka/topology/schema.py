@@ -33,13 +33,20 @@ _LATER: dict[Path, tuple[str, ...]] = {
 _LATER_KEYS = {("input", "relay")}
 
 
+_KINDS = {
+    "topology": ("schema.json", "a topology must be a mapping of keys such as topology, input, privacy and output"),
+    "edge": ("edge.schema.json", "an edge file must be a mapping of keys such as edge, raw_topic, limit and admits"),
+}
+"""Of file: its schema, and what to say of one that is no mapping."""
+
+
 @cache
-def _text() -> str:
-    return (files("ldp_kafka.topology") / "schema.json").read_text("utf-8")
+def _text(kind: str) -> str:
+    return (files("ldp_kafka.topology") / _KINDS[kind][0]).read_text("utf-8")
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema (Draft 2020-12) of a topology file, a fresh copy: what editors complete and check with.
+def schema(kind: str = "topology") -> dict[str, Any]:
+    """The JSON Schema (Draft 2020-12) of a ``topology`` or an ``edge`` file, a fresh copy: what editors complete and check with.
 
     Examples
     --------
@@ -47,7 +54,7 @@ def schema() -> dict[str, Any]:
     ['edge', 'input', 'kafka', 'output', 'privacy', 'runtime', 'topology']
 
     """
-    whole: dict[str, Any] = json.loads(_text())
+    whole: dict[str, Any] = json.loads(_text(kind))
     return whole
 
 
@@ -62,13 +69,13 @@ def with_defaults(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return out
 
 
-def problems(document: Document) -> Iterator[tuple[Path, Any]]:
+def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path, Any]]:
     """What the schema does not allow, each with its place."""
     if not isinstance(document.data, dict):
-        yield document.problem((), "a topology must be a mapping of keys such as topology, input, privacy and output")
+        yield document.problem((), _KINDS[kind][1])
         return
     seen = set()
-    for error in _validator().iter_errors(document.data):
+    for error in _validator(kind).iter_errors(document.data):
         for path, message in _said(error):
             if (path, message) not in seen:
                 seen.add((path, message))
@@ -76,9 +83,9 @@ def problems(document: Document) -> Iterator[tuple[Path, Any]]:
 
 
 @cache
-def _validator() -> Any:
+def _validator(kind: str) -> Any:
     whole_numbers: TypeChecker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool))
-    return extend(Draft202012Validator, type_checker=whole_numbers)(schema())  # type: ignore[no-untyped-call]
+    return extend(Draft202012Validator, type_checker=whole_numbers)(schema(kind))  # type: ignore[no-untyped-call]
 
 
 def _resolved(section: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
@@ -128,6 +135,7 @@ def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) 
         "minimum": f"must be at least {limit}",
         "maximum": f"must be at most {limit}",
         "exclusiveMinimum": f"must be greater than {limit}",
+        "exclusiveMaximum": f"must be less than {limit}",
         "minItems": f"must have at least {limit} items",
         "maxItems": f"must have at most {limit} items",
         "minLength": "must not be empty",

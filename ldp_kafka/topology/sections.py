@@ -13,6 +13,7 @@ from typing import Any
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.paths import Path
 
 __all__ = ["PURE", "TOPIC", "Checked", "Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "frozen", "parse_duration"]
@@ -214,7 +215,9 @@ class Privacy(Checked):
         for name in self.parameters:
             if name not in kind.parameters:
                 yield f"privacy.{name}", f"is no parameter of {self.method}; its own: {', '.join(kind.parameters) or 'none'}"
-        if self.domain is None and numeric:
+        if self.domain is not None and kind.ball:
+            yield "privacy.domain", f"must not be given: the vectors of {self.method} lie in a ball, which has a diameter"
+        elif self.domain is None and numeric and not kind.ball:
             yield "privacy.domain", f"must be given: {self.method} is for numbers"
         if self.domain is not None:
             if not numeric:
@@ -231,11 +234,12 @@ class Privacy(Checked):
     @cached_property
     def build(self) -> Method:
         """The method, made."""
-        shape: dict[str, Any] = {"domain": self.domain} if METHODS[self.method].kind == "numeric" else {"categories": self.categories}
+        kind = METHODS[self.method]
+        shape: dict[str, Any] = {} if kind.ball else {"domain": self.domain} if kind.kind == "numeric" else {"categories": self.categories}
         if self.window is not None:
             shape["window"] = self.window
         mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
-        return METHODS[self.method](mechanism=mechanism, epsilon=self.epsilon, calibration=self.calibration, **shape, **self.parameters)
+        return kind(mechanism=mechanism, epsilon=self.epsilon, calibration=self.calibration, **shape, **self.parameters)
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -257,9 +261,10 @@ class Output(Checked):
 
 @dataclass(frozen=True)
 class Edge:
-    """What only the edge knows: where its key is, or None where that was left open."""
+    """What only the edge knows: where its key is, and the file that limits what all topologies on the raw topic lose together; None where that was left open."""
 
     key_file: FilePath | None
+    budget_file: FilePath | Unset | None = None
 
 
 @dataclass(frozen=True)

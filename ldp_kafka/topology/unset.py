@@ -11,10 +11,14 @@ from ldp_kafka.topology.model import Topology
 __all__ = ["require", "unset"]
 
 
-def unset(topology: Topology, sides: Iterable[str] = ("edge", "collector")) -> tuple[TopologyError, ...]:
-    """One error, not raised, for each address or option of these sides that is not known here."""
-    blocks = {"edge": topology.edge_kafka, "collector": topology.collector_kafka}
-    texts = [text for side in sides for text in (blocks[side].bootstrap_servers, *blocks[side].client.values())]
+def unset(topology: Topology, sides: Iterable[str] = ("edge", "collector", "budget")) -> tuple[TopologyError, ...]:
+    """One error, not raised, for each address or option of these sides that is not known here; ``budget`` is the edge's file of budgets, which the perturb role alone needs."""
+    known: dict[str, tuple[object, ...]] = {
+        "edge": (topology.edge_kafka.bootstrap_servers, *topology.edge_kafka.client.values()),
+        "collector": (topology.collector_kafka.bootstrap_servers, *topology.collector_kafka.client.values()),
+        "budget": (topology.edge.budget_file,),
+    }
+    texts = [text for side in sides for text in known[side]]
     return tuple({id(text): text.problem for text in texts if isinstance(text, Unset)}.values())
 
 

@@ -103,7 +103,6 @@ def test_low_bits_of_numpy_laplace(epsilon):
     found = low_bits(partial(textbook.laplace, rng=np.random.default_rng(), epsilon=epsilon), 0.0, 1.0, claimed=epsilon)
     assert found.violated
     assert found.epsilon_lower > 5
-    assert found.other.hits == 0
 
 
 def test_low_bits_that_a_mechanism_keeps():

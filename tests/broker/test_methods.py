@@ -1,17 +1,16 @@
-"""Every method end to end, on the embedded and on a real broker: what comes out is what `runtime.local` says, byte for byte; the workers are restarted half way, from their snapshots."""
+"""Every method end to end on a real broker: what comes out is what `runtime.local` says, byte for byte; workers are killed half way and restarted from their snapshots."""
 
 from __future__ import annotations
 
 import time
 
-import numpy as np
 import pytest
 
 from ldp_kafka.methods import METHODS
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from tests.broker.flow import Flow
-from tests.runtime.test_methods import OWN, STREAMS, W_EVENT
+from tests.runtime.test_methods import OWN, STREAMS, W_EVENT, shape_of, streams_of
 
 TEXT = """
 topology: {name}
@@ -23,36 +22,29 @@ edge: {{key_file: {key}}}
 runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
 """
 START = 1_600_000_000_000 // 3_600_000 * 3_600_000
-USERS, SLOTS, TOGETHER = 60, 24, 11
+USERS, TOGETHER = 60, 11
 GROUPS = [STREAMS[at : at + TOGETHER] for at in range(0, len(STREAMS), TOGETHER)]
 
 
 def flow_of(boot, tmp_path, prefix, method, **more):
-    kind = METHODS[method]
-    shape = "domain: [10, 30]" if kind.kind == "numeric" else "categories: 3"
     return Flow(
         boot,
         tmp_path,
         f"{prefix}-{method}",
         method=method,
-        shape=shape,
-        statistics=", ".join(kind.statistics),
+        shape=shape_of(method),
+        statistics=", ".join(METHODS[method].statistics),
         text=TEXT,
         budget=OWN.get(method, W_EVENT),
         **more,
     )
 
 
-def streams_of(flow):
-    rng = np.random.default_rng(3)
-    return rng.integers(0, 3, (USERS, SLOTS)) if flow.topology.method.kind == "categorical" else 10 + 20 * rng.beta(2, 5, (USERS, SLOTS)).round(4)
-
-
 def run(boot, tmp_path, prefix, methods, **more):
     """Several topologies at a time, so that none waits for another's brokers."""
     flows = [flow_of(boot, tmp_path, prefix, method, **more) for method in methods]
     try:
-        logs = [list(messages(flow.topology, from_arrays(flow.topology, streams_of(flow), START), 16)) for flow in flows]
+        logs = [list(messages(flow.topology, from_arrays(flow.topology, streams_of(flow.topology, USERS), START), 16)) for flow in flows]
         for flow in flows:
             flow.start("perturb")
             flow.start("collect")
@@ -81,8 +73,3 @@ def run(boot, tmp_path, prefix, methods, **more):
 @pytest.mark.parametrize("methods", GROUPS, ids="-".join)
 def test_methods_on_kafka(kafka, tmp_path, prefix, methods):
     run(kafka, tmp_path, prefix, methods)
-
-
-@pytest.mark.parametrize("methods", GROUPS, ids="-".join)
-def test_methods_on_the_embedded_broker(embedded, tmp_path, prefix, methods):
-    run(embedded.bootstrap_servers, tmp_path, prefix, methods, embedded=embedded, session="2s")

@@ -43,6 +43,22 @@ SPECIMENS |= {"sampling": SEGMENTS, "ipp_s": SEGMENTS}
 SPECIMENS |= {name: [({**parameters, "block": 2}, how) for parameters, how in SEGMENTS] for name in ("app_s", "capp_s")}
 SPECIMENS["ba_sw"] = [(UNIT, {"length": 4, "draws": 8}), ({"domain": (-3.0, 7.0), "epsilon": 3.0}, {"length": 3, "draws": 6, "alphabet": (-3.0, 2.0, 7.0)})]
 SPECIMENS["topl"] = [({**UNIT, "first": 2}, {"length": 4}), ({"domain": (-3.0, 7.0), "first": 1, "epsilon": 3.0}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)})]
+PAIR, TRIPLE = ((0.0, 0.0), (1.0, 1.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
+MIXED = ((-3.0, -3.0), (7.0, 7.0), (-3.0, 2.0))
+SPECIMENS["budget_split"] = [
+    ({**UNIT, "dimension": 2}, {"length": 4, "draws": 8, "alphabet": PAIR}),
+    ({**UNIT, "dimension": 2, "inner": "ipp"}, {"length": 4, "draws": 8, "alphabet": PAIR}),
+    ({**UNIT, "dimension": 2, "inner": "capp", "block": 2}, {"length": 4, "draws": 8, "alphabet": PAIR}),
+    ({"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "app", "block": 3}, {"length": 3, "draws": 6, "alphabet": MIXED}),
+    ({**UNIT, "dimension": 3, "inner": "ipp"}, {"length": 2, "draws": 6, "alphabet": TRIPLE}),
+]
+SPECIMENS["sample_split"] = [
+    ({**UNIT, "dimension": 2}, {"alphabet": PAIR}),
+    ({**UNIT, "dimension": 2, "inner": "ipp"}, {"length": 6, "alphabet": PAIR}),
+    ({**UNIT, "dimension": 2, "inner": "capp", "block": 2}, {"length": 6, "alphabet": PAIR}),
+    ({**UNIT, "dimension": 3, "inner": "app", "block": 2}, {"length": 6, "alphabet": TRIPLE}),
+    ({"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "ipp"}, {"length": 4, "alphabet": MIXED}),
+]
 LIFE = "its neighbours are whole streams and its noise may be normal: tests/methods holds it to checks of its own"
 EXCLUSIONS: dict[str, str] = dict.fromkeys(("cgm", "cgm_vector", "fast", "fast_cgm", "gaussian_differential", "gaussian_direct"), LIFE)
 _TIME = "it hides when a value was taken, not what it is: its neighbours hold the same values; tests/methods has its checks"

@@ -15,6 +15,8 @@ from tests.contract.method_mutants import METHOD_MUTANTS, Capp
 from tests.contract.mutants import MECHANISM_MUTANTS, Grr, Wave
 from tests.contract.stream_mutants import ORIGINALS, TWINS
 from tests.contract.test_methods import UNFIT
+from tests.contract.vector_mutants import ORIGINALS as VECTOR_ORIGINALS
+from tests.contract.vector_mutants import TWINS as VECTOR_TWINS
 
 WINDOW = 2
 
@@ -53,7 +55,7 @@ def test_the_method_that_they_are_twins_of_passes(kind):
     check_method(make(kind), WINDOW)
 
 
-@pytest.mark.parametrize("kind", ORIGINALS)
+@pytest.mark.parametrize("kind", [*ORIGINALS, *VECTOR_ORIGINALS])
 def test_the_streaming_method_that_they_are_twins_of_passes(kind):
     """The same for those that are enumerated otherwise; what counts draws in slots is not for those that draw twice in one."""
     trial = MethodTrial(make(kind), WINDOW, **getattr(kind, "how", {}))
@@ -66,6 +68,6 @@ def test_every_check_kills():
     """No check is there for show, and nothing has fewer than six twins."""
     assert set(MECHANISM_MUTANTS.values()) == set(MECHANISM_CHECKS)
     assert set(METHOD_MUTANTS.values()) == set(METHOD_CHECKS)
-    bases = (Grr, Wave, Direct, ClippedAccumulatedPerturbation, PopulationUniform, *TWINS)
+    bases = (Grr, Wave, Direct, ClippedAccumulatedPerturbation, PopulationUniform, *TWINS, *VECTOR_TWINS)
     twins = Counter(base for kind in [*MECHANISM_MUTANTS, *METHOD_MUTANTS] for base in bases if issubclass(kind, base))
     assert all(twins[base] >= 6 for base in bases)

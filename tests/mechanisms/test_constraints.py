@@ -23,22 +23,22 @@ NO_WHOLES = (*NO_NUMBERS, 4.0, 4.5, np.float64(4.0), np.array(4.0), "4", nan, in
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number in the open interval (low, high)."""
+    """A finite number in the open interval (low, high); None only where ``optional``."""
 
     low: float
     high: float
     typical: tuple[float, ...]
     tried: tuple[float, ...] = ()
     """Near the ends, where they are taken; default: the typical ones."""
+    optional: bool = False
 
     def bad(self):
-        yield from (value for value in NO_REALS if value is not None)
-        yield None
+        yield from (value for value in NO_REALS if not (self.optional and value is None))
         yield from (self.low, -0.0 if self.low == 0 else self.low, nextafter(self.low, -inf), self.low - 1, np.float64(self.low - 1), -1e300)
         yield from (self.high, nextafter(self.high, inf), self.high + 1)
 
     def good(self):
-        return (*self.typical, *self.tried, np.float64(self.typical[0]), np.float32(self.typical[0]))
+        return (*self.typical, *self.tried, np.float64(self.typical[0]), np.float32(self.typical[0]), *((None,) if self.optional else ()))
 
 
 @dataclass(frozen=True)
@@ -82,18 +82,20 @@ class Prime:
 
 @dataclass(frozen=True)
 class Interval:
-    """A pair (lo, hi) of finite numbers, lo < hi."""
+    """A pair (lo, hi) of finite numbers, lo < hi, no farther from 0 than ``farthest``."""
 
     typical: tuple[tuple[float, float], ...]
+    farthest: float = 8e307
 
     def bad(self):
         yield from (0.5, 3, "01", b"01", None, True, nan, (), (0.0,), (0.0, 0.5, 1.0), [], {}, object(), np.array([]), np.array(1.0), np.array([[0.0, 1.0]]))
         yield from ((0.0, 0.0), (1.0, 0.0), (0.0, -0.0), (-inf, inf), (-1e308, 1e308), (0.0, 5e-324), (0.0, 1e-300), (1e16, 1e16 + 1), ({0.0: 1.0}, 1.0))
         yield from ((0.0, bad) for bad in NO_REALS)
         yield from ((bad, 2.0) for bad in NO_REALS)
+        yield from ((-1e308, 0.0), (0.0, 1.001 * self.farthest)) if self.farthest < 8e307 else ()
 
     def good(self):
-        return (*self.typical, [0, 1], (-5, 7), np.array([0.0, 2.0]), (np.float32(0), np.int64(2)), (1e15, 1e15 + 1), (-8e307, 8e307))
+        return (*self.typical, [0, 1], (-5, 7), np.array([0.0, 2.0]), (np.float32(0), np.int64(2)), (1e15, 1e15 + 1), (-self.farthest, self.farthest))
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,19 @@ class Factory:
         return (*self.typical, None, lk.MECHANISMS[self.typical[0]])
 
 
+@dataclass(frozen=True)
+class Maker:
+    """What builds a mechanism; no name."""
+
+    typical: tuple[Callable[..., Any], ...]
+
+    def bad(self):
+        yield from ("", "no_such", "grr", b"grr", 5, True, 1.0, nan, None, [], {}, object())
+
+    def good(self):
+        return self.typical
+
+
 CELLS = Whole(64, 2**14, (128,), power=True)
 CONSTRAINTS: dict[Any, Any] = {
     "epsilon": Number(0, inf, (0.5, 1.0), (20.0, 1e6)),
@@ -146,9 +161,50 @@ CONSTRAINTS: dict[Any, Any] = {
     ("categorical", "epsilon"): Number(0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)),
     ("numeric", "mechanism"): Factory(("square_wave",)),
     ("categorical", "mechanism"): Factory(("grr",)),
+    ("numeric", "domain"): Interval(((0.0, 1.0), (-40.0, 7280.0)), 2.0**480),
     ("sw_direct", "window"): Whole(1, 2**16, (4,)),
+    ("etm", "mechanism"): Factory(("grr",)),
+    **{(name, "mechanism"): Factory(("laplace",)) for name in ("fast", "pegasus_local")},
+    **{(name, "mechanism"): Factory(("gaussian",)) for name in ("cgm", "fast_cgm", "gaussian_differential", "gaussian_direct")},
+    ("cgm_vector", "mechanism"): Factory(("gaussian_vector",)),
+    **{(name, "epsilon"): Number(0, inf, (0.5, 1.0), (12.0,)) for name in ("cgm", "cgm_vector", "fast_cgm", "gaussian_differential", "gaussian_direct")},
+    ("fast", "epsilon"): Number(0, inf, (0.5, 1.0), (20.0, 1e4)),
+    "scout": Maker((lk.MECHANISMS["square_wave"],)),
+    # of methods by window
+    "first": Whole(1, 2**16, (8,), optional=True, tried=(1, 64)),
+    "segment": Whole(1, 2**16, (3,), optional=True, tried=(1, 64)),
+    "position": Whole(0, 1, (0,), optional=True),  # of the default segment of two slots
+    "delay": Whole(1, 255, (3,), optional=True),
+    "threshold": Whole(2, 3, (2,), optional=True),  # of the default delay of three slots
+    "theta": Number(nextafter(2.0**-16, 0), nextafter(256, inf), (0.5,), (2.0**-16, 256.0), optional=True),
+    "tau": Number(nextafter(2.0**-10, 0), nextafter(2, inf), (0.5,), (2.0**-10, 2.0)),
+    ("pegasus_local", "block"): Whole(1, 256, (3,), optional=True),
+    ("ba_sw", "window"): Whole(1, 1024, (4,), tried=(1, 32)),
+    ("sppa", "window"): Whole(1, 254, (4,)),
+    ("swp", "window"): Whole(1, 254, (4,)),
+    # of vectors
+    ("budget_split", "dimension"): Whole(1, 1024, (2,)),
+    ("sample_split", "dimension"): Whole(1, 1024, (2,)),
+    ("cgm_vector", "dimension"): Whole(1, 1024, (2,), tried=(1, 100)),
+    ("cgm_vector", "diameter"): Number(2.0**-500, 2.0**500, (1.0,), (1e-9, 1e9)),
+    "inner": Choice(("sw_direct", "ipp", "app", "capp")),
+    # of methods at level user
+    "horizon": Whole(1, 2**16, (20,), tried=(1, 1000)),
+    "refresh": Whole(1, 20, (5,), optional=True),  # of the typical horizon
+    "samples": Whole(1, 20, (5,), optional=True),
+    "interval": Whole(1, 2**16, (2,), optional=True),
+    "sigma": Number(0, 2.0**60, (64.0, 1000.0), optional=True),
+    "drift": Number(nextafter(2.0**-14, 0), nextafter(1, inf), (0.01,), (2.0**-14, 1.0)),
+    "differential_bound": Number(nextafter(2.0**-20, 0), 0.5, (0.0625,), (0.001, 0.499)),
+    "lag": Whole(1, 2**16, (2,), tried=(1, 64)),
+    "change": Choice(("additive", "multiplicative")),
+    ("cgm", "domain"): Interval(((1.0, 2.0), (-40.0, 7280.0)), 2.0**480),  # above 0, as a multiplicative change asks
 }
 """Name of a parameter, or (mechanism, parameter) or (kind of method, parameter) -> its constraint."""
+INSTEAD = {"sigma": "horizon"}
+"""What a parameter takes the place of."""
+NEEDS = {(name, "block"): {"inner": "app"} for name in ("budget_split", "sample_split")}
+"""What else has to be said where a parameter is tried."""
 
 
 def constraint(owner, parameter):
@@ -182,8 +238,9 @@ class Built:
     needs: tuple[str, ...]
 
     def base(self, **others):
-        """Keyword arguments that it can be built from."""
-        return {**{name: constraint(self.name, name).typical[0] for name in self.needs}, **others}
+        """Keyword arguments that it can be built from, with others of which one may be ``parameter``."""
+        needs = (name for name in self.needs if name not in (INSTEAD.get(other) for other, value in others.items() if value is not None))
+        return {**{name: constraint(self.name, name).typical[0] for name in needs}, **others}
 
 
 def mechanism(name):
@@ -193,13 +250,19 @@ def mechanism(name):
 
 def method(name):
     """Its own parameters, and those that it passes on to every method's."""
-    kind = lk.METHODS[name]
-    shape = "domain" if kind.kind == "numeric" else "categories"
-    other = "categories" if kind.kind == "numeric" else "domain"
-    names = {each for base in kind.__mro__ if "__init__" in vars(base) and base is not object for each in signature(base)} | set(kind.parameters)
-    return Built(name, lambda **kw: lk.method(name, **kw), tuple(sorted(names - {other})), ("epsilon", "window", shape))
+    kind, found = lk.METHODS[name], {}
+    for base in (base for base in kind.__mro__ if "__init__" in vars(base)):
+        found = {**signature(base), **found}
+        if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in inspect.signature(base).parameters.values()):
+            break  # what stands behind is not passed on to
+    never = ELSEWHERE.get(name, ("categories",) if kind.kind == "numeric" else ("domain",))
+    names = {each for each in found if each not in never}
+    shape = {"domain", "categories", "horizon"} & names
+    return Built(name, lambda **kw: lk.method(name, **kw), tuple(sorted(names)), tuple(sorted({*required(found), *shape} - {"mechanism"})))
 
 
+ELSEWHERE = {"cgm_vector": ("categories", "domain", "change")}
+"""Parameters of what a method is built on that are not its own."""
 BUILT = [*(mechanism(name) for name in lk.MECHANISMS), *(method(name) for name in lk.METHODS)]
 PAIRS = [pytest.param(one, name, id=f"{one.name}-{name}") for one in BUILT for name in one.parameters]
 
@@ -236,7 +299,7 @@ def faults(one, parameter):
     for epsilon in constraint(one.name, "epsilon").typical:
         for bad in constraint(one.name, parameter).bad():
             try:
-                one.make(**{**one.base(epsilon=epsilon), parameter: bad})
+                one.make(**one.base(epsilon=epsilon, **NEEDS.get((one.name, parameter), {})) | {parameter: bad})
             except (ValueError, TypeError) as error:
                 if not re.search(rf"\b{parameter}\b", str(error)):
                     found.append(f"{bad!r:.60}: the error does not name {parameter}: {error}")
@@ -296,4 +359,20 @@ def test_a_careful_mechanism_is_not():
 def test_what_it_may_be_is_taken(one, parameter):
     """The typical values and the ends: a constraint that refused too much would make the test above easy."""
     for good in constraint(one.name, parameter).good():
-        one.make(**{**one.base(), parameter: good})
+        one.make(**one.base(**NEEDS.get((one.name, parameter), {}), **{parameter: good}))
+
+
+@pytest.mark.parametrize("name", sorted(lk.METHODS))
+def test_numbers_of_numpy_build_the_same(name):
+    """Defaults that follow from other parameters do not depend on whose number type these are."""
+    one = method(name)
+    plain_ones = one.base()
+    kinds = {int: np.int64, float: np.float32}  # epsilon 0.5 is the same number in both
+    theirs = {key: kinds[type(value)](value) if type(value) in kinds else value for key, value in plain_ones.items()}
+    assert any(type(value) in (np.int64, np.float32) for value in theirs.values())
+    if "delta" in theirs:
+        theirs["delta"] = np.float64(plain_ones["delta"])
+    first, second = one.make(**plain_ones), one.make(**theirs)
+    assert first.tables() == second.tables()
+    assert first.guarantee == second.guarantee
+    assert (first.run, first.memory, first.delay) == (second.run, second.memory, second.delay)

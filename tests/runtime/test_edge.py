@@ -412,7 +412,7 @@ def test_reports_hold_no_rows_of_others():
     batch = Reports(
         np.arange(8, dtype=np.uint64).reshape(4, 2), np.arange(4), np.arange(4), 1, "f" * 32, 0, None, series=np.arange(8, dtype=np.uint64).reshape(4, 2)
     )
-    part = edge_module._part(batch, 1, 3)
+    part = edge_module._part(batch, slice(1, 3))
     assert (len(part), part.ids.tolist(), part.series.tolist(), part.values.tolist()) == (2, [[2, 3], [4, 5]], [[2, 3], [4, 5]], [1, 2])
 
 

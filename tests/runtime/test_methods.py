@@ -26,6 +26,9 @@ STREAMS = [name for name, kind in METHODS.items() if kind.streams]
 W_EVENT = "epsilon: 8.0, window: 4"
 USER = "level: user, epsilon: 8.0, horizon: 20"
 OWN = {
+    "budget_split": f"{W_EVENT}, dimension: 3, inner: capp, block: 2",
+    "cgm_vector": f"{USER}, delta: 1.0e-5, dimension: 2, diameter: 40",
+    "sample_split": f"{W_EVENT}, dimension: 3, inner: app, block: 2",
     "cgm": f"{USER}, delta: 1.0e-5",
     "etm": f"{W_EVENT}, delay: 2",
     "fast": f"{USER}, samples: 5",
@@ -36,15 +39,20 @@ OWN = {
 }
 
 
+def shape_of(method):
+    """What the values of a method are."""
+    kind = METHODS[method]
+    return "calibration: sound" if kind.ball else "domain: [10, 30]" if kind.kind == "numeric" else "categories: 3"
+
+
 def topology_of(method, **changed):
     kind = METHODS[method]
-    shape = "domain: [10, 30]" if kind.kind == "numeric" else "categories: 3"
     return loads(
         TEXT.format(
             **{
                 "name": f"t-{method}",
                 "method": method,
-                "shape": shape,
+                "shape": shape_of(method),
                 "budget": OWN.get(method, W_EVENT),
                 "statistics": ", ".join(kind.statistics),
                 "shrinkage": "false",
@@ -55,11 +63,12 @@ def topology_of(method, **changed):
     )
 
 
-def streams_of(topology):
-    rng = np.random.default_rng(3)
+def streams_of(topology, users=USERS):
+    rng, shape = np.random.default_rng(3), (users, SLOTS, *([topology.method.dimension] if topology.method.dimension else []))
     if topology.method.kind == "categorical":
-        return rng.integers(0, 3, (USERS, SLOTS))
-    return 10 + 20 * rng.beta(2, 5, (USERS, SLOTS)).round(4)
+        return rng.integers(0, 3, shape)
+    values = rng.beta(2, 5, shape).round(4)
+    return 20 * values if topology.method.ball else 10 + 20 * values  # some lie outside the ball
 
 
 def logs_of(topology, streams):
@@ -90,15 +99,22 @@ def test_a_topology_releases_what_the_method_says(method):
         assert sum(release.reports for release in crowd.values()) == (said >= 0).sum()
         return
     pseudonyms = {bytes(row).hex(): at for at, row in enumerate(np.ascontiguousarray(randomness.series(randomness.digests(ids))))}
-    found = np.full((USERS, SLOTS), np.nan)
+    found, seen = np.full(said.shape, np.nan), np.zeros((USERS, SLOTS), np.int64)
     for release in releases:
         if release.statistic == "per_user":
-            assert np.isnan(found[pseudonyms[release.user], release.slot - START]), "one release a user and slot"
-            found[pseudonyms[release.user], release.slot - START] = release.value
+            at = pseudonyms[release.user], release.slot - START
+            found[at], seen[at] = np.array(release.value, float), seen[at] + 1  # null is NaN
+    assert seen.max() == 1, "one release a user and slot"
     assert np.allclose(found, said, rtol=1e-12, atol=1e-9, equal_nan=True)
     assert np.isfinite(found).sum() > USERS
     for slot, release in crowd.items():
-        assert release.reports == np.isfinite(said[:, slot - START]).sum()
+        reported = np.isfinite(said[:, slot - START])
+        assert release.reports == (reported.any(1) if reported.ndim > 1 else reported).sum()
+        if topology.method.dimension:
+            assert [value is not None for value in release.value] == reported.any(0).tolist()
+            spread = [None if error is None else 6 * error for error in release.standard_error]
+            means = streams[:, slot - START].mean(0)
+            assert all(value is None or abs(value - mean) < margin for value, mean, margin in zip(release.value, means, spread, strict=True))
 
 
 class Bare:

@@ -123,12 +123,13 @@ def survives(message):
         if reader is decode:
             assert all(isinstance(record, Event | Report | Request | Release | Tick | Partial) for record in found)
             assert all(repr(record) for record in found)
-    for categories in (None, 4, ("a", "b")):
-        decoded = EventReader(("user",), ("value",), ("time",), categories).read(message)
+    for categories, dimension in ((None, 0), (4, 0), (("a", "b"), 0), (None, 2)):
+        decoded = EventReader(("user",), ("value",), ("time",), categories, dimension).read(message)
         assert all(reason in REASONS for _, reason in decoded.bad)
         if decoded.events is not None and len(decoded.events):
             assert len(decoded.events.users.texts()) == len(decoded.events.times) == len(decoded.events.values)
             assert np.isfinite(decoded.events.values).all()
+            assert decoded.events.values.shape[1:] == ((2,) if dimension else ())
             assert (decoded.events.times >= 0).all()
             assert (decoded.events.times < LATEST).all()
 
@@ -563,6 +564,15 @@ def test_no_rows_of_reports_are_an_empty_batch():
 
 ODD = {
     "list": pa.array([[1], [2, 3]]),
+    "pairs": pa.array([[1.0, 2.0], [3.0, 4.0]]),
+    "fixed_pairs": pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2)),
+    "no_pairs": pa.array([[], []], pa.list_(pa.float64(), 0)),
+    "large_pairs": pa.array([[1, 2], [3, None]], pa.large_list(pa.uint64())),
+    "pairs_of_nothing": pa.array([[None, None], [None, None]]),
+    "pairs_of_decimals": pa.array([[Decimal(10) ** 70, Decimal(1)], [Decimal(1), Decimal(2)]], pa.list_(pa.decimal256(76))),
+    "pairs_of_halves": pa.array([[np.float16(1), np.float16(2)]] * 2, pa.list_(pa.float16())),
+    "list_view": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_view(pa.float64())),
+    "pairs_of_codes": pa.ListArray.from_arrays(pa.array([0, 2, 4], pa.int32()), pa.array([0.5, 1.5, 0.5, 1.5]).dictionary_encode()),
     "struct": pa.array([{"a": 1}, {"a": 2}]),
     "map": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
     "null": pa.nulls(2),
@@ -662,6 +672,9 @@ MESSAGES = {
     "events": event_stream(),
     "dictionary": stream({"user": pa.array(["a", "b", "a"]).dictionary_encode(), "time": pa.array([1, 2, 3]), "value": pa.array([0.5, None, 1.5])}),
     "large": stream({"user": pa.array(["a", "bb"], pa.large_string()), "time": pa.array([1, 2], pa.timestamp("us")), "value": pa.array([1, 2], pa.uint64())}),
+    "vectors": stream({"user": pa.array(["a", "b"]), "time": pa.array([1, 2]), "value": pa.array([[1.0, 2.0], [3.0, 4.0]])}),
+    "fixed_vectors": stream({"user": pa.array(["a", "b"]), "time": pa.array([1, 2]), "value": pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2))}),
+    "vector_reports": write_reports(Reports(np.ones((2, 2), np.uint64), np.array([1, 2]), np.array([[2, 3], [4, 5]]), 2**-10, FINGERPRINT, 3, None)),
     "zstd": event_stream(compression="zstd"),
     "ticks": encode([Tick(1), Tick(2)]),
     "partials": encode([Partial(0, 1, 0, (1, 2)), Partial(1, 1, None, None)]),

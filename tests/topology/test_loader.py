@@ -107,7 +107,7 @@ WRONG = [
     (
         "method: capp",
         "method: capp\n  mechanism: laplas",
-        "9: privacy.mechanism: must be one of adaptive, duchi, gaussian, grr, hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue",
+        "9: privacy.mechanism: must be one of adaptive, duchi, gaussian, gaussian_vector, grr, hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue",
     ),
     ("method: capp", "method: capp\n  mechanism: grr", "7: privacy: capp over grr:"),
     ("method: capp", "method: capp\n  block: 0", "9: privacy.block: must be at least 1; got 0"),

@@ -86,6 +86,7 @@ KEYS = [
     ("statistics: [mean, per_user]", "statistics: [mean]", "layout"),
     ("statistics: [mean, per_user]", "statistics: [mean, per_user]\n  shrinkage: false", ""),
     ("key_file: a.key", "key_file: b.key", ""),
+    ("key_file: a.key", "key_file: a.key\n  budget_file: edge.yaml", ""),
     ("snapshot_messages: 10", "snapshot_messages: 11", ""),
     ("snapshot_seconds: 1", "snapshot_seconds: 2", ""),
     ("shards: 4", "shards: 5", "layout"),
@@ -124,9 +125,14 @@ LIFE = "level: user, delta: 1.0e-5, "
 OTHERWISE = {  # method -> what else it is given, then each of its own parameters at another value
     "app": ("", {"block": 2}),
     "app_s": ("", {"block": 2, "segment": 4, "position": 1}),
+    "budget_split": ("dimension: 2, inner: app", {"dimension": 3, "inner": "capp", "block": 4}),
     "capp": ("", {"block": 2}),
     "capp_s": ("", {"block": 2, "segment": 4, "position": 1}),
     "cgm": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06, "lag": 2, "change": "multiplicative"}),
+    "cgm_vector": (
+        LIFE + "horizon: 50, dimension: 2, ",
+        {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06, "lag": 2, "dimension": 3, "diameter": 2.0},
+    ),
     "etm": ("", {"delay": 5}),
     "fast": ("level: user, horizon: 50, ", {"horizon": 60, "samples": 4, "drift": 0.02, "interval": 3}),
     "fast_cgm": (LIFE + "horizon: 50, ", {"horizon": 60, "samples": 4, "drift": 0.02, "interval": 3, "delta": 1e-6, "differential_bound": 0.06}),
@@ -134,6 +140,7 @@ OTHERWISE = {  # method -> what else it is given, then each of its own parameter
     "gaussian_direct": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10}),
     "ipp_s": ("", {"segment": 4, "position": 1}),
     "pegasus_local": ("", {"block": 2, "theta": 3.0}),
+    "sample_split": ("dimension: 2, inner: app", {"dimension": 3, "inner": "capp", "block": 4}),
     "sampling": ("", {"segment": 4, "position": 1}),
     "sppa": ("", {"tau": 0.5}),
     "swp": ("", {"tau": 0.5}),
@@ -141,7 +148,7 @@ OTHERWISE = {  # method -> what else it is given, then each of its own parameter
 }
 ELSEWHERE = {
     ("etm", "threshold"): "published only",
-    **{(name, "sigma"): "in place of a horizon" for name in ("cgm", "gaussian_differential", "gaussian_direct")},
+    **{(name, "sigma"): "in place of a horizon" for name in ("cgm", "cgm_vector", "gaussian_differential", "gaussian_direct")},
 }
 
 
@@ -150,9 +157,10 @@ ELSEWHERE = {
 )
 def test_a_methods_own_parameters_move_the_fingerprint(method, name):
     common, own = OTHERWISE[method]
-    text = "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, domain: [1, 10], %s}\noutput: {statistics: [per_user]}\n"
-    given = common if METHODS[method].level == "user" else "window: 8"
-    plain = {part.split(":")[0]: part.strip() for part in given.strip(", ").split(", ")}
+    text = "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, %s}\noutput: {statistics: [per_user]}\n"
+    given = ("" if METHODS[method].ball else "domain: [1; 10], ") + common + ("" if METHODS[method].level == "user" else ", window: 8")
+    plain = {part.split(":")[0]: part.strip() for part in given.replace(", ,", ",").strip(", ").split(", ")}
+    plain = {key: part.replace(";", ",") for key, part in plain.items()}
     changed = plain | {name: f"{name}: {own[name]:.9f}" if isinstance(own[name], float) else f"{name}: {own[name]}"}
     assert loads(text % (method, ", ".join(plain.values()))).fingerprint != loads(text % (method, ", ".join(changed.values()))).fingerprint
 

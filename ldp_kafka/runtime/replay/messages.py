@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.columns import write_batch
+from ldp_kafka.runtime.columns import lists, write_batch
 from ldp_kafka.runtime.fold import Message
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.replay.source import SlotEvents, Source
@@ -121,7 +121,7 @@ class _Batches:
 
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
         times, values = events.times[rows], _named(events.values[rows], self._categories)
-        columns = [self._users.take(pa.array(events.who[rows])), pa.array(times), pa.array(values)]
+        columns = [self._users.take(pa.array(events.who[rows])), pa.array(times), lists(values)]
         yield Raw(partition, int(times.max()), write_batch("event", self._names, columns), len(rows))
 
 

@@ -29,7 +29,7 @@ class SlotEvents(NamedTuple):
     times: NDArray[np.int64]
     """Milliseconds since 1970-01-01 UTC."""
     values: NDArray[Any]
-    """float64; for categories int64, or their names as objects."""
+    """float64, (n, dimension) for vectors; for categories int64, or their names as objects."""
 
     def __repr__(self) -> str:
         return f"SlotEvents(slot={self.slot}, {len(self.who)} events)"  # never a value
@@ -72,7 +72,7 @@ def recent_start(topology: Topology, slots: int, now_ms: int | None = None) -> i
 
 
 def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str] | None = None) -> Source:
-    """Streams (users, slots), one value a slot.
+    """Streams (users, slots), one value a slot, or (users, slots, dimension) of vectors.
 
     Parameters
     ----------
@@ -99,9 +99,10 @@ def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str]
 
     """
     table = np.asarray(values)
-    if table.ndim != 2 or not table.size:
-        raise ConfigurationError(f"streams must be a table (users, slots) with something in it, got shape {table.shape}")
-    return from_slots(topology, iter(table.T), table.shape[0], table.shape[1], start_ms=start_ms, users=users)
+    d = topology.method.dimension
+    if table.ndim != 2 + bool(d) or (d and table.shape[-1] != d) or not table.size:
+        raise ConfigurationError(f"streams must be a table (users, slots{f', {d}' if d else ''}) with something in it, got shape {table.shape}")
+    return from_slots(topology, iter(np.swapaxes(table, 0, 1)), table.shape[0], table.shape[1], start_ms=start_ms, users=users)
 
 
 def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: int, *, start_ms: int, users: list[str] | None = None) -> Source:
@@ -137,9 +138,13 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
 
     Raises
     ------
-    ConfigurationError : a column is missing or of a type that cannot be read, or no row is complete
+    ConfigurationError : a column is missing or of a type that cannot be read, or no row is complete; or the topology's values are vectors
 
     """
+    if topology.method.dimension:
+        raise ConfigurationError(
+            f"a table's values are single numbers or categories, and {topology.privacy.method} is for lists of {topology.method.dimension} numbers: write them to the raw topic yourself"
+        )
     missing = [name for name in (user, value, when) if name not in table.column_names]
     if missing:
         raise ConfigurationError(no_column(missing, table.column_names))
