@@ -31,7 +31,7 @@ META = "meta"
 BINDINGS = {
     "fingerprint": "a privacy parameter or the slot of the topology changed; give the topology a new name, or its old parameters",
     "layout": "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead, the shards or per_user changed; give the topology a new name, or its old parameters",
-    "key": "the edge's key changed; bring the old one back: under a new one every user's budget would look unspent",
+    "key": "the edge's key changed, or its rotations did; bring back the key file that it was written under (`ldp-kafka key rotate` is the way to a new one): else every user's budget would look unspent",
 }
 """What a state is bound to, and what to say where it is another's."""
 

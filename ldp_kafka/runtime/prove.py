@@ -13,6 +13,7 @@ from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.runtime import admin, stages
 from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.setup import client_config
 from ldp_kafka.runtime.sightings import Sightings, compare
 from ldp_kafka.runtime.topic import Kept, Spans, read_records, spans
@@ -131,7 +132,7 @@ def recompute(topology: Topology, randomness: Keyed, records: Iterable[Kept], du
     return made
 
 
-def prove(topology: Topology, key: bytes | None = None, *, progress: Callable[[str, int], Progress] | None = None) -> Proof:
+def prove(topology: Topology, key: bytes | Keyring | None = None, *, progress: Callable[[str, int], Progress] | None = None) -> Proof:
     """Read a topology's reports topic, and with the edge's key its raw topic too.
 
     Parameters

@@ -6,6 +6,7 @@ once. It makes up for a changelog that is older than what was acknowledged, and 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from ldp_kafka.runtime.topic import read_records
 from ldp_kafka.runtime.wire import parse_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["Move", "Plan", "compacted", "plan_rewind", "read_state", "rewind", "verify_state"]
+__all__ = ["Move", "Plan", "compacted", "key_bytes", "plan_rewind", "read_state", "rewind", "verify_state"]
 
 
 class Move(NamedTuple):
@@ -48,12 +49,26 @@ def compacted(config: Config, topic: str) -> dict[str, bytes]:
     for record in read_records(config, topic):
         if record.key is None:
             continue
-        name = record.key.decode(errors="replace")
+        name = _name(record.key)
         if record.value is None:
             held.pop(name, None)
         else:
             held[name] = record.value
     return held
+
+
+def key_bytes(name: str) -> bytes:
+    """A table's key as a record of its changelog has it: Faust writes JSON."""
+    return json.dumps(name).encode()
+
+
+def _name(key: bytes) -> str:
+    """What `key_bytes` was given; the text itself where it is not ours, for `inspect` to say so."""
+    try:
+        found = json.loads(key)
+    except ValueError:
+        found = None
+    return found if isinstance(found, str) else key.decode(errors="replace")
 
 
 def read_state(topology: Topology, roles: Sequence[str] = ROLES, *, key: str | None = None) -> list[Held]:

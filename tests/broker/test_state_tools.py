@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime.state_tools import compacted
+from ldp_kafka.runtime.state_tools import compacted, key_bytes
 from ldp_kafka.runtime.wire import read_reports, write_reports
 from tests.broker.flow import Flow
 from tests.broker.test_faults import until, until_acknowledged
@@ -29,9 +29,9 @@ def put_back(flow: Flow, name: str, old: dict[str, bytes]) -> None:
     """A changelog as it was once: what a restored backup holds."""
     producer = Producer({"bootstrap.servers": flow.boot})
     for key in compacted({"bootstrap.servers": flow.boot}, name).keys() - old.keys():
-        producer.produce(name, None, key.encode(), partition=int(key.split("/")[0]))
+        producer.produce(name, None, key_bytes(key), partition=int(key.split("/")[0]))
     for key, value in old.items():
-        producer.produce(name, value, key.encode(), partition=int(key.split("/")[0]))
+        producer.produce(name, value, key_bytes(key), partition=int(key.split("/")[0]))
     assert producer.flush(20) == 0
 
 

@@ -65,7 +65,8 @@ def test_the_collectors_state_breaks_no_rule():
 
 
 def torn(name, column):
-    return ring(column, lambda cells: cells.__setitem__((0, 0), cells[0, 0] + 1)) if name == "ring" else column
+    """One micro-epsilon of the largest entry is forgotten: within the budget, and not what the sum says."""
+    return ring(column, lambda cells: cells.__setitem__(np.unravel_index(cells.argmax(), cells.shape), cells.max() - 1)) if name == "ring" else column
 
 
 def hidden(name, column):

@@ -15,7 +15,7 @@ from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.inspection import inspect
 from ldp_kafka.runtime.setup import prepare
 from ldp_kafka.runtime.standing import Position
-from ldp_kafka.runtime.state_tools import compacted, plan_rewind
+from ldp_kafka.runtime.state_tools import compacted, key_bytes, plan_rewind
 from ldp_kafka.runtime.topic import read_records, spans
 from ldp_kafka.topology import load
 from tests.fold import cases
@@ -69,7 +69,7 @@ def write(config, topic, records):
 
 def store(config, topic, held):
     """Records of a changelog; None deletes."""
-    write(config, topic, [(int(key.split("/")[0]), key.encode(), value) for key, value in held.items()])
+    write(config, topic, [(int(key.split("/")[0]), key_bytes(key), value) for key, value in held.items()])
 
 
 def changelog(kept):
@@ -96,7 +96,7 @@ def test_records_with_keys_and_tombstones(kept):
     (first, end) = spans(kept.config, name)[0]
     tail = list(read_records(kept.config, name, {0: (end - 2, end), 1: (0, 0)}))
     assert first == 0
-    assert [(record.offset, record.key, record.value) for record in tail] == [(end - 2, b"0/0/x", b"3"), (end - 1, b"0/1/x", None)]
+    assert [(record.offset, record.key, record.value) for record in tail] == [(end - 2, b'"0/0/x"', b"3"), (end - 1, b'"0/1/x"', None)]
     assert b"3" not in repr(tail[0]).encode()
 
 
