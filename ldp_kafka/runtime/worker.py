@@ -27,8 +27,8 @@ from ldp_kafka.records import Tick
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.agent import WAIT, Agent
 from ldp_kafka.runtime.exits import end
-from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.fold import Folded, Record
+from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.outbox import Outbox
 from ldp_kafka.runtime.security import security
 from ldp_kafka.runtime.standing import Standing
