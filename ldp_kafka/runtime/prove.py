@@ -5,11 +5,13 @@ With the edge's key and the raw log all reports are made once more, and those th
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from ldp_kafka.errors import BadRecord, StateError
+from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.runtime import admin, stages
 from ldp_kafka.runtime.fold import Message
@@ -86,9 +88,9 @@ class Answered:
         self.first, self.last = min(self.first, offset), max(self.last, offset)
 
 
-def read_held(records: Iterable[Kept]) -> tuple[Sightings, int, dict[int, Answered]]:
-    """The reports of a topic, how many of its records are none, and by partition what they answer."""
-    held, unreadable = Sightings(), 0
+def read_held(records: Iterable[Kept], folder: Path | None = None) -> tuple[Sightings, int, dict[int, Answered]]:
+    """The reports of a topic, how many of its records are none, and by partition what they answer; ``folder``: of the `Sightings`."""
+    held, unreadable = Sightings(folder=folder), 0
     answered: dict[int, Answered] = {}
     for record in records:
         try:
@@ -102,16 +104,18 @@ def read_held(records: Iterable[Kept]) -> tuple[Sightings, int, dict[int, Answer
     return held, unreadable, answered
 
 
-def recompute(topology: Topology, randomness: Keyed, records: Iterable[Kept], due: Mapping[int, tuple[int, int]], seed: int) -> Sightings:
+def recompute(
+    topology: Topology, randomness: Keyed, records: Iterable[Kept], due: Mapping[int, tuple[int, int]], seed: int, folder: Path | None = None
+) -> Sightings:
     """All reports that a raw log gives.
 
     Parameters
     ----------
     records : of the raw topic, in the order of each partition
     due : by partition, the first and the last raw offset whose reports must be held
-    seed : of the `Sightings` that they are compared with
+    seed, folder : of the `Sightings` that they are compared with
     """
-    made = Sightings(seed)
+    made = Sightings(seed, folder)
     edges = [stages.edge(topology, randomness, number) for number in range(topology.input.partitions)]
     states = [edge.fresh() for edge in edges]
     waiting: list[list[Message]] = [[] for _ in edges]
@@ -143,17 +147,25 @@ def prove(topology: Topology, key: bytes | Keyring | None = None, *, progress: C
     Raises
     ------
     StateError : the raw log no longer holds all that the reports were made of
-    ConfigurationError, BrokerError : no such topic, no answer
+    ConfigurationError, BrokerError : no such topic, no answer; no room for what does not fit into memory: 25 bytes a report, in the folder for temporary files
     """
+    with tempfile.TemporaryDirectory(prefix="ldp-kafka-") as folder:
+        try:
+            return _prove(topology, key, Path(folder), progress)
+        except OSError as error:
+            raise ConfigurationError(f"{folder}: {error.strerror}: set TMPDIR to a folder with room for 25 bytes a report") from None
+
+
+def _prove(topology: Topology, key: bytes | Keyring | None, folder: Path, progress: Callable[[str, int], Progress] | None) -> Proof:
     collector = client_config(topology, "collector")
     edge = {} if key is None else client_config(topology, "edge")
     # In this order: what is acknowledged has been reported, and what is reported is in the raw log
     committed = {} if key is None else admin.committed(edge, topology.group("perturb"), topology.raw_topic, range(topology.input.partitions))
     extent = spans(collector, topology.reports_topic)
-    held, unreadable, answered = read_held(_counted(read_records(collector, topology.reports_topic, extent), "reports", extent, progress))
-    found = compare(held)
+    held, unreadable, answered = read_held(_counted(read_records(collector, topology.reports_topic, extent), "reports", extent, progress), folder)
     begins = {number: first for number, (first, _) in extent.items() if first > 0}
     if key is None:
+        found = compare(held)
         return Proof(held.reports, found.ids, held.repeats, found.second, unreadable, begins)
     raw = spans(edge, topology.raw_topic)
     for number, (first, _) in raw.items():
@@ -162,10 +174,11 @@ def prove(topology: Topology, key: bytes | Keyring | None = None, *, progress: C
     due = {number: _due(committed.get(number), answered.get(number), whole=number not in begins) for number in raw}
     randomness = stages.edge_randomness(topology, key)
     records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
-    expected = recompute(topology, randomness, records, due, held.seed)
-    repeats = held.repeats
+    expected = recompute(topology, randomness, records, due, held.seed, folder)
     found = compare(held, expected)
-    return Proof(held.reports, found.ids, repeats, found.second, unreadable, begins, True, expected.reports, found.missing, found.different, found.unexpected)
+    return Proof(
+        held.reports, found.ids, held.repeats, found.second, unreadable, begins, True, expected.reports, found.missing, found.different, found.unexpected
+    )
 
 
 def _due(committed: int | None, answered: Answered | None, *, whole: bool) -> tuple[int, int]:

@@ -43,9 +43,10 @@ def twin(held, expected, due):
     )
 
 
+@pytest.mark.parametrize("disk", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_as_sets_would(seed, monkeypatch):
-    """With repeats, second reports, what is missing and what nobody expected; however often what waits is settled."""
+def test_as_sets_would(seed, disk, monkeypatch, tmp_path):
+    """With repeats, second reports, what is missing and what nobody expected; however often what waits is settled, in memory or on disk."""
     monkeypatch.setattr(sightings, "SETTLE", 4)
     random = Random(seed)
     truth = [(number, random.randrange(3), random.randrange(4)) for number in range(30)]
@@ -55,8 +56,8 @@ def test_as_sets_would(seed, monkeypatch):
     rows += [(number, slot, random.randrange(4)) for number, slot, _ in random.sample(truth, 3 * (seed % 3))]
     rows += [(100 + number, 0, 1) for number in range(seed % 4)]
     random.shuffle(rows)
-    held, expected = Sightings(), None
-    expected = Sightings(held.seed)
+    held = Sightings(folder=tmp_path if disk else None)
+    expected = Sightings(held.seed, held.folder)
     for at in range(0, len(rows), 7):
         held.add(batch(rows[at : at + 7]))
     for row in truth:
@@ -108,8 +109,26 @@ def test_no_reports_at_all():
 
 
 def test_a_report_takes_few_bytes():
-    """24 of them and a flag."""
+    """24 of them and a flag, in memory and on disk; each where its id says, and nothing stays in memory that was written."""
     held = Sightings()
     for at in range(20):
         held.add(batch([(1000 * at + number, 1, number) for number in range(1000)]))
     assert held.rows().nbytes == 25 * 20_000
+
+
+def test_a_report_on_disk_takes_as_few(monkeypatch, tmp_path):
+    """And what waits in memory is bounded, whatever comes; either side may be the one that is too large."""
+    monkeypatch.setattr(sightings, "SETTLE", 2000)
+    held, small = Sightings(folder=tmp_path), Sightings(7, tmp_path)
+    held.seed = small.seed
+    most = 0
+    for at in range(20):
+        held.add(batch([(1000 * at + number, 1, number) for number in range(1000)]))
+        most = max(most, sum(rows.nbytes for rows in held._rows))
+    small.add(batch([(5, 1, 5), (6, 1, 7), (10**6, 1, 1)]))
+    assert not small.spilled
+    assert most <= 25 * 3000
+    held.spill()
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) == 25 * 20_000
+    assert compare(small, held) == Compared(3, 0, 20_000 - 2, 1, 1)
+    assert compare(held, small) == Compared(20_000, 0, 1, 1, 20_000 - 2)
