@@ -36,7 +36,7 @@ from ldp_kafka.runtime.keys import Keyring, read_key, write_secret
 from ldp_kafka.runtime.setup import client_config
 from ldp_kafka.runtime.stages import agents, edge_randomness
 from ldp_kafka.runtime.standing import Position, Standing
-from ldp_kafka.runtime.state_tools import compacted, key_bytes
+from ldp_kafka.runtime.state_tools import alone, compacted, key_bytes
 from ldp_kafka.runtime.topic import read_records
 from ldp_kafka.topology import Topology
 
@@ -78,7 +78,7 @@ def rotate(topologies: Sequence[Topology], *, at: int | None = None, do: bool) -
     if pending is not None and not (pending.later and (pending.first, pending.later[:-1]) == (old.first, old.later)):
         raise ConfigurationError(f"{next_file} is not a rotation of {file}: it is another file's, or was finished elsewhere")
     rings = [old] if pending is None else [old, pending]
-    held = [_Held(topology, rings) for topology in topologies]
+    held = [_Held(topology, rings, do=do) for topology in topologies]
     earliest = max(each.free for each in held)
     earliest = max(earliest, old.later[-1][0] + 1 if old.later else 1)
     begins = earliest if at is None else at
@@ -119,12 +119,13 @@ def rebound(edge: Any, new: Any, records: dict[str, bytes], number: int, want: i
 class _Held:
     """One topology's state, and how far its raw log goes."""
 
-    def __init__(self, topology: Topology, rings: Sequence[Keyring]) -> None:
+    def __init__(self, topology: Topology, rings: Sequence[Keyring], *, do: bool) -> None:
         self.topology = topology
         self.config: Config = client_config(topology, "edge")
         self.name = topology.changelog("perturb", "perturb")
         (self.spec,) = agents(topology, "perturb")
-        self._alone()
+        if do:
+            alone(topology, self.config, topology.group("perturb"))
         standing = Standing(topology, "perturb", [self.spec], self.config, client_config(topology, "collector"))
         standing.counted()
         self.records = compacted(self.config, self.name)
@@ -159,12 +160,6 @@ class _Held:
         if run:
             yield run
 
-    def _alone(self) -> None:
-        group = self.topology.group("perturb")
-        count = admin.members(self.config, group)
-        if count:
-            raise StateError(f"group {group} has {count} members: stop its workers first, all of them")
-
     def write(self, ring: Keyring) -> None:
         """Each partition once more, bound to the ring; nobody may have written meanwhile."""
         producer = Producer({**admin.quiet(self.config), "enable.idempotence": True, "linger.ms": 0})
@@ -174,7 +169,7 @@ class _Held:
             keys[number] = new.key
             snapshot = rebound(edge, new, self.records, number, want).snapshot()
             asyncio.run(persist(snapshot, flush=_nothing, put=_Writer(producer, self.name, number).put, acknowledge=lambda _: None))
-        self._alone()
+        alone(self.topology, self.config, self.topology.group("perturb"))
         standing = Standing(self.topology, "perturb", [self.spec], self.config, client_config(self.topology, "collector"))
         found = compacted(self.config, self.name)
         for number, key in keys.items():

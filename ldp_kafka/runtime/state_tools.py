@@ -7,6 +7,7 @@ once. It makes up for a changelog that is older than what was acknowledged, and 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,7 +23,9 @@ from ldp_kafka.runtime.topic import read_records
 from ldp_kafka.runtime.wire import parse_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["Move", "Plan", "compacted", "key_bytes", "plan_rewind", "read_state", "rewind", "verify_state"]
+__all__ = ["Move", "Plan", "alone", "compacted", "key_bytes", "plan_rewind", "read_state", "rewind", "verify_state"]
+
+PATIENCE = 3.0  # seconds beyond a session's end
 
 
 class Move(NamedTuple):
@@ -132,6 +135,15 @@ def plan_rewind(spec: AgentSpec, held: Held, first: int = 0) -> Plan:
     return Plan([Move(held.table, held.topic, held.partition, committed, first if held.chosen is None else held.cover + 1)], [])
 
 
+def alone(topology: Topology, config: Config, group: str) -> None:
+    """Wait until a group has no members: a worker that ended without a word counts until its session is over. StateError where somebody stays."""
+    end = time.monotonic() + topology.runtime.session_timeout_ms / 1000 + PATIENCE
+    while count := admin.members(config, group):
+        if time.monotonic() > end:
+            raise StateError(f"group {group} has {count} members: stop its workers first, all of them")
+        time.sleep(0.2)
+
+
 def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -> Plan:
     """Set a role's committed offsets back to what its state covers, where they are further.
 
@@ -145,9 +157,8 @@ def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -
     BrokerError : a broker did not answer
     """
     own, group = client_config(topology, "edge" if role == "perturb" else "collector"), topology.group(role)
-    count = admin.members(own, group)
-    if count:
-        raise StateError(f"group {group} has {count} members: stop its workers first, all of them")
+    if do:
+        alone(topology, own, group)
     moves: list[Move] = []
     refusals: list[str] = []
     for spec in agents(topology, role):

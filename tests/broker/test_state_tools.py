@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
+from ldp_kafka.runtime import state_tools
 from ldp_kafka.runtime.state_tools import compacted, key_bytes
 from ldp_kafka.runtime.wire import read_reports, write_reports
 from tests.broker.flow import Flow
@@ -47,7 +48,7 @@ def prove(flow: Flow, capsys) -> dict:
     return json.loads(out)
 
 
-def test_an_old_changelog_and_the_way_out(flow, capsys):
+def test_an_old_changelog_and_the_way_out(flow, capsys, monkeypatch):
     """The worker halts and names the command; the command refuses while somebody works, and then gives back what the judge, the verifier and the proof find in order."""
     rnd, path = random.Random(8), str(flow.path)
     name = flow.topology.changelog("perturb", "perturb")
@@ -61,7 +62,9 @@ def test_an_old_changelog_and_the_way_out(flow, capsys):
     for t in range(6, 12):
         flow.slot(rnd, t, USERS)
     until_acknowledged(flow)
-    code, _, err = said(capsys, "state", "rewind", path, "--role", "perturb", "--yes")
+    with monkeypatch.context() as patch:
+        patch.setattr(state_tools, "PATIENCE", -60.0)
+        code, _, err = said(capsys, "state", "rewind", path, "--role", "perturb", "--yes")
     assert code == 1 and "has 1 members: stop its workers first" in err
     flow.stop()
     put_back(flow, name, old)
