@@ -1,7 +1,7 @@
 """Many reports, 25 bytes each: who said what, and whether anybody said two things.
 
-Up to `SETTLE` of them wait in memory (100 MB), and some 12 bytes a report more are needed to sort them. With a folder what is more lies on disk, in `BUCKETS` files by id, each of which is
-sorted by itself: 10**9 reports are 25 GB of disk, and 0.4 GB of memory at a time.
+Up to `SETTLE` of them wait in memory. With a folder what is more lies on disk, in `BUCKETS` files by id, each of which is
+sorted by itself: 10**9 reports are 25 GB of disk, and some 0.6 GB of memory at a time, where they are compared with as many that were made once more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ldp_kafka.records import Reports
 
 __all__ = ["Compared", "Sightings", "compare"]
 
-SETTLE = 2**22  # sightings that wait before repeats among them go, or they are written to disk
+SETTLE = 2**21  # sightings that wait before repeats among them go, or they are written to disk
 BUCKETS = 256  # a power of two
 
 _DUE, _PRESENT = 1, 2

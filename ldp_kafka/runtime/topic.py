@@ -70,7 +70,7 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
         consumer.assign([TopicPartition(topic, partition, ends[partition][0]) for partition in sorted(left)])
         heard = time.monotonic()
         while left:
-            for message in consumer.consume(1000, 0.5):
+            for message in consumer.consume(1000, 0.1):
                 if (error := message.error()) is not None:
                     raise BrokerError(f"{topic}: {error.str()}")
                 heard = time.monotonic()
