@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
-from math import frexp, inf, log, nan
+from math import frexp, inf, nan
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ldp_kafka.checks.failure import CheckFailure, refused, require, run_all
 from ldp_kafka.checks.laws import counts, probabilities, rows, variance, worst_ratio
 from ldp_kafka.checks.sources import KEY, Constant
 from ldp_kafka.checks.trial import MEMBERS, MechanismTrial, is_a
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, exp_below
+from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, exp_below, nats
 from ldp_kafka.randomness import keyed, seeded, system
 
 __all__ = ["MECHANISM_CHECKS", "MechanismTrial", "check_mechanism"]
@@ -96,12 +96,14 @@ def certificate_is_true(trial: MechanismTrial) -> None:
     require(1 < certificate.ratio <= exp_below(trial.epsilon), "the certified ratio must lie between 1 and e^epsilon")
     require(0 < certificate.epsilon_effective <= trial.epsilon, "the effective epsilon must lie in (0, epsilon]")
     require(
-        abs(certificate.epsilon_effective - log(certificate.ratio)) <= 1e-9 * trial.epsilon,
+        abs(certificate.epsilon_effective - nats(certificate.ratio)) <= 1e-9 * trial.epsilon,
         "the effective epsilon must be the logarithm of the certified ratio",
     )
     worst = max(worst_ratio(a, b) for a in trial.laws for b in trial.laws)
     require(worst <= certificate.ratio, "two probed laws must not differ by more than the certified ratio")
-    require(log(worst) >= 0.98 * log(certificate.ratio), "a pair of probes must come within 2 % of the certified loss: a certificate is computed, not declared")
+    require(
+        nats(worst) >= 0.98 * nats(certificate.ratio), "a pair of probes must come within 2 % of the certified loss: a certificate is computed, not declared"
+    )
 
 
 def sampler_follows_law(trial: MechanismTrial) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import inf
+from math import inf, log, log1p
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,6 +40,11 @@ class Law(NamedTuple):
     denominator: int
 
 
+def nats(ratio: Fraction) -> float:
+    """The natural logarithm of a ratio of at least 1."""
+    return log1p(ratio - 1) if ratio < 2 else log(ratio)
+
+
 class Certificate(NamedTuple):
     """The loss of a mechanism, computed with integers from the weights that it samples with.
 
@@ -52,6 +57,17 @@ class Certificate(NamedTuple):
     """Its logarithm: at most epsilon."""
     delta: Fraction = Fraction(0)
     """0 for pure differential privacy."""
+
+    @classmethod
+    def of(cls, ratio: Fraction, epsilon: float, delta: Fraction = Fraction(0)) -> Certificate:
+        """That of a ratio proved to be at most e^epsilon: its logarithm, exact to a float however close to 1 it is, and never above ``epsilon``.
+
+        Examples
+        --------
+        >>> Certificate.of(1 + Fraction(1, 10**18), 1.0).epsilon_effective
+        1e-18
+        """
+        return cls(ratio, min(nats(ratio), epsilon), delta)
 
 
 class Estimate(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import frexp, inf, log, nan
+from math import frexp, inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class Duchi:
     def certificate(self) -> Certificate:
         """The exact loss, reached between the ends of the domain."""
         ratio = Fraction(self._near, self._far)
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, number of upper reports)."""

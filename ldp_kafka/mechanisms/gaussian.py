@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, erfc, exp, log, log2, sqrt
+from math import ceil, erfc, exp, log2, sqrt
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.additive import CAP, AdditiveNoise, Noise, check_cells
@@ -73,7 +73,7 @@ class Gaussian(AdditiveNoise):
     def certificate(self) -> Certificate:
         """The largest delta between any two inputs at ``epsilon``, from the integers of the table."""
         limit = exp_below(self._spent)
-        return Certificate(limit, min(log(limit), self._spent), _exact_delta(self._noise, self.cells, limit))
+        return Certificate.of(limit, self._spent, _exact_delta(self._noise, self.cells, limit))
 
 
 def check_delta(delta: float) -> float:

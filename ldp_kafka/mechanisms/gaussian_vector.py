@@ -135,7 +135,7 @@ class GaussianVector(AdditiveNoise):
         """A bound on delta: the continuous mechanism's at the sensitivity of the grid, and what rounding the weights may add."""
         limit = exp_below(self._spent)
         smooth = analytic_delta(self._spent, self._parts / PARTS / self._sensitivity(self.cells))
-        return Certificate(limit, min(log(limit), self._spent), Fraction(smooth) + self._rounding(self._noise))
+        return Certificate.of(limit, self._spent, Fraction(smooth) + self._rounding(self._noise))
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, sums of indices (dimension), sums of their squares (dimension))."""

@@ -80,7 +80,7 @@ class GeneralizedRandomizedResponse:
     def certificate(self) -> Certificate:
         """The exact loss."""
         ratio = Fraction(self._truth, self._lie)
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
         """(n, count of each category). TypeError or ValueError where they are no reports of this mechanism."""

@@ -90,7 +90,7 @@ class Hadamard:
     def certificate(self) -> Certificate:
         """The exact loss."""
         ratio = Fraction(self._truth, self._lie)
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
         """(n, sum of the reported signs of each of the K rows). TypeError or ValueError where they are no reports of this mechanism."""

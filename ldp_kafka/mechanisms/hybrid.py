@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +84,7 @@ class Hybrid(Piecewise):
         heads, tails = self._heads, ROUND - self._heads
         both = Fraction(heads * self._near + tails * (WORD - self._low), heads * self._far + tails * self._low)
         ratio = max(Fraction(self._near, self._far), both)
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
     def push(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         heads, mass = self._heads / ROUND, float(points.sum())

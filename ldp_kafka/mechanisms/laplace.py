@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, frexp, log, log2
+from math import ceil, frexp, log2
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.additive import CAP, AdditiveNoise, Noise, check_cells
@@ -66,7 +66,7 @@ class Laplace(AdditiveNoise):
     def certificate(self) -> Certificate:
         """The exact loss: the largest ratio of integers over all outputs and all pairs of inputs."""
         ratio = Fraction(*_worst(self._noise.half, self.cells))
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
 
 @lru_cache(maxsize=32)

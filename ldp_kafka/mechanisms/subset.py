@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, pairwise
-from math import inf, log, nan
+from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +131,7 @@ class SubsetSelection:
     def certificate(self) -> Certificate:
         """The loss: exact for evenly chosen others, with the bound on their rounding (a factor of less than 1 + 2**-21, at 100 categories 2**-44) on top."""
         ratio = Fraction(self._hold * (self.categories - self.omega), (WORD - self._hold) * self.omega) * self._slack
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.uint8]) -> NDArray[np.int64]:
         """(n, how many reports hold each category). TypeError or ValueError where they are no reports of this mechanism."""

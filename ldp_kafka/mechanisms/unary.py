@@ -123,7 +123,7 @@ class UnaryEncoding:
     def certificate(self) -> Certificate:
         """The exact loss, reached where the two inputs' own bits differ."""
         ratio = self._ratio()
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.uint8]) -> NDArray[np.int64]:
         """(n, how many reports have each bit). TypeError or ValueError where they are no reports of this mechanism."""

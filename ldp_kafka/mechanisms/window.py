@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
-from math import inf, log, nan
+from math import inf, nan
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -145,7 +145,7 @@ class Window:
     def certificate(self) -> Certificate:
         """The exact loss: the ratio near / far is reached at every output but the highest, where the left-over words make it smaller."""
         ratio = Fraction(self._near, self._far)
-        return Certificate(ratio, min(log(ratio), self.epsilon))
+        return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
         """(n, sum of indices, sum of their squares), exact while the squares' sum stays below 2**63: 2**40 reports of the default grid."""

@@ -1,4 +1,4 @@
-"""``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17 and Maven, or LDP_KAFKA_BOOTSTRAP, for ``--only worker`` and ``--only state``."""
+"""``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17 and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core`` and ``--only libraries``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.bench.measure import Figure, table
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", choices=["core", "libraries", "worker", "state"], help="one part")
+    parser.add_argument("--only", choices=["core", "libraries", "worker", "cost", "state"], help="one part")
     parser.add_argument("--quick", action="store_true", help="little input and few rounds: whether it works, not how fast it is")
     parser.add_argument("--profile", action="store_true", help="where a fold's time goes, and nothing else")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there, every round of them")
@@ -32,12 +32,14 @@ def measure(only: str | None, *, quick: bool) -> list[Figure]:
         figures += libraries.measure(quick=quick)
     if only in ("core", "libraries"):
         return figures
-    from tests.bench import broker, state, worker
+    from tests.bench import broker, cost, state, worker
 
     with ExitStack() as stack:
         boot = stack.enter_context(broker.broker())
         if only in (None, "worker"):
             figures += worker.measure(boot, quick=quick)
+        if only in (None, "cost"):
+            figures += cost.measure(boot, quick=quick)
         if only in (None, "state"):
             figures += state.memory(quick=quick) + state.recovery(boot, quick=quick)
     return figures

@@ -169,7 +169,7 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
     assert verdict.clean == (mutant == "none"), verdict
 
 
-def until(true, limit: float = 40.0) -> None:
+def until(true, limit: float = 120.0) -> None:
     end = time.time() + limit
     while not true():
         assert time.time() < end, "it did not come about"
