@@ -141,18 +141,14 @@ def test_an_old_changelog_rewound():
     assert other.clean()
 
 
-def test_a_rewind_of_less_loses_nothing_and_of_a_fresh_state_would_spend_twice():
-    """Why the offset is what the state covers: a worker that began anew would be a second ledger, and one that went on from where it was would lose events."""
+def test_other_ways_around_an_old_changelog_are_found():
+    """Why it goes back to what the state covers: a worker that went on from what was acknowledged would lose events, one with an empty state would say other things of what it reads again."""
     place, old = worked()
-    place.table, place.committed = old, KEPT + 1
-    partition = place.load()
-    assert (partition.cover, partition.want) == (KEPT, KEPT + 1)
-    lossy = replace(place, log=[message for message in LOG if message.offset <= KEPT or message.offset > LATER])
-    lossy.sent = []
-    fresh = lossy.stage()
-    state = fresh.fresh()
-    lossy.sent = fresh.fold(state, lossy.log).records
-    assert not replace(lossy, log=list(LOG)).clean()
+    stage = place.stage()
+    for held, first in ((old, LATER), ({}, KEPT)):
+        state = Place(table=held, committed=1).load().state if held else stage.fresh()
+        broken = replace(place, sent=place.sent + stage.fold(state, LOG[first:]).records)
+        assert not broken.clean()
 
 
 def test_no_changelog():
