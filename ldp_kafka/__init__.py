@@ -22,12 +22,16 @@ from ldp_kafka.version import __version__
 
 if TYPE_CHECKING:
     from ldp_kafka.audits import AuditResult
+    from ldp_kafka.runtime.async_client import AsyncClient
+    from ldp_kafka.runtime.client import Client
     from ldp_kafka.topology import Topology
 
 __all__ = [
     "MECHANISMS",
     "METHODS",
+    "AsyncClient",
     "Certificate",
+    "Client",
     "Estimate",
     "Event",
     "Guarantee",
@@ -98,6 +102,19 @@ def decode(message: bytes) -> list[Any]:
     from ldp_kafka.runtime.codec import decode as read
 
     return read(message)
+
+
+def __getattr__(name: str) -> Any:
+    """`Client` and `AsyncClient`, for devices without a raw topic, when they are asked for: they need the extra ``kafka``."""
+    if name == "Client":
+        from ldp_kafka.runtime.client import Client
+
+        return Client
+    if name == "AsyncClient":
+        from ldp_kafka.runtime.async_client import AsyncClient
+
+        return AsyncClient
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _known(registry: dict[str, Any], name: Any, what: str) -> Any:

@@ -40,13 +40,15 @@ def replay(topology: Path, json_: bool, speed: float | None, batch: int | None, 
 
     FILE is CSV with one header line, or Parquet. At the end every partition gets a tick, so that the last windows close.
     """
-    from ldp_kafka.errors import BrokerError
+    from ldp_kafka.errors import BrokerError, ConfigurationError
     from ldp_kafka.runtime import admin, setup
     from ldp_kafka.runtime.demo.show import progress_bar
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
     from ldp_kafka.runtime.replay.send import check_ahead
 
     loaded = load_topology(topology)
+    if loaded.devices:
+        raise ConfigurationError(f"{loaded.name} has no raw topic to replay into: its devices report by themselves (ldp_kafka.Client)")
     source = _source(loaded, **what)
     check_ahead(loaded, source)
     addresses = setup.resolve(loaded)

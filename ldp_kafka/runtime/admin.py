@@ -39,6 +39,8 @@ __all__ = [
 Config = Mapping[str, Any]
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_VERIFIED = ("cleanup.policy", "message.timestamp.type")
+"""Settings that a topic that exists must have as well: on them hangs what is true, not how fast it is."""
 _PERMANENT = frozenset(
     {
         KafkaError.INVALID_CONFIG,
@@ -93,7 +95,7 @@ class TopicSpec:
     ----------
     name : 1 to 249 letters, digits, dots, dashes and underscores
     partitions : how many, at least 1
-    config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy``, where given, must also hold for a topic that exists
+    config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy`` and ``message.timestamp.type``, where given, must also hold for a topic that exists
 
     Raises
     ------
@@ -355,16 +357,18 @@ def _verify(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], *, m
     for spec in specs:
         if found[spec.name] != spec.partitions:
             raise ConfigurationError(f"topic {spec.name} must have {spec.partitions} partitions, found {found[spec.name]} at {_where(config)}")
-    policies = {spec.name: _words(spec.config["cleanup.policy"]) for spec in specs if "cleanup.policy" in spec.config}
-    if mock or not policies:
+    wanted = {spec.name: {name: _words(spec.config[name]) for name in _VERIFIED if name in spec.config} for spec in specs}
+    wanted = {name: settings for name, settings in wanted.items() if settings}
+    if mock or not wanted:
         return
-    answers = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in policies], request_timeout=timeout)
+    answers = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in wanted], request_timeout=timeout)
     for resource, answer in answers.items():
         with _explained(config, f"the configuration of topic {resource.name}", admin):
-            policy = _words(answer.result()["cleanup.policy"].value)
-        if policy != policies[resource.name]:
-            must, is_ = (",".join(sorted(words)) for words in (policies[resource.name], policy))
-            raise ConfigurationError(f"topic {resource.name} must have cleanup.policy={must}, found {is_} at {_where(config)}")
+            held = {name: _words(entry.value) for name, entry in answer.result().items() if name in _VERIFIED}
+        for name, words in wanted[resource.name].items():
+            if held[name] != words:
+                must, is_ = (",".join(sorted(found)) for found in (words, held[name]))
+                raise ConfigurationError(f"topic {resource.name} must have {name}={must}, found {is_} at {_where(config)}")
 
 
 def _partition_counts(config: Config, admin: AdminClient, names: set[str], timeout: float) -> dict[str, int]:

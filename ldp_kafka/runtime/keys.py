@@ -112,19 +112,22 @@ def read_key(path: Path | None) -> Keyring:
 
 
 def new_key(path: Path) -> None:
-    """Write 32 random bytes to a file that must not exist, mode 0600. ConfigurationError where it does, or cannot be written."""
+    """Write 32 random bytes as `write_secret` does."""
     write_secret(path, os.urandom(KEY_BYTES))
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that must not exist, mode 0600, and have the disk keep it. ConfigurationError where it does, or cannot be written."""
+    """Write a file that must not exist, mode 0600: the whole of it or, where the power goes, none. ConfigurationError where it does, or cannot be written."""
+    part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(part, path)  # unlike a rename it overwrites nothing
     except FileExistsError:
         raise ConfigurationError(f"{path} exists; a lost key cannot be brought back, so it is not overwritten") from None
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from None
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    finally:
+        part.unlink(missing_ok=True)

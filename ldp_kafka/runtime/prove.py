@@ -157,12 +157,17 @@ def prove(topology: Topology, key: bytes | Keyring | None = None, *, progress: C
 
 
 def _prove(topology: Topology, key: bytes | Keyring | None, folder: Path, progress: Callable[[str, int], Progress] | None) -> Proof:
+    if topology.devices and key is not None:
+        raise ConfigurationError(
+            f"{topology.name} has no raw topic, and each of its devices a key of its own: its reports can be compared with each other only"
+        )
     collector = client_config(topology, "collector")
     edge = {} if key is None else client_config(topology, "edge")
     # In this order: what is acknowledged has been reported, and what is reported is in the raw log
     committed = {} if key is None else admin.committed(edge, topology.group("perturb"), topology.raw_topic, range(topology.input.partitions))
-    extent = spans(collector, topology.reports_topic)
-    held, unreadable, answered = read_held(_counted(read_records(collector, topology.reports_topic, extent), "reports", extent, progress), folder)
+    topic = topology.device_reports_topic if topology.devices else topology.reports_topic
+    extent = spans(collector, topic)
+    held, unreadable, answered = read_held(_counted(read_records(collector, topic, extent), "reports", extent, progress), folder)
     begins = {number: first for number, (first, _) in extent.items() if first > 0}
     if key is None:
         found = compare(held)

@@ -30,7 +30,7 @@ def run(
 
     Parameters
     ----------
-    role : ``perturb``, ``collect`` or None for both
+    role : ``perturb``, ``collect`` or None for all that the topology has: both, or ``collect`` alone where devices report by themselves
     metrics_port : for Prometheus; 0 or None: a free one, printed; with both roles the second one's is the next
     until_idle_ms : end after so long without anything to read
 
@@ -39,6 +39,8 @@ def run(
     ConfigurationError : no key where one is needed, topics that do not fit, more than the edge's budget has left
     BrokerError : no broker answers
     """
+    if topology.devices and role == "perturb":
+        raise ConfigurationError(f"{topology.name} has no perturb role: its devices perturb by themselves (ldp_kafka.Client)")
     if role is None:
         return _supervise(topology, metrics_port or 0, metrics_host, until_idle_ms)
     if role not in ROLES:
@@ -48,14 +50,17 @@ def run(
 
 def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None) -> int:
     from ldp_kafka.metrics import Metrics, serve
+    from ldp_kafka.runtime.admin import partitions_of
     from ldp_kafka.runtime.keys import read_key
-    from ldp_kafka.runtime.setup import prepare, resolve
+    from ldp_kafka.runtime.setup import client_config, prepare, resolve
 
     until = admit(topology) if role == "perturb" else None  # a collector does not have the edge's file
     key = read_key(topology.edge.key_file) if role == "perturb" else None
     shared = topology.collector_kafka is topology.edge_kafka
     try:
         edge, collector = resolve(topology)
+        if os.environ.get(SUPERVISED):  # else `prepare` asks: a worker that finds no broker would fail instead of coming again
+            partitions_of(client_config(topology, "collector", collector), topology.partials_topic, timeout=5)
     except BrokerError:
         if os.environ.get(SUPERVISED):
             return RETRY
@@ -127,8 +132,9 @@ def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | No
     from ldp_kafka.runtime.keys import read_key
     from ldp_kafka.runtime.setup import prepare
 
-    admit(topology)  # before anything is started
-    read_key(topology.edge.key_file)
+    if not topology.devices:
+        admit(topology)  # before anything is started
+        read_key(topology.edge.key_file)
     with ExitStack() as stack:
         prepare(topology, _host(topology, stack))
         return _keep(topology, port, host, until_idle_ms)
@@ -154,7 +160,7 @@ def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -
     """Children, until they have ended or this process is told to."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    children = [_Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms)) for at, role in enumerate(ROLES)]
+    children = [_Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms)) for at, role in enumerate(ROLES[topology.devices :])]
     try:
         return _watch(children, stop)
     finally:

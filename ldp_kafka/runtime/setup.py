@@ -16,7 +16,7 @@ from ldp_kafka.runtime.columns import MARK
 from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of
 from ldp_kafka.runtime.security import check_options
 from ldp_kafka.runtime.standing import BEGUN
-from ldp_kafka.runtime.wire import header, parse_json
+from ldp_kafka.runtime.wire import header, parse_json, read_reports
 from ldp_kafka.topology import Topology, require
 
 __all__ = ["client_config", "prepare", "resolve"]
@@ -77,6 +77,8 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
     BrokerError : the broker did not answer, or refused
 
     """
+    if topology.devices:
+        sides = ("collector",)  # devices make nothing: their own way to the cluster is none of ours
     require(topology, sides)
     address = None if embedded is None else embedded.bootstrap_servers
     configs = {side: client_config(topology, side, address if _embedded(topology, side) else None) for side in sides}
@@ -86,8 +88,9 @@ def prepare(topology: Topology, embedded: EmbeddedBroker | None = None, sides: S
         except KafkaException as error:
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
-    consumed = [("collector", topology.reports_topic, "collect"), ("collector", topology.partials_topic, "collect")]
-    if topology.input.create:
+    reports = topology.device_reports_topic if topology.devices else topology.reports_topic
+    consumed = [("collector", reports, "collect"), ("collector", topology.partials_topic, "collect")]
+    if topology.input.create and not topology.devices:
         consumed.insert(0, ("edge", topology.raw_topic, "perturb"))
     sizes = {topic.name: topic.partitions for topic in topology.topics()}
     for side, topic, role in (each for each in consumed if each[0] in configs):
@@ -156,9 +159,11 @@ def _headed(topology: Topology, config: Mapping[str, Any], topic: str, partition
     low, _ = admin.watermarks(config, topic, partition)
     if low > 0:  # retention took it, or what others wrote before we came; the state has its own fingerprint
         return False, False
-    found = _first(config, topic, partition)
+    value = _first(config, topic, partition)
+    found = _as_header(value)
     if found is None:
-        if topic == topology.raw_topic:  # written by others before we came: it is read as it is
+        # Written by others before we came: it is read as it is
+        if topic == topology.raw_topic or (topic == topology.device_reports_topic and _is_report(topology, value)):
             return False, False
         raise ConfigurationError(
             f"topic {topic} is not ours: partition {partition} does not begin with a header record; rename the topology, or remove the topic"
@@ -179,8 +184,25 @@ def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
         )
 
 
-def _first(config: Mapping[str, Any], topic: str, partition: int) -> Mapping[str, Any] | None:
-    """The header at the beginning of a partition that holds something; None where its first record is none."""
+def _as_header(value: bytes) -> Mapping[str, Any] | None:
+    try:
+        record = parse_json(value)
+    except BadRecord:
+        return None
+    return record if isinstance(record, dict) and MARK in record and record.get("type") == "header" else None
+
+
+def _is_report(topology: Topology, value: bytes) -> bool:
+    """Whether a device was faster than whoever made its topic."""
+    try:
+        found = read_reports(value)
+    except BadRecord:
+        return False
+    return found is not None and found.fingerprint == topology.fingerprint
+
+
+def _first(config: Mapping[str, Any], topic: str, partition: int) -> bytes:
+    """The first record of a partition that holds something."""
     own = {"group.id": "ldp_kafka.setup", "enable.auto.commit": False, "allow.auto.create.topics": False, "isolation.level": "read_uncommitted"}
     consumer = Consumer({**admin.quiet(config), **own})
     try:
@@ -190,8 +212,4 @@ def _first(config: Mapping[str, Any], topic: str, partition: int) -> Mapping[str
         consumer.close()
     if not messages or messages[0].error() is not None:
         raise BrokerError(f"the first record of {topic} partition {partition} could not be read")
-    try:
-        record = parse_json(messages[0].value() or b"")
-    except BadRecord:
-        return None
-    return record if isinstance(record, dict) and MARK in record and record.get("type") == "header" else None
+    return messages[0].value() or b""

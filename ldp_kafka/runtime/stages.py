@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Keyed, keyed
 from ldp_kafka.runtime.collector import Collect
+from ldp_kafka.runtime.devices import CollectDevices
 from ldp_kafka.runtime.edge import Edge
 from ldp_kafka.runtime.events import EventReader
 from ldp_kafka.runtime.keys import Keyring
@@ -13,7 +15,7 @@ from ldp_kafka.runtime.merger import Merge
 from ldp_kafka.runtime.releases import Publisher
 from ldp_kafka.topology import Topology
 
-__all__ = ["AgentSpec", "agents", "collect", "edge", "edge_randomness", "merge"]
+__all__ = ["AgentSpec", "agents", "collect", "collect_devices", "edge", "edge_randomness", "merge"]
 
 
 class AgentSpec(NamedTuple):
@@ -64,7 +66,9 @@ def publisher(topology: Topology) -> Publisher:
 
 
 def collect(topology: Topology, partition: int) -> Collect:
-    """The collect stage of one source."""
+    """The collect stage of one source: a partition of the edge's reports, or of the devices'."""
+    if topology.devices:
+        return collect_devices(topology, partition, partition)
     per_user = publisher(topology).per_user if topology.per_user else None
     return Collect(
         topology.method,
@@ -75,6 +79,26 @@ def collect(topology: Topology, partition: int) -> Collect:
         topology.fingerprint,
         topology.layout,
         per_user,
+    )
+
+
+def collect_devices(topology: Topology, partition: int, source: int) -> CollectDevices:
+    """The collect stage of one partition of the devices' reports; ``source`` is its number for the merger."""
+    per_user = publisher(topology).per_user if topology.per_user else None
+    return CollectDevices(
+        method=topology.method,
+        topic=topology.device_reports_topic,
+        partials_topic=topology.partials_topic,
+        dead_letters_topic=topology.collector_dead_letters_topic,
+        partition=partition,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        per_user=per_user,
+        source=source,
+        partitions=topology.input.partitions,
+        slot_ms=topology.input.slot_ms,
+        lateness=topology.input.lateness,
+        max_ahead_ms=topology.input.max_ahead_ms,
     )
 
 
@@ -93,8 +117,20 @@ def merge(topology: Topology) -> Merge:
 
 
 def agents(topology: Topology, role: str) -> list[AgentSpec]:
-    """The agents of a role."""
+    """The agents of a role.
+
+    Raises
+    ------
+    ConfigurationError : devices perturb by themselves, and the role is theirs
+    """
     source = topology.input
+    if topology.devices:
+        if role == "perturb":
+            raise ConfigurationError(f"{topology.name} has no perturb role: its devices perturb by themselves (ldp_kafka.Client)")
+        return [
+            AgentSpec("collect", topology.device_reports_topic, source.partitions, False, True),
+            AgentSpec("merge", topology.partials_topic, 1, False, True),
+        ]
     if role == "perturb":
         return [AgentSpec("perturb", topology.raw_topic, source.partitions, source.gaps == "allow", source.create is not False)]
     return [AgentSpec("collect", topology.reports_topic, source.partitions, False, True), AgentSpec("merge", topology.partials_topic, 1, False, True)]

@@ -43,7 +43,7 @@ class Standing:
     """
 
     def __init__(self, topology: Topology, role: str, specs: Sequence[AgentSpec], own: Mapping[str, Any], collector: Mapping[str, Any]) -> None:
-        self._topology, self._specs, self._own, self._collector = topology, specs, own, collector
+        self._topology, self._role, self._specs, self._own, self._collector = topology, role, specs, own, collector
         self._asker = Consumer({**own, "group.id": topology.group(role), "enable.auto.commit": False})
         self._stood: dict[tuple[str, int], tuple[int, int]] = {}
 
@@ -86,11 +86,11 @@ class Standing:
             raise BrokerError(f"{place.topic} partition {number}: the broker did not say whether it holds reports: {error.args[0].str()}") from None
 
     def latest(self, numbers: Iterable[int]) -> int:
-        """The greatest event time (ms) of raw partitions that other workers own, as their latest snapshots have it; -1 if none is known.
+        """The greatest event time (ms) of partitions of values, or of devices' reports, that other workers own, as their latest snapshots have it; -1 if none is known.
 
-        It is what their owners have folded, so it has passed every check; it lies at the edge, and nobody else writes it.
+        It is what their owners have folded, so it has passed every check; it lies where they run, and nobody else writes it.
         """
-        topic = self._topology.changelog("perturb", "perturb")
+        topic = self._topology.changelog(self._role, self._role)
         reader = Consumer({**self._own, "group.id": "probe", "enable.auto.commit": False, "enable.partition.eof": True})
         found = -1
         try:

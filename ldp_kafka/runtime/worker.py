@@ -26,7 +26,7 @@ from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.agent import WAIT, Agent
-from ldp_kafka.runtime.exits import end
+from ldp_kafka.runtime.exits import RETRY, end
 from ldp_kafka.runtime.fold import Folded, Record
 from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.outbox import Outbox
@@ -171,8 +171,8 @@ class Worker:
                     ledger = self.topology.method.ledger
                     spent = max(ledger.largest(owned.partition.state.users.state) for owned in agent.parts.values())
                     self.metrics.spent(spent, ledger.budget)
-                if agent.spec.name == "perturb":
-                    await self.tick(agent, assigned)
+                if agent.spec.name == "perturb" or (self.topology.devices and agent.spec.name == "collect"):
+                    await self.tick(agent, {place for place in assigned if place[0] == agent.spec.topic})
             if assigned and (self.until_idle is not None or now - self._asked > 5):
                 self._asked = now
                 left = await asyncio.get_running_loop().run_in_executor(None, self.standing.left, assigned)
@@ -239,7 +239,8 @@ class Worker:
         try:
             self.worker.execute_from_commandline()
         except SystemExit as stop:
-            return int(stop.code or 0)
+            lost = type(self.app.crash_reason).__name__ == "KafkaConnectionError"  # Faust's client has it, and nothing else here knows that client
+            return RETRY if lost else int(stop.code or 0)
         finally:
             with contextlib.suppress(OSError):
                 import shutil

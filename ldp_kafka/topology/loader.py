@@ -20,6 +20,7 @@ from ldp_kafka.topology.sections import frozen, parse_duration
 __all__ = ["load", "loads"]
 
 _COMMON = ("method", "mechanism", "epsilon", "window", "domain", "categories", "calibration", "level")
+_OF_RAW = ("topic", "create", "format", "user", "value", "time", "partitioning", "gaps")
 _KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
 
 
@@ -136,6 +137,11 @@ class _Work:
         return side("edge"), side("collector")
 
     def input(self, given: dict[str, Any], name: str) -> Input:
+        if given["source"] == "devices":
+            mine = self.document.data["input"]
+            wrong = [TopologyError("must not be given where source is devices: there is no raw topic", key=f"input.{key}") for key in _OF_RAW if key in mine]
+            if wrong:
+                raise TopologyError.together(wrong)
         fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("user", "value", "time")}
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
         topic = given.pop("topic", f"{name}.raw")

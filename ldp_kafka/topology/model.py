@@ -55,9 +55,12 @@ class Topology(Checked):
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not TOPIC.fullmatch(self.changelog("perturb", "perturb")):
             yield "topology", "must be 1 to 200 letters, digits, dots, dashes and underscores"
-        if self.raw_topic in {topic.name for topic in self.topics()[self.input.create :]}:
+        if self.devices:
+            if self.edge.budget_file is not None:
+                yield "edge.budget_file", "must not be given where input.source is devices: it sums what topologies on one raw topic lose, and there is none"
+        elif self.raw_topic in {topic.name for topic in self.topics()[self.input.create :]}:
             yield "input.topic", f"must not be a topic of ours: {self.raw_topic}"
-        if self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(self.collector_kafka):
+        elif self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(self.collector_kafka):
             yield "kafka.collector", "must not be able to read the raw topic: give it a cluster or credentials other than kafka.edge's"
         if self.runtime.session_timeout_ms < 6000 and not (self.edge_kafka.embedded and self.collector_kafka.embedded):
             yield "runtime.session_timeout", "must be at least 6s: a broker that is not embedded refuses less, and the worker would wait for ever"
@@ -80,9 +83,18 @@ class Topology(Checked):
         """What is allowed and should not be, in words."""
         if self.edge_kafka is not self.collector_kafka:
             return ()
+        if self.devices:
+            return (
+                f"one kafka block serves devices and collector: give kafka.edge, which devices have, credentials that can only write {self.device_reports_topic}",
+            )
         return (
             "one kafka block serves both sides: the collector can read the raw topic; give kafka.edge and kafka.collector their own credentials outside a laptop",
         )
+
+    @property
+    def devices(self) -> bool:
+        """Whether devices report by themselves (`ldp_kafka.Client`): there is neither a raw topic nor a perturb role."""
+        return self.input.source == "devices"
 
     @property
     def method(self) -> Method:
@@ -137,6 +149,7 @@ class Topology(Checked):
             max_ahead_ms=source.max_ahead_ms,
             shards=self.runtime.shards,
             per_user=self.per_user,  # else a replay would add pseudonyms to reports that went out without
+            **({"source": source.source} if self.devices else {}),
         )
 
     @property
@@ -148,6 +161,11 @@ class Topology(Checked):
     def reports_topic(self) -> str:
         """Perturbed values; partition i answers raw partition i."""
         return f"{self.name}.reports"
+
+    @property
+    def device_reports_topic(self) -> str:
+        """Perturbed values of devices that have no raw topic; a report's id says in which of its ``input.partitions`` partitions it is."""
+        return f"{self.name}.device-reports"
 
     @property
     def partials_topic(self) -> str:

@@ -21,6 +21,7 @@ __all__ = ["Plan", "Traffic", "plan"]
 
 # Bytes on the wire, as estimates; the codec is the authority.
 BATCH_BYTES = 850  # schema and metadata of one Arrow stream
+SINGLE_BYTES = 200  # names and braces of one JSON report
 INDEX_BYTES = 8
 REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
@@ -62,6 +63,8 @@ class Plan:
     warnings: tuple[str, ...]
     edge_budget: Admission | None = None
     """What all topologies on the raw topic lose together, where the topology names an edge file."""
+    devices: bool = False
+    """Whether devices report by themselves."""
 
     @property
     def guarantee_line(self) -> str:
@@ -85,6 +88,11 @@ class Plan:
             "edge_budget": None if self.edge_budget is None else self.edge_budget.as_json(),
         }
 
+    def _crossing(self) -> str:
+        if self.devices:
+            return f"{_traffic(self.single)} from devices, one report each"
+        return f"{_traffic(self.batched)} from gateways (one batch a partition), {_traffic(self.single)} from single events"
+
     def lines(self) -> list[str]:
         """Text, a line at a time."""
         wide = max(len(topic.name) for topic in self.topics)
@@ -96,8 +104,8 @@ class Plan:
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
             *(f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}" for topic in self.topics),
-            f"reports      for {self.users:,} users a slot: {_traffic(self.batched)} from gateways (one batch a partition), {_traffic(self.single)} from single events",
-            f"state        {self.state_bytes_per_user} bytes a user, {_bytes(self.state_bytes_per_user * self.users)} in all",
+            f"reports      for {self.users:,} users a slot: {self._crossing()}",
+            f"state        {self.state_bytes_per_user} bytes a user, {'in the database of the device' if self.devices else f'{_bytes(self.state_bytes_per_user * self.users)} in all'}",
             *(f"error        {_sentence(prediction)}" for prediction in self.predictions),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
@@ -132,6 +140,7 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
         state_bytes_per_user=state,
         warnings=(*topology.warnings, *_privacy_warnings(topology), *_input_warnings(topology), *_use_warnings(topology, predictions, users, state)),
         edge_budget=None if isinstance(topology.edge.budget_file, Unset) else admission(topology, now_ms),
+        devices=topology.devices,
     )
 
 
@@ -145,6 +154,9 @@ def row_bytes(topology: Topology) -> int:
 def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
     sources = topology.input.partitions
     reports = reporting(topology.method, users)
+    if topology.devices:  # one report a message, and nothing else
+        alone = Traffic(reports, reports * (SINGLE_BYTES + row_bytes(topology)))
+        return alone, alone
     rows = reports * row_bytes(topology)
     single = reports + sources  # one a report, and an empty one a partition where the slot closes
     return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(single, single * BATCH_BYTES + rows)
@@ -159,12 +171,17 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         yield f"calibration published: what truly holds is epsilon {true:g}, not {promised:g}"
     if topology.per_user:
         yield "per_user makes the reports of a user linkable to each other (under a pseudonym)"
-    if topology.input.format == "json":
+    if topology.devices:
+        yield "a device's report shows who is connected, and to the second when its value was there; report at fixed times where that is a secret"
+        yield "who reports from two devices has two budgets, which add up; any device can send any report, as often as its credentials allow"
+    elif topology.input.format == "json":
         yield "one event a message shows the collector the order in which users report; gateways that send one batch (format arrow) a slot hide it"
 
 
 def _input_warnings(topology: Topology) -> Iterator[str]:
     source = topology.input
+    if topology.devices:
+        return
     if not source.create:
         yield f"{source.topic} is someone else's topic: it gets no ticks, so a partition without events holds every release back"
     if source.partitioning == "trusted":
@@ -190,7 +207,7 @@ def _use_warnings(topology: Topology, predictions: tuple[Prediction, ...], users
     if "mean" in topology.output.statistics and hasattr(topology.method, "feedback_bias"):
         yield f"mean with {topology.privacy.method}: its feedback biases the mean of a crowd of any size; use sw_direct for crowds"
     fullest = ceil(users / topology.input.partitions / topology.runtime.shards) * state
-    if fullest > RECORD_BYTES:
+    if fullest > RECORD_BYTES and not topology.devices:
         yield f"a shard of the state takes about {_bytes(fullest)}: more than {_bytes(RECORD_BYTES)} slows recovery down; raise runtime.shards"
     if (topology.edge_kafka.embedded or topology.collector_kafka.embedded) and users > EMBEDDED_USERS:
         yield f"the embedded broker has room for about {EMBEDDED_USERS:,} users; {users:,} need a real one"

@@ -120,6 +120,7 @@ class Input(Checked):
     idle_ms : silence after which a partition gets a tick; None: never
     max_ahead_ms : how far an event may be ahead of its record's timestamp
     per_slot : ``first``
+    source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to read it matters
 
     """
 
@@ -137,8 +138,11 @@ class Input(Checked):
     idle_ms: int | None
     max_ahead_ms: int
     per_slot: str
+    source: str = "topic"
 
     def _problems(self) -> Iterator[tuple[str, str]]:
+        if self.source not in ("topic", "devices"):
+            yield "input.source", "must be topic or devices"
         if not TOPIC.fullmatch(self.topic):
             yield "input.topic", f"must be 1 to 249 letters, digits, dots, dashes and underscores; got {self.topic!r}"
         for name, least in (("partitions", 1), ("slot_ms", 1), ("max_ahead_ms", 1), ("lateness", 0)):

@@ -1,0 +1,196 @@
+"""Lives of a device as processes of their own, each ended by SIGKILL at one of its system calls; forked from here, so that none has to start anew.
+
+``python -m tests.runtime.nursery FOLDER KIND CUT UNTIL``, with `killer.c` preloaded: prints {fault: where} and how many calls a life has. CUT is
+
+- ``killed``: the process dies before the call; what it wrote is there, synced or not
+- ``halved``: half of what the call was to write is there as well
+- ``power``: the machine goes down; of each file that is there which was synced last, and nothing else
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import signal
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.randomness import Ids
+from ldp_kafka.runtime.client import Client
+from ldp_kafka.runtime.wire import parse_json
+from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
+from tests.runtime.test_client_crashes import ForgetsEarly, LeavesEarly
+
+SLOTS = 4  # one more than a window
+
+
+class DrawsAgain(Client):
+    """What goes out is drawn when it goes out: fresh noise in place of what the ledger was charged for."""
+
+    def _hand_over(self):
+        held = self._store.payload
+
+        def fresh(seq):
+            name, message = held(seq)
+            low, high = self._method.index_range
+            return name, json.dumps(parse_json(message) | {"index": int.from_bytes(os.urandom(4), "big") % int(high - low + 1) + int(low)}).encode()
+
+        self._store.payload = fresh
+        try:
+            super()._hand_over()
+        finally:
+            self._store.payload = held
+
+
+class SyncsLater(Client):
+    """The disk need not have the ledger when the report leaves."""
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self._store._db.execute("PRAGMA synchronous=NORMAL")
+
+
+KINDS = {kind.__name__: kind for kind in (Client, LeavesEarly, ForgetsEarly, DrawsAgain, SyncsLater)}
+
+
+class Broker:
+    """What left the device and what arrived are files; it arrives with every other `poll`."""
+
+    def __init__(self, world):
+        self.left, self.log = (os.open(world / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("left", "arrived"))
+        self.flying, self.calls = [], 0
+
+    def produce(self, topic, *, value, partition, on_delivery):
+        os.write(self.left, b"\n" + value)
+        self.flying.append((value, on_delivery))
+
+    def poll(self, timeout):
+        self.calls += 1
+        while self.flying and self.calls % 2 == 0:
+            value, told = self.flying.pop(0)
+            os.write(self.log, b"\n" + value)
+            told(None, None)
+
+
+def lines(path):
+    """What was written whole."""
+    found = []
+    for line in path.read_bytes().split(b"\n") if path.exists() else ():
+        try:
+            found.append((parse_json(line), line))
+        except Exception:  # half a message is none
+            continue
+    return found
+
+
+def sent(topology, world):
+    """{slot: micro-epsilon that has left}, each different report counted."""
+    spent, bodies = defaultdict(int), {line: found["slot"] for found, line in lines(world / "left")}
+    for slot in bodies.values():
+        spent[slot] += topology.method.spend
+    return spent
+
+
+def live(kind, device, life):
+    """One life: a value for each slot, another one than the life before had; 3 where the ledger holds less than what has left."""
+    topology, rng = loads(TOPOLOGIES["capp"]), np.random.default_rng(life)
+    disk = device / "disk"
+    client = kind(
+        topology, user="m", database=disk / "m.db", key_file=disk / "m.key", create=True, producer=Broker(device / "world"), clock=lambda: (FIRST + 99) * SLOT
+    )
+    spent = sent(topology, device / "world")
+    if spent:
+        state = client._load(client._randomness.digests(Ids.of(["m"])))
+        last, run = int(state.columns["last"][0]), topology.method.run
+        held = {last - back: int(state.columns["ring"][(last - back) % run, 0]) for back in range(run)} if last >= 0 else {}
+        if max(spent) > last or any(spent[slot] > held[slot] for slot in spent if slot in held):
+            return 3
+    for slot in range(SLOTS):
+        client.report(float(rng.uniform(0, 100)), (FIRST + slot) * SLOT)
+    client.close(5)
+    return 0
+
+
+def fork(kind, device, life, at, halved):
+    """How the life ended: an exit code, or minus the signal; and its calls."""
+    child = os.fork()
+    if not child:
+        code = 4
+        try:
+            killer.arm(at, halved)
+            code = live(kind, device, life)
+            (device / "calls").write_text(str(killer.calls()))
+        except LdpKafkaError as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def power_cut(disk, *, back):
+    """Of each file what was synced; a removal that was not synced has not reached the disk where ``back``."""
+    for path in list(disk.iterdir()):
+        whole = path.with_suffix("")
+        if path.suffix == ".removed":
+            if back and not whole.exists():
+                shutil.copy(path, whole)
+                path.replace(f"{whole}.synced")
+            else:
+                path.unlink()
+        elif path.suffix != ".synced" and path.name != "m.key":  # which was linked to its name when it was whole and synced
+            kept = path.with_name(path.name + ".synced")
+            path.write_bytes(kept.read_bytes() if kept.exists() else b"")
+
+
+def faults(kind, folder, at, cut):
+    """What is wrong after a life that ended at its ``at``-th call, one that ended somewhere else, and one that was left in peace."""
+    device, found = folder / "device", []
+    shutil.rmtree(device, ignore_errors=True)
+    for name in ("disk", "world"):
+        (device / name).mkdir(parents=True)
+    for life, end in enumerate((at, at * 7 % 97 + 1, 0)):
+        code = fork(kind, device, life, end, cut == "halved")
+        if code == 3:
+            return ["the ledger holds less than what has left"]
+        if code not in (0, -signal.SIGKILL):
+            return ["it does not go on"]
+        if code and cut == "power":
+            power_cut(device / "disk", back=bool(at % 2))
+    topology, bodies = loads(TOPOLOGIES["capp"]), defaultdict(set)
+    for report, line in lines(device / "world" / "left"):
+        bodies[report["id"]].add(line)
+    if any(len(said) > 1 for said in bodies.values()):
+        found.append("two different reports of one slot left the device")
+    spent = sent(topology, device / "world")
+    if any(sum(spent.get(slot + back, 0) for back in range(topology.method.run)) > topology.method.ledger.budget for slot in list(spent)):
+        found.append("more than the budget left the device")
+    if {report["slot"] - FIRST for report, _ in lines(device / "world" / "arrived")} != set(range(SLOTS)):
+        found.append("a report that was on the disk never arrived")
+    return found
+
+
+def main(folder, name, cut, until):
+    """Every call of a life, or until this is found."""
+    kind, found = KINDS[name], defaultdict(list)
+    device = folder / "device"
+    for part in ("disk", "world"):
+        (device / part).mkdir(parents=True)
+    assert fork(kind, device, 0, 0, False) == 0
+    calls = int((device / "calls").read_text())
+    for at in range(1, calls + 1):
+        for fault in faults(kind, folder, at, cut):
+            found[fault].append(at)
+        if until in found:
+            break
+    print(json.dumps({"found": found, "calls": calls}))
+
+
+if __name__ == "__main__":
+    killer = ctypes.CDLL(os.environ["LD_PRELOAD"])
+    main(Path(sys.argv[1]), *sys.argv[2:5])

@@ -1,0 +1,132 @@
+"""Topologies whose devices report by themselves: what they have, what they must not say, and what is planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ldp_kafka.cli import cli
+from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.runtime import stages
+from ldp_kafka.runtime.devices import CollectDevices
+from ldp_kafka.runtime.run import run
+from ldp_kafka.topology import loads, plan
+
+TEXT = """
+topology: meters
+kafka: {kafka}
+input: {{source: {source}, slot: 1h, partitions: 3{more}}}
+privacy: {{method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 100]}}
+output: {{statistics: [mean]}}
+edge: {edge}
+"""
+
+
+def topology(source="devices", more="", kafka="{}", edge="{}"):
+    return loads(TEXT.format(source=source, more=more, kafka=kafka, edge=edge), "meters.yaml")
+
+
+def test_it_is_the_same_reports_and_another_layout():
+    """So the fingerprint, on which noise hangs, does not know who reports; what state is bound to does."""
+    devices, raw = topology(), topology("topic")
+    assert devices.devices and not raw.devices
+    assert devices.fingerprint == raw.fingerprint
+    assert devices.layout != raw.layout
+    assert raw.layout == loads(TEXT.replace("source: {source}, ", "").format(more="", kafka="{}", edge="{}")).layout
+
+
+def test_its_topics():
+    """No raw values, and nothing at the edge; the reports under the broker's clock."""
+    found = {topic.name: topic for topic in topology().topics()}
+    assert set(found) == {
+        "meters.device-reports",
+        "meters.partials",
+        "meters.releases",
+        "meters.collector.dead-letters",
+        "meters-collect-collect-changelog",
+        "meters-collect-merge-changelog",
+    }
+    assert {topic.side for topic in found.values()} == {"collector"}
+    assert found["meters.device-reports"].config["message.timestamp.type"] == "LogAppendTime"
+    assert found["meters.device-reports"].partitions == 3
+    assert not any("message.timestamp.type" in topic.config for topic in topology("topic").topics())
+
+
+def test_its_roles(tmp_path):
+    """The collector folds what devices send; nobody perturbs for them, and nothing can be replayed."""
+    made = topology()
+    assert [spec.topic for spec in stages.agents(made, "collect")] == ["meters.device-reports", "meters.partials"]
+    assert isinstance(stages.collect(made, 2), CollectDevices)
+    assert (stages.collect(made, 2).partition, stages.collect(made, 2).source) == (2, 2)
+    for call in (lambda: stages.agents(made, "perturb"), lambda: run(made, role="perturb")):
+        with pytest.raises(ConfigurationError, match="meters has no perturb role"):
+            call()
+    path = tmp_path / "meters.yaml"
+    path.write_text(TEXT.format(source="devices", more="", kafka="{bootstrap_servers: '127.0.0.1:1'}", edge="{}"))
+    with pytest.raises(ConfigurationError, match="no raw topic to replay into"):
+        CliRunner().invoke(
+            cli, ["replay", "--generate", "sin", "--users", "3", "--slots", "5", "--topology", str(path)], catch_exceptions=False, standalone_mode=False
+        )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("topic", "x"),
+        ("create", "false"),
+        ("format", "arrow"),
+        ("user", "$.u"),
+        ("value", "$.v"),
+        ("time", "$.t"),
+        ("partitioning", "murmur2"),
+        ("gaps", "allow"),
+    ],
+)
+def test_what_tells_how_to_read_a_raw_topic_is_refused(key, value):
+    """With its line."""
+    with pytest.raises(TopologyError, match=rf"meters\.yaml:4: input\.{key}: must not be given where source is devices"):
+        topology(more=f", {key}: {value}")
+    topology("topic", more=f", {key}: {value}", edge="{}")
+
+
+def test_the_edges_budget_and_other_sources_are_refused():
+    """An edge file sums what is lost on a raw topic."""
+    with pytest.raises(TopologyError, match=r"edge\.budget_file: must not be given where input\.source is devices"):
+        topology(edge="{budget_file: x.yaml}")
+    with pytest.raises(TopologyError, match=r"input\.source: must be one of topic, devices"):
+        topology("phones")
+
+
+def test_devices_may_have_a_way_of_their_own():
+    """One cluster, two principals; the collector's is not asked of devices."""
+    kafka = "{bootstrap_servers: 'b:1', edge: {client: {sasl.username: device}}, collector: {client: {sasl.username: collector}}}"
+    made = topology(kafka=kafka)
+    assert made.edge_kafka.client["sasl.username"] == "device"
+    assert not made.warnings
+    assert "meters.device-reports" in topology().warnings[0]
+
+
+def test_its_plan():
+    """Says who has the state, and what a device's connection shows."""
+    made = plan(topology(), 500)
+    assert made.single == made.batched
+    assert made.single.messages == 500
+    text = "\n".join(made.lines())
+    assert "500 messages" in text and "from devices, one report each" in text and "in the database of the device" in text
+    assert "two budgets" in text and "shows who is connected" in text
+    for word in ("gateways", "partitioning trusted", "perturb "):
+        assert word not in text
+    assert "gateways" in "\n".join(plan(topology("topic"), 500).lines())
+
+
+def test_the_readme_names_what_there_is():
+    """Its example's topology, and the names in it."""
+    import ldp_kafka as lk
+
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    section = readme.partition("## Devices without a raw topic")[2].partition("\n## ")[0]
+    assert "source: devices" in section
+    for name in ("Client", "AsyncClient"):
+        assert f"lk.{name}" in section and name in lk.__all__ and hasattr(lk, name)
