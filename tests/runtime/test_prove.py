@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer
 
 from ldp_kafka.cli import main
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime import admin, local, prove, stages
 from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
@@ -17,7 +18,7 @@ from ldp_kafka.runtime.setup import prepare
 from ldp_kafka.runtime.sightings import compare
 from ldp_kafka.runtime.topic import Kept
 from ldp_kafka.runtime.wire import read_reports, write_reports
-from ldp_kafka.topology import load
+from ldp_kafka.topology import load, loads
 from tests.fold import cases
 
 LOGS = cases.wild(3)
@@ -240,3 +241,17 @@ def test_what_expired_is_said(kept, monkeypatch):
     assert found.clean and found.expected > found.ids
     assert found.begins == {0: 4, 1: 4}
     assert any("nothing is said" in line for line in found.lines())
+
+
+def test_reports_of_devices():
+    """They answer no raw message: compared with each other they are like any, and there is nothing to make them of once more."""
+
+    def report(value):
+        made = Reports(np.array([[1, 2]], np.uint64), np.array([5]), np.array([value]), 1.0, "ab" * 16, -1, None)
+        return Kept(0, 1, -1, None, write_reports(made))
+
+    assert compare(read_held([report(1), report(1)])[0]).second == 0
+    assert compare(read_held([report(1), report(2)])[0]).second == 1
+    text = cases.TEXT.format(partitions=1, privacy=cases.CAPP, statistics="[mean]", lateness=1).replace("input: {", "input: {source: devices, ")
+    with pytest.raises(ConfigurationError, match="no raw topic"):
+        prove.prove(loads(text), cases.KEY)
