@@ -17,6 +17,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -142,23 +143,33 @@ class Keyed:
     key : at least 32 random bytes, secret
     context : public bytes that separate uses of one key: a topology's fingerprint
     private : False where the key is public
+    later : (slot, key) of each rotation, slots increasing: from that slot on noise, report ids and series are of that key
 
     Raises
     ------
-    ValueError, TypeError : the key is too short, or not bytes
+    ValueError, TypeError : a key is too short, not bytes, or there twice; slots do not increase
+
+    Notes
+    -----
+    Which key a report is made with is a function of its slot alone, so a (user, slot, phase) has one draw under any number of keys, whoever folds it and whenever. Digests of users stay
+    with the first key: what they have spent is found under every later one, and the ledger goes on.
     """
 
-    def __init__(self, key: bytes, *, context: bytes = b"", private: bool = True) -> None:
-        if not isinstance(key, bytes | bytearray):
+    def __init__(self, key: bytes, *, context: bytes = b"", private: bool = True, later: Sequence[tuple[int, bytes]] = ()) -> None:
+        keys = [key, *(new for _, new in later)]
+        firsts = [slot for slot, _ in later]
+        if not all(isinstance(each, bytes | bytearray) for each in keys):
             raise TypeError("a key is bytes")
-        if not len(key) >= KEY_BYTES:
+        if not all(len(each) >= KEY_BYTES for each in keys):
             raise ValueError(f"a key has at least {KEY_BYTES} random bytes")
+        if not (len({bytes(each) for each in keys}) == len(keys) and all(a < b for a, b in pairwise(firsts))):
+            raise ValueError("each rotation needs another key, and a later slot")
         self.private = private
-        self._noise = _Chain(_derive(key, b"noise", context))
-        self._ids = _Chain(_derive(key, b"report id", context))
-        self._series = _Chain(_derive(key, b"series", context))
+        self._noise, self._ids, self._series = (_Turns(keys, firsts, purpose, context) for purpose in (b"noise", b"report id", b"series"))
         self._users = _Chain(_derive(key, b"user", context))
-        self._check = _derive(key, b"check", context)[:8].hex()
+        checks = [_derive(each, b"check", context)[:8] for each in keys]
+        turns = b"".join(slot.to_bytes(8, "big", signed=True) + check for slot, check in zip(firsts, checks[1:], strict=True))
+        self._check = (sha256(checks[0] + turns).digest()[:8] if turns else checks[0]).hex()
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:
         return self._users.digests(users)
@@ -171,16 +182,16 @@ class Keyed:
 
     @property
     def check(self) -> str:
-        """16 hexadecimal digits that tell whether two processes have the same key and context; they tell nothing else of it."""
+        """16 hexadecimal digits that tell whether two processes have the same keys, rotations and context; they tell nothing else of them."""
         return self._check
 
     def report_ids(self, users: Digests, slot: int | NDArray[np.int64], phase: int) -> Digests:
         """Ids (n, 2) of the reports of these users: unlinkable across slots without the key."""
         return self._ids.mac(users, slot, phase, np.empty((len(users), 0), np.int64), 0)
 
-    def series(self, users: Digests) -> Digests:
-        """Pseudonyms (n, 2) that link the reports of a user, for releases per user only."""
-        return self._series.mac(users, 0, 0, np.empty((len(users), 0), np.int64), 0)
+    def series(self, users: Digests, slot: int | NDArray[np.int64] = 0) -> Digests:
+        """Pseudonyms (n, 2) that link the reports of a user, for releases per user only; ``slot`` chooses the key and nothing else."""
+        return self._series.mac(users, 0, 0, np.empty((len(users), 0), np.int64), 0, turn=slot)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"  # never a key
@@ -189,7 +200,7 @@ class Keyed:
 class Bound:
     """A keyed source tied to one draw of each row."""
 
-    def __init__(self, chain: _Chain, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64], *, private: bool) -> None:
+    def __init__(self, chain: _Turns, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64], *, private: bool) -> None:
         self.private = private
         self._chain, self._users, self._slot, self._phase, self._bound = chain, users, slot, phase, bound
 
@@ -274,6 +285,28 @@ class _Chain:
         return out[:-2].reshape(-1, 2)
 
 
+class _Turns:
+    """One chain a key, each from its first slot on."""
+
+    def __init__(self, keys: Sequence[bytes], firsts: Sequence[int], purpose: bytes, context: bytes) -> None:
+        self._chains = [_Chain(_derive(key, purpose, context)) for key in keys]
+        self._firsts = np.array(firsts, np.int64)
+
+    def mac(
+        self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64], counter: int, *, turn: int | NDArray[np.int64] | None = None
+    ) -> Digests:
+        """Of each row under the key whose turn its slot is, or ``turn``."""
+        if len(self._chains) == 1:
+            return self._chains[0].mac(users, slot, phase, bound, counter)
+        whose = np.broadcast_to(np.searchsorted(self._firsts, slot if turn is None else turn, side="right"), len(users))
+        slots = np.broadcast_to(np.asarray(slot, np.int64), len(users))
+        out = np.empty((len(users), 2), np.uint64)
+        for each in np.unique(whose).tolist():
+            rows = np.flatnonzero(whose == each)
+            out[rows] = self._chains[each].mac(users[rows], slots[rows], phase, bound[rows], counter)
+        return out
+
+
 def _derive(key: bytes, purpose: bytes, context: bytes) -> bytes:
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -292,9 +325,9 @@ def system() -> System:
     return System()
 
 
-def keyed(key: bytes, *, context: bytes = b"") -> Keyed:
+def keyed(key: bytes, *, context: bytes = b"", later: Sequence[tuple[int, bytes]] = ()) -> Keyed:
     """Private words that a replay repeats; see `Keyed`."""
-    return Keyed(key, context=context)
+    return Keyed(key, context=context, later=later)
 
 
 def seeded(seed: int) -> Seeded:

@@ -106,9 +106,22 @@ def test_exit_codes_are_documented():
         assert codes == {int(code) for code in re.findall(r"(?:^ +|: |; )(\d+) +[a-zC]", text, re.MULTILINE)}
 
 
+def test_messages_name_commands_that_exist():
+    """Whatever an error, a docstring or the README sends people to."""
+    root = Path(entry.__file__).parent
+    texts = [path.read_text() for path in (*root.rglob("*.py"), root.parent / "README.md")]
+    named = {name for text in texts for name in re.findall(r"`ldp-kafka ((?:[a-z-]+ ?)+)", text)}
+    known = {" ".join(path) for path in commands()}
+    assert {"state rewind", "state inspect", "state verify"} <= {name.strip() for name in named}
+    assert not {name for name in named if not any(name.strip() == path or name.startswith(f"{path} ") for path in known if path)}
+
+
 def test_only_what_is_built_is_listed():
     """No stubs."""
-    assert list(cli.commands) == ["demo", "run", "validate", "plan", "topics", "replay", "key", "broker", "audit", "schema", "mechanisms", "evaluate"]
+    assert list(cli.commands) == [
+        *("demo", "run", "validate", "plan", "topics", "replay", "key", "broker"),
+        *("state", "prove-once", "audit", "schema", "mechanisms", "evaluate"),
+    ]
 
 
 @pytest.mark.parametrize("words", [["no-such-command"], ["run"], ["plan", "x.yaml", "--users", "0"], ["run", "x.yaml", "--role", "both"], ["replay", "x.csv"]])

@@ -151,6 +151,12 @@ class Ledger:
         spent[rows] = total + charged
         return allowed
 
+    def audit(self, state: State) -> tuple[int, int]:
+        """Users who have more than the budget in their current run, and users whose running sum is not that of their ring: (0, 0), or somebody else wrote this state."""
+        ring, spent = state.columns["ring"][:, : state.count], state.columns["spent"][: state.count]
+        total = ring.sum(axis=0, dtype=np.int64)
+        return int(np.count_nonzero(total > self.budget)), int(np.count_nonzero((total != spent) | (ring < 0).any(axis=0)))
+
     def largest(self, state: State) -> int:
         """The most that any user has in its current run, in micro-epsilon."""
         return int(state.columns["spent"][: state.count].max(initial=0))

@@ -56,6 +56,11 @@ class LifetimeLedger:
         last[rows] = slot
         return allowed
 
+    def audit(self, state: State) -> tuple[int, int]:
+        """Users who have made more reports than allowed, and users whose number of reports is none: (0, 0), or somebody else wrote this state."""
+        spent = state.columns["spent"][: state.count]
+        return int(np.count_nonzero(spent > self.reports)), int(np.count_nonzero(spent < 0))
+
     def largest(self, state: State) -> int:
         """The most that any user has lost, in micro-epsilon, rounded up."""
         most = int(state.columns["spent"][: state.count].max(initial=0))

@@ -10,7 +10,9 @@ from ldp_kafka.cli.audit import audit
 from ldp_kafka.cli.evaluate import evaluate
 from ldp_kafka.cli.mechanisms import mechanisms
 from ldp_kafka.cli.options import CODES, FAILED, STOPPED, WRONG, example
+from ldp_kafka.cli.prove import prove_once
 from ldp_kafka.cli.replay import replay
+from ldp_kafka.cli.state import state
 from ldp_kafka.cli.tools import broker, demo, key
 from ldp_kafka.cli.topologies import plan, run, schema, topics, validate
 from ldp_kafka.errors import ConfigurationError, LdpKafkaError
@@ -27,6 +29,8 @@ COMMANDS: dict[str, click.Command] = {
     "replay": replay,
     "key": key,
     "broker": broker,
+    "state": state,
+    "prove-once": prove_once,
     "audit": audit,
     "schema": schema,
     "mechanisms": mechanisms,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ldp_kafka.cli.options import FAILED, FILE, FOLDER, as_json, example, print_json
+from ldp_kafka.cli.options import FAILED, FILE, FOLDER, as_json, example, load_topology, print_json
 from ldp_kafka.errors import ConfigurationError
 
 __all__ = ["broker", "demo", "key"]
@@ -65,6 +65,55 @@ def key_new(file: Path) -> None:
 
     new_key(file)
     click.echo(f"{file}: a new key. Keep it secret, and do not lose it: whoever has it can undo every report, and without it the workers cannot go on.")
+
+
+@key.command(
+    "rotate",
+    epilog=example(
+        "ldp-kafka key rotate topology.yaml            # says what it would do",
+        "ldp-kafka key rotate topology.yaml --yes",
+        "ldp-kafka key rotate meters.yaml tariffs.yaml --at 2027-01-01T00:00:00Z --yes",
+    ),
+)
+@click.argument("topologies", type=FILE, nargs=-1, required=True)
+@click.option("--at", metavar="TIME", help="Event time, ISO 8601, from which on the new key is used.  [default: as early as is sound]")
+@click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
+@as_json
+def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: bool) -> int:
+    """Give the edge a new key from a time slot on; name every topology that uses the key file.
+
+    Every slot before it keeps the old key, every slot from it on has the new one, so no (user, slot) is drawn twice; and the ledger goes on, so no budget begins anew. The new key begins
+    after the last event that the raw log holds: what was reported was read from there. Pseudonyms per user change with the key.
+
+    Before: stop the perturb workers of all of these topologies. After: copy the key file to every host of theirs, and start them; one with the old file halts. The old key stays in the file,
+    since state and replays need it. To be rid of it, give the topology a new name and a new key, and let the edge file (edge.budget_file, `until`) wait until the old one's runs have ended.
+
+    It can be stopped at any point: workers halt over what is half done, and the same command finishes it.
+    """
+    from ldp_kafka.accounting.words import moment
+    from ldp_kafka.runtime.demo.show import waiting
+    from ldp_kafka.runtime.rotation import rotate
+
+    loaded = [load_topology(file) for file in topologies]
+    with waiting("the state and the raw log are read"):
+        made = rotate(loaded, at=None if at is None else _milliseconds(at), do=yes)
+    if json_:
+        print_json({"file": str(made.file), "begins": moment(made.begins), "partitions": made.partitions, "done": made.done})
+        return 0
+    click.echo(f"{made.file}: the new key {'begins' if made.done else 'would begin'} at {moment(made.begins)}; {made.partitions} partitions")
+    click.echo("now copy the file to every host of these topologies, and start their workers" if made.done else "nothing was done: --yes does it")
+    return 0
+
+
+def _milliseconds(text: str) -> int:
+    """Since 1970-01-01 UTC."""
+    from datetime import UTC, datetime
+
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.UsageError("--at must be a time like 2027-01-01T00:00:00Z") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @click.group(epilog=example("ldp-kafka broker start --port 9092", "LDP_KAFKA_BOOTSTRAP=127.0.0.1:9092 ldp-kafka run topology.yaml"))

@@ -20,7 +20,21 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.embedded import EmbeddedBroker, is_embedded
 
-__all__ = ["Config", "TopicSpec", "commit_first", "committed", "ensure", "lag", "partitions_of", "produce_once", "quiet", "watermarks"]
+__all__ = [
+    "Config",
+    "TopicSpec",
+    "commit",
+    "commit_first",
+    "committed",
+    "ensure",
+    "extents",
+    "lag",
+    "members",
+    "partitions_of",
+    "produce_once",
+    "quiet",
+    "watermarks",
+]
 
 Config = Mapping[str, Any]
 
@@ -189,8 +203,14 @@ def watermarks(config: Config, topic: str, partition: int, *, timeout: float = 1
     BrokerError : the partition's leader did not answer, or there is no such partition
 
     """
+    return extents(config, topic, [partition], timeout=timeout)[partition]
+
+
+def extents(config: Config, topic: str, partitions: Iterable[int], *, timeout: float = 10.0) -> dict[int, tuple[int, int]]:
+    """Return `watermarks` of each of these partitions."""
     config = quiet(config)
-    return _watermarks(config, _consumer(config, "ldp_kafka.admin"), topic, partition, timeout)
+    consumer = _consumer(config, "ldp_kafka.admin")
+    return {partition: _watermarks(config, consumer, topic, partition, timeout) for partition in partitions}
 
 
 def lag(config: Config, group: str, topic: str, partitions: Iterable[int], *, timeout: float = 10.0) -> dict[int, int]:
@@ -224,28 +244,61 @@ def commit_first(config: Config, group: str, topic: str, partitions: Iterable[in
     BrokerError : the group's coordinator did not answer, or the group has members but lacks an offset
 
     """
+    before = committed(config, group, topic, partitions, timeout=timeout)
+    first = [partition for partition, found in before.items() if found is None]
+    if first:
+        commit(config, group, topic, dict.fromkeys(first, offset), metadata=metadata, timeout=timeout)
+    return set(first)
+
+
+def commit(config: Config, group: str, topic: str, offsets: Mapping[int, int], *, metadata: str = "", timeout: float = 10.0) -> None:
+    """Commit these offsets of a group, whatever it has: forwards or back.
+
+    Raises
+    ------
+    BrokerError : the group's coordinator did not answer, or the group has members: what they fold would not be what is committed
+
+    """
     # An ordinary commit of a consumer without a subscription: unlike AlterConsumerGroupOffsets, the embedded broker has it too.
     # Asynchronous, because the synchronous one waits for ever on a broker that hangs.
     answers: list[tuple[KafkaError | None, list[TopicPartition]]] = []
     config = quiet(config)
     consumer = _consumer(config, group, on_commit=lambda error, offsets: answers.append((error, offsets)))
-    before = _committed(config, consumer, topic, partitions, timeout)
-    first = [partition for partition, found in before.items() if found is None]
 
-    def commit() -> Sequence[TopicPartition]:
+    def ask() -> Sequence[TopicPartition]:
         answers.clear()
-        consumer.commit(offsets=[TopicPartition(topic, partition, offset, metadata=metadata) for partition in first], asynchronous=True)
+        consumer.commit(offsets=[TopicPartition(topic, partition, offset, metadata=metadata) for partition, offset in offsets.items()], asynchronous=True)
         end = time.monotonic() + timeout
         while not answers and time.monotonic() < end:
             consumer.poll(0.02)
-        error, offsets = answers[0] if answers else (KafkaError(KafkaError._TIMED_OUT), [])  # noqa: SLF001
+        error, found = answers[0] if answers else (KafkaError(KafkaError._TIMED_OUT), [])  # noqa: SLF001
         if error is not None:
             raise KafkaException(error)
-        return _without_errors(offsets)
+        return _without_errors(found)
 
-    if first:
-        _patiently(config, f"the commit of offset {offset} for group {group} on {topic}", commit, timeout, consumer)
-    return set(first)
+    _patiently(config, f"the commit of offsets for group {group} on {topic}", ask, timeout, consumer)
+
+
+def members(config: Config, group: str, *, timeout: float = 10.0) -> int | None:
+    """Count the members of a group; None where the broker is embedded and cannot say. A group that nobody ever was in has none.
+
+    Raises
+    ------
+    BrokerError : the group's coordinator did not answer, or refused
+
+    """
+    config = quiet(config)
+    admin = AdminClient(config)
+    with _explained(config, "the list of topics", admin):
+        if is_embedded(admin.list_topics(timeout=timeout).cluster_id):
+            return None
+    with _explained(config, f"the members of group {group}", admin):
+        try:
+            return len(admin.describe_consumer_groups([group], request_timeout=timeout)[group].result().members)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return 0
+            raise
 
 
 def produce_once(

@@ -126,7 +126,8 @@ class Agent:
         want = start if committed is None else max(start, committed) if begun else committed
         if committed is not None and start > committed and not begun:
             raise StateError(
-                f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read"
+                f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read; "
+                f"give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
             )
         passed = committed is not None and not begun and committed > (1 if self.spec.header else 0)
         first = self.worker.standing.first(self.spec.topic, number, want) if self.spec.gaps else None
@@ -134,10 +135,12 @@ class Agent:
         where = f"{self.spec.topic} partition {number}"
         if partition.cover >= end_:
             raise StateError(
-                f"{where}: the state covers offset {partition.cover}, but the log ends before {end_}: the topic was made anew; give the topology a new name"
+                f"{where}: the state covers offset {partition.cover}, but the log ends before {end_}: the topic was made anew; give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
             )
         if start > partition.cover + 1 and (partition.cover >= 0 or (committed != start and self.promised(number))):
-            raise StateError(f"{where}: the log begins at offset {start}, but no state covers what was before it: give the topology a new name")
+            raise StateError(
+                f"{where}: the log begins at offset {start}, but no state covers what was before it: bring the changelog back, or give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
+            )
         return Owned(partition)
 
     def promised(self, number: int) -> bool:

@@ -107,7 +107,7 @@ class Edge:
 
     @property
     def key(self) -> str:
-        """Under another key all users would look new, their budgets unspent."""
+        """Under another first key all users would look new, their budgets unspent; under other rotations a (user, slot) could be drawn twice."""
         return self.randomness.check
 
     def fresh(self) -> EdgeState:
@@ -127,6 +127,10 @@ class Edge:
                 self._report(records, message, None, before[at], after[at])
         counts["watermark"] = state.watermark
         return Folded(records, counts)
+
+    def latest(self, messages: Sequence[Message]) -> int:
+        """The greatest event time (milliseconds) in these messages that a fold of them accepts or drops as late; -1 if there is none."""
+        return max(self._read(messages, [], {})[1], default=-1)
 
     def _read(self, messages: Sequence[Message], records: list[Record], counts: dict[str, float]) -> tuple[Rows, list[int]]:
         """All valid events of the messages, and the greatest time in each message (-1 if none)."""
@@ -215,7 +219,9 @@ class Edge:
             users, slots, answers, message = users[sent], slots[sent], answers[sent], message[sent]
         digests = state.users.state.digests(users)
         ids = self._ids(digests, slots)
-        batch = Reports(ids, slots, answers, self.method.scale, self.fingerprint, 0, None, series=self.randomness.series(digests) if self.per_user else None)
+        batch = Reports(
+            ids, slots, answers, self.method.scale, self.fingerprint, 0, None, series=self.randomness.series(digests, slots) if self.per_user else None
+        )
         ends = np.searchsorted(message, np.arange(len(messages) + 1))
         for at, source in enumerate(messages):
             self._report(records, source, _part(batch, slice(int(ends[at]), int(ends[at + 1]))), before[at], after[at])

@@ -31,7 +31,7 @@ META = "meta"
 BINDINGS = {
     "fingerprint": "a privacy parameter or the slot of the topology changed; give the topology a new name, or its old parameters",
     "layout": "the raw topic, its fields, partitions or partitioning, the lateness, max_ahead, the shards or per_user changed; give the topology a new name, or its old parameters",
-    "key": "the edge's key changed; bring the old one back: under a new one every user's budget would look unspent",
+    "key": "the edge's key changed, or its rotations did; bring back the key file that it was written under (`ldp-kafka key rotate` is the way to a new one): else every user's budget would look unspent",
 }
 """What a state is bound to, and what to say where it is another's."""
 
@@ -168,20 +168,26 @@ class Partition(Generic[S]):
         best = choose(found)
         if best is None:
             if self.committed:
-                raise StateError(f"partition {self.number}: offsets were acknowledged, but the changelog holds no complete state for them")
+                raise StateError(
+                    f"partition {self.number}: offsets were acknowledged, but the changelog holds no complete state for them: `ldp-kafka state inspect` shows what it holds; "
+                    f"bring it back, and where it is an old one, `ldp-kafka state rewind` sets the group back to it"
+                )
             self.state = self.stage.fresh()
             return
         self.cover, payload = found[best][META]
         if self.committed and self.cover < acknowledged:
             raise StateError(
-                f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {acknowledged} was acknowledged: it is an old one"
+                f"partition {self.number}: the changelog's state covers offset {self.cover}, but offset {acknowledged} was acknowledged: it is an old one; "
+                f"bring the newer one back, or let `ldp-kafka state rewind` set the group back to what it covers"
             )
         meta = json.loads(payload)
         # A shard that the manifest does not list ended before this meta, or began after it and is folded again
         shards = {shard: held for shard, held in found[best].items() if shard in meta["manifest"]}
         for name, changed in BINDINGS.items():
             if meta[name] != getattr(self.stage, name):
-                raise StateError(f"partition {self.number}: the state was written under another {name}: {changed}")
+                raise StateError(
+                    f"partition {self.number}: the state was written under another {name}: {changed} (`ldp-kafka state verify` looks at all of it)"
+                )
         self.state = self.stage.load(meta["state"], shards)
         self.covers = {shard: cover for shard, (cover, _) in shards.items()}
 

@@ -1,4 +1,8 @@
-"""The edge's key: read, checked, never shown."""
+"""The edge's key: read, checked, never shown.
+
+A file holds one key, its bytes and nothing else, or a ring of keys, as `rotation` writes it: a first line that says so, the first key, and of each rotation the time from which on the next
+key is used. Keys are in base64 there, times in milliseconds since 1970-01-01 UTC.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,80 @@ import base64
 import binascii
 import os
 import stat
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import KEY_BYTES
 
-__all__ = ["VARIABLE", "new_key", "read_key"]
+__all__ = ["VARIABLE", "Keyring", "new_key", "read_key", "write_secret"]
 
 VARIABLE = "LDP_KAFKA_EDGE_KEY"
+_MARK = b"ldp-kafka keyring 1\n"
 
 
-def read_key(path: Path | None) -> bytes:
-    """The master key from its file, or from the environment (base64) where the topology names no file.
+@dataclass(frozen=True, repr=False)
+class Keyring:
+    """The key of an edge, and those that it was rotated to.
+
+    Parameters
+    ----------
+    first : at least 32 random bytes
+    later : of each rotation (milliseconds from which on, key), times increasing
 
     Raises
     ------
-    ConfigurationError : no key, an unsafe file mode, or fewer than 32 bytes
+    ConfigurationError : a key is too short or there twice, or times do not increase
+    """
+
+    first: bytes
+    later: tuple[tuple[int, bytes], ...] = ()
+
+    def __post_init__(self) -> None:
+        keys, times = [self.first, *(key for _, key in self.later)], [0, *(time for time, _ in self.later)]
+        if not all(len(key) >= KEY_BYTES for key in keys):
+            raise ConfigurationError(f"must hold at least {KEY_BYTES} random bytes")
+        if not (len(set(keys)) == len(keys) and all(0 <= a < b for a, b in pairwise(times))):
+            raise ConfigurationError("must hold another key and a later time for each rotation")
+
+    def turns(self, slot_ms: int) -> list[tuple[int, bytes]]:
+        """(first slot, key) of each rotation: the first slot that begins at its time or after it. Of two in one slot the later one counts."""
+        return list({-(-time // slot_ms): key for time, key in self.later}.items())
+
+    def rotated(self, time: int, key: bytes) -> Keyring:
+        """With one rotation more."""
+        return Keyring(self.first, (*self.later, (time, key)))
+
+    def encode(self) -> bytes:
+        """As a file holds it."""
+        if not self.later:
+            return self.first
+        lines = [base64.b64encode(self.first), *(str(time).encode() + b" " + base64.b64encode(key) for time, key in self.later)]
+        return _MARK + b"\n".join(lines) + b"\n"
+
+    @classmethod
+    def decode(cls, content: bytes) -> Keyring:
+        """What `encode` gave, or one key alone."""
+        if not content.startswith(_MARK):
+            return cls(content)
+        try:
+            first, *later = content[len(_MARK) :].splitlines()
+            pairs = [line.split(b" ") for line in later]
+            return cls(base64.b64decode(first, validate=True), tuple((int(time), base64.b64decode(key, validate=True)) for time, key in pairs))
+        except ValueError:  # binascii.Error is one
+            raise ConfigurationError("is not a ring of keys as `ldp-kafka key rotate` writes it") from None
+
+    def __repr__(self) -> str:
+        return f"Keyring({len(self.later)} rotations)"  # never a key
+
+
+def read_key(path: Path | None) -> Keyring:
+    """The master key from its file, or from the environment (base64 of what a file would hold) where the topology names no file.
+
+    Raises
+    ------
+    ConfigurationError : no key, an unsafe file mode, fewer than 32 bytes, or not a ring
     """
     if path is None:
         text = os.environ.get(VARIABLE)
@@ -30,30 +92,36 @@ def read_key(path: Path | None) -> bytes:
                 f"the edge needs a key: set edge.key_file in the topology (ldp-kafka key new FILE makes one), or {VARIABLE} to the base64 of {KEY_BYTES} random bytes"
             )
         try:
-            key = base64.b64decode(text, validate=True)
+            content = base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError):
             raise ConfigurationError(f"{VARIABLE} must be base64") from None
         where = VARIABLE
     else:
         try:
             mode = path.stat().st_mode
-            key = path.read_bytes()
+            content = path.read_bytes()
         except OSError as error:
             raise ConfigurationError(f"edge.key_file: {path}: {error.strerror}; ldp-kafka key new FILE makes one") from None
         if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
             raise ConfigurationError(f"edge.key_file: {path} must be readable by its owner only: chmod 600")
         where = str(path)
-    if not len(key) >= KEY_BYTES:
-        raise ConfigurationError(f"{where} must hold at least {KEY_BYTES} random bytes")
-    return key
+    try:
+        return Keyring.decode(content)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{where} {error}") from None
 
 
 def new_key(path: Path) -> None:
-    """Write 32 random bytes to a file that must not exist, mode 0600: the whole of it or, where the power goes, none. ConfigurationError where it does, or cannot be written."""
+    """Write 32 random bytes as `write_secret` does."""
+    write_secret(path, os.urandom(KEY_BYTES))
+
+
+def write_secret(path: Path, content: bytes) -> None:
+    """Write a file that must not exist, mode 0600: the whole of it or, where the power goes, none. ConfigurationError where it does, or cannot be written."""
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.link(part, path)  # unlike a rename it overwrites nothing

@@ -180,7 +180,7 @@ def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
     if changed:
         raise ConfigurationError(
             f"topic {topic} was begun under other parameters. What changed is one of: {'; and one of: '.join(changed)}. "
-            f"Change it back, or give the topology another name: noise and budgets of the two must not meet",
+            f"Change it back, or give the topology another name: noise and budgets of the two must not meet; `ldp-kafka state verify` says whether the state is the other's too",
         )
 
 

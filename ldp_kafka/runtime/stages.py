@@ -10,6 +10,7 @@ from ldp_kafka.runtime.collector import Collect
 from ldp_kafka.runtime.devices import CollectDevices
 from ldp_kafka.runtime.edge import Edge
 from ldp_kafka.runtime.events import EventReader
+from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.merger import Merge
 from ldp_kafka.runtime.releases import Publisher
 from ldp_kafka.topology import Topology
@@ -29,9 +30,10 @@ class AgentSpec(NamedTuple):
     """Whether offset 0 of the topic is a header record of ours."""
 
 
-def edge_randomness(topology: Topology, key: bytes) -> Keyed:
-    """Keyed noise of one topology: its fingerprint separates it from every other under the same key."""
-    return keyed(key, context=bytes.fromhex(topology.fingerprint))
+def edge_randomness(topology: Topology, key: bytes | Keyring) -> Keyed:
+    """Keyed noise of one topology: its fingerprint separates it from every other under the same key, and its slots say when a ring's keys take turns."""
+    ring = key if isinstance(key, Keyring) else Keyring(key)
+    return keyed(ring.first, context=bytes.fromhex(topology.fingerprint), later=ring.turns(topology.input.slot_ms))
 
 
 def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:

@@ -118,7 +118,8 @@ class Standing:
             found = len(self._asker.list_topics(spec.topic, timeout=10).topics[spec.topic].partitions)
             if found != spec.partitions:
                 raise StateError(
-                    f"topic {spec.topic} must have {spec.partitions} partitions, found {found}: users have moved to partitions that do not know what they spent"
+                    f"topic {spec.topic} must have {spec.partitions} partitions, found {found}: users have moved to partitions that do not know what they spent; "
+                    f"give the topology a new name, with input.partitions: {found} (its budgets are new: an edge file, edge.budget_file, adds up both)"
                 )
 
     def left(self, assigned: set[tuple[str, int]]) -> int:

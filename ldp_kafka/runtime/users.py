@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from ldp_kafka.errors import StateError
 from ldp_kafka.randomness import Digests, Ids, Keyed
 from ldp_kafka.runtime.columns import read_batch, write_batch
 
-__all__ = ["Users"]
+__all__ = ["Users", "read_shards"]
 
 
 class Index:
@@ -134,19 +134,31 @@ class Users:
 
     def load(self, shards: Mapping[str, bytes]) -> None:
         """Fill an empty state from what `dump` wrote."""
-        batches = [read_batch(payload)[0] for payload in shards.values()]
-        if not batches:
+        if not shards:
             return
-        whole = pa.Table.from_batches(batches).combine_chunks()
-        if whole.schema.names != ["user", *self.state.fields]:
-            raise StateError("the changelog's state has other fields than this method's: it was written by another version")
-        digests = np.frombuffer(_one(whole, "user").buffers()[1], np.uint64).reshape(-1, 2)[: whole.num_rows]
+        digests, columns = read_shards(list(shards.values()), self.state.fields)
         rows = self.state.append(digests)
         self._enter(digests, rows)
-        for name, field in self.state.fields.items():
-            column = _one(whole, name)
-            cells: NDArray[Any] = column.flatten().to_numpy().reshape(-1, field.length).T if field.length else column.to_numpy()
+        for name, cells in columns.items():
             self.state.columns[name][..., : len(rows)] = cells
+
+
+def read_shards(payloads: Sequence[bytes], fields: Mapping[str, Field]) -> tuple[Digests, dict[str, NDArray[Any]]]:
+    """Users (n, 2) of these shards, and each field's array: (n,), or (length, n).
+
+    Raises
+    ------
+    StateError, BadRecord : not what `Users.dump` writes for these fields
+    """
+    whole = pa.Table.from_batches([read_batch(payload)[0] for payload in payloads]).combine_chunks()
+    if whole.schema.names != ["user", *fields]:
+        raise StateError("the changelog's state has other fields than this method's: it was written by another version")
+    digests = np.frombuffer(_one(whole, "user").buffers()[1], np.uint64).reshape(-1, 2)[: whole.num_rows]
+    columns: dict[str, NDArray[Any]] = {}
+    for name, field in fields.items():
+        column = _one(whole, name)
+        columns[name] = column.flatten().to_numpy().reshape(-1, field.length).T if field.length else column.to_numpy()
+    return digests, columns
 
 
 def _one(table: Any, name: str) -> Any:

@@ -28,6 +28,7 @@ from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.agent import WAIT, Agent
 from ldp_kafka.runtime.exits import RETRY, end
 from ldp_kafka.runtime.fold import Folded, Record
+from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.outbox import Outbox
 from ldp_kafka.runtime.security import security
 from ldp_kafka.runtime.standing import Standing
@@ -77,7 +78,9 @@ def read_committed() -> None:
 class Worker:
     """One process of one role."""
 
-    def __init__(self, topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, key: bytes | None, until_idle: float | None) -> None:
+    def __init__(
+        self, topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, key: bytes | Keyring | None, until_idle: float | None
+    ) -> None:
         self.topology, self.role, self.metrics, self.until_idle = topology, role, metrics, until_idle
         self.side, self.collector = sides["edge" if role == "perturb" else "collector"], sides["collector"]
         outboxes = {name: Outbox(side.config, lambda text: end(BrokerError(text))) for name, side in sides.items() if role == "perturb" or name == "collector"}
@@ -246,7 +249,7 @@ class Worker:
         return 0
 
 
-def work(topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, *, key: bytes | None, until_idle: float | None = None) -> int:
+def work(topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, *, key: bytes | Keyring | None, until_idle: float | None = None) -> int:
     """Run one role of a topology in this process until SIGTERM or SIGINT; returns its exit code.
 
     Parameters

@@ -24,6 +24,7 @@ from ldp_kafka.runtime import admin, local, stages
 from ldp_kafka.runtime.codec import encode
 from ldp_kafka.runtime.embedded import publish
 from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.runtime.setup import prepare
 from ldp_kafka.runtime.wire import parse_json, read_reports
 
@@ -253,7 +254,7 @@ class Flow:
         return out
 
     def expected(self) -> local.Run:
-        return local.run(self.topology, stages.edge_randomness(self.topology, KEY), self.raw(), together=50)
+        return local.run(self.topology, stages.edge_randomness(self.topology, read_key(self.topology.edge.key_file)), self.raw(), together=50)
 
     def wait(self, expected: local.Run, limit: float = 60.0) -> None:
         """Until every expected release has been written and every group has acknowledged its whole log."""

@@ -352,7 +352,7 @@ def test_old_changelog_is_refused():
             keep(worker)
             worker.crash()
             world.changelog = {} if lost else old
-            with pytest.raises(Halt, match="complete state" if lost else "was acknowledged"):
+            with pytest.raises(Halt, match="complete state .*`ldp-kafka state inspect`" if lost else "was acknowledged.*`ldp-kafka state rewind`"):
                 world.survivor()
 
 

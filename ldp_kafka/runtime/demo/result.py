@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO
 from ldp_kafka.runtime import local, stages
 from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.topology import Topology
 
 __all__ = ["Result", "again", "compare", "largest_spent"]
@@ -57,7 +58,7 @@ def compare(releases: Mapping[int, Mapping[str, Any]], truth: NDArray[np.float64
     return Result(slots, truth[slots - first], column(lambda release: release["value"]), bound(0), bound(1))
 
 
-def largest_spent(topology: Topology, key: bytes, logs: Sequence[Sequence[Message]]) -> float:
+def largest_spent(topology: Topology, key: bytes | Keyring, logs: Sequence[Sequence[Message]]) -> float:
     """The most epsilon that any user spends in any run of slots that the ledger bounds: folded once more, message by message."""
     most = 0
     for partition, messages in enumerate(logs):
@@ -69,7 +70,7 @@ def largest_spent(topology: Topology, key: bytes, logs: Sequence[Sequence[Messag
     return most / MICRO
 
 
-def again(topology: Topology, key: bytes, logs: Sequence[Sequence[Message]], found: Mapping[int, bytes]) -> bool:
+def again(topology: Topology, key: bytes | Keyring, logs: Sequence[Sequence[Message]], found: Mapping[int, bytes]) -> bool:
     """Whether the same stages, run over lists and without Kafka, release the same bytes."""
     made = local.run(topology, stages.edge_randomness(topology, key), logs, together=256)
     return {json.loads(record.value)["slot"]: record.value for record in made.releases} == dict(found)

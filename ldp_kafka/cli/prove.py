@@ -1,0 +1,48 @@
+"""``ldp-kafka prove-once``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ldp_kafka.cli.options import FAILED, FILE, as_json, example, load_topology, print_json
+
+__all__ = ["prove_once"]
+
+
+@click.command("prove-once", epilog=example(
+    "ldp-kafka prove-once topology.yaml",
+    "ldp-kafka prove-once topology.yaml --key-file edge.key --json",
+))  # fmt: skip
+@click.argument("topology", type=FILE)
+@click.option("--key-file", type=FILE, help="The edge's key: make all reports once more from the raw topic, and compare.")
+@as_json
+def prove_once(topology: Path, key_file: Path | None, json_: bool) -> int:
+    """Read a topology's reports topic and say whether any (user, slot, phase) has two different reports.
+
+    A report's id stands for its user, slot and phase. The same report again is what a replay after a crash writes; another one under the same id would be a second draw of noise, and a
+    second epsilon. The exit code is 1 where there is one.
+
+    With --key-file, and where the raw topic can be read, all reports are made once more from the raw log: those that are missing, different or unexpected are counted, and make the exit
+    code 1. The raw log must still hold everything. Whoever may do this knows every value anyway.
+
+    Nothing is said of records that have expired. It runs beside the workers and disturbs nobody.
+    """
+    from contextlib import ExitStack
+
+    from ldp_kafka.runtime.demo.show import progress_bar
+    from ldp_kafka.runtime.keys import read_key
+    from ldp_kafka.runtime.prove import Progress, prove
+
+    loaded = load_topology(topology)
+    key = None if key_file is None else read_key(key_file)
+    with ExitStack() as stack:
+
+        def progress(what: str, total: int) -> Progress:
+            stack.close()  # the bar of what came before
+            return stack.enter_context(progress_bar(what, total))
+
+        found = prove(loaded, key, progress=progress)
+    print_json(found.as_json()) if json_ else click.echo("\n".join(found.lines()))
+    return 0 if found.clean else FAILED

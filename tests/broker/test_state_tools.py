@@ -1,0 +1,148 @@
+"""The operator's tools on a real broker: a sound state, an old changelog and the way out of it, and a second report that somebody wrote."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from confluent_kafka import Producer
+
+from ldp_kafka.accounting.words import moment
+from ldp_kafka.cli import main
+from ldp_kafka.records import Reports
+from ldp_kafka.runtime import state_tools
+from ldp_kafka.runtime.state_tools import compacted, key_bytes
+from ldp_kafka.runtime.wire import read_reports, write_reports
+from tests.broker.flow import SLOT, START, Flow
+from tests.broker.test_faults import until, until_acknowledged
+
+USERS = 80
+
+
+@pytest.fixture
+def flow(kafka, tmp_path, prefix):
+    made = Flow(kafka, tmp_path, prefix)
+    yield made
+    made.close()
+
+
+def put_back(flow: Flow, name: str, old: dict[str, bytes]) -> None:
+    """A changelog as it was once: what a restored backup holds."""
+    producer = Producer({"bootstrap.servers": flow.boot})
+    for key in compacted({"bootstrap.servers": flow.boot}, name).keys() - old.keys():
+        producer.produce(name, None, key_bytes(key), partition=int(key.split("/")[0]))
+    for key, value in old.items():
+        producer.produce(name, value, key_bytes(key), partition=int(key.split("/")[0]))
+    assert producer.flush(20) == 0
+
+
+def said(capsys, *words) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(list(words))
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+def prove(flow: Flow, capsys) -> dict:
+    _, out, _ = said(capsys, "prove-once", str(flow.path), "--key-file", str(flow.path.with_suffix(".key")), "--json")
+    return json.loads(out)
+
+
+def halted(flow: Flow, role: str) -> str:
+    """Start a role that has something to read, and wait for its end; what it said."""
+    before = flow.log_path.stat().st_size
+    process = flow.start(role)
+    assert process.wait(60) == 1
+    flow.workers.remove((role, process))
+    return flow.log_path.read_text()[before:]
+
+
+def rewound(flow: Flow, capsys, role: str, moves: int) -> None:
+    """By the command that the worker named: what it would do, and done."""
+    ask = ("state", "rewind", str(flow.path), "--role", role)
+    code, out, err = said(capsys, *ask)
+    assert code == 0 and "nothing was done" in out, err
+    code, out, err = said(capsys, *ask, "--yes")
+    assert code == 0 and out.count("went back") == moves, err
+    assert said(capsys, "state", "verify", str(flow.path), "--role", role)[0] == 0
+
+
+def test_the_ways_out(flow, capsys, monkeypatch):
+    """An old changelog of the edge, none of the collector, and a new key between; at the end judge, verifier and proof find everything in order, and the proof a second report.
+
+    Each worker halts and names the command. The command refuses while somebody works. The key is rotated where it would do most harm: the state is older than what was reported, and the log
+    holds events that nobody has read.
+    """
+    rnd, path = random.Random(8), str(flow.path)
+    name = flow.topology.changelog("perturb", "perturb")
+    flow.start("collect"), flow.start("perturb")
+    for t in range(6):
+        flow.slot(rnd, t, USERS)
+    until_acknowledged(flow)
+    code, out, _ = said(capsys, "state", "verify", path)
+    assert code == 0, out
+    old = compacted({"bootstrap.servers": flow.boot}, name)
+    for t in range(6, 12):
+        flow.slot(rnd, t, USERS)
+    until_acknowledged(flow)
+    with monkeypatch.context() as patch:
+        patch.setattr(state_tools, "PATIENCE", -60.0)
+        for ask in (("state", "rewind", path, "--role", "perturb", "--yes"), ("key", "rotate", path, "--yes")):
+            code, _, err = said(capsys, *ask)
+            assert code == 1 and "has 1 members: stop its workers first" in err
+    flow.stop()
+    put_back(flow, name, old)
+    for table in ("collect", "merge"):
+        put_back(flow, flow.topology.changelog("collect", table), {})
+    before = prove(flow, capsys)
+    assert before["clean"] and not before["repeats"]
+
+    code, out, _ = said(capsys, "state", "verify", path, "--role", "perturb")
+    assert code == 1 and out.count("perturb partition") == out.count(": covered: ") == 2, out
+    flow.slot(rnd, 12, USERS)  # a partition is loaded when there is something to fold
+    assert "`ldp-kafka state rewind`" in halted(flow, "perturb")
+    rewound(flow, capsys, "perturb", 2)
+
+    code, out, err = said(capsys, "key", "rotate", path, "--yes", "--json")
+    assert code == 0, err
+    assert json.loads(out)["begins"] == moment((START + 13) * SLOT)
+    assert said(capsys, "state", "verify", path, "--role", "perturb")[0] == 0
+    flow.start("perturb")
+    assert "`ldp-kafka state rewind`" in halted(flow, "collect")
+    rewound(flow, capsys, "collect", 3)
+
+    flow.start("collect")
+    for t in range(13, 16):
+        flow.slot(rnd, t, USERS)
+    flow.finish(16)
+    expected = flow.expected()
+    flow.wait(expected)
+    verdict = flow.judge(expected)
+    assert verdict.clean and verdict.reports > 800 and verdict.releases > 800, verdict
+    found = prove(flow, capsys)
+    assert found["clean"] and found["expected"] == found["ids"] == verdict.reports
+    assert found["repeats"] > 200, "what was read again must have been reported again"
+    until(lambda: said(capsys, "state", "verify", path)[0] == 0)
+    code, out, _ = said(capsys, "state", "inspect", path, "--json")
+    parts = json.loads(out)["partitions"]
+    assert code == 0 and sum(part.get("users", 0) for part in parts) == USERS
+    assert all(0 < part["spent"] <= part["budget"] for part in parts if part["table"] == "perturb")
+    second(flow, capsys)
+
+
+def second(flow: Flow, capsys) -> None:
+    """A report that somebody wrote: without the key it is found where it contradicts another, and with it which one is wrong."""
+    assert said(capsys, "prove-once", str(flow.path))[0] == 0
+    message = next(m for m in flow.read(flow.topology.reports_topic) if (batch := read_reports(m.value())) is not None and len(batch) > 1)
+    batch = read_reports(message.value())
+    shared = {name: getattr(batch, name) for name in ("ids", "slots", "scale", "fingerprint", "offset", "closed", "chunk", "phase", "series")}
+    producer = Producer({"bootstrap.servers": flow.boot})
+    producer.produce(message.topic(), message.value(), partition=message.partition())
+    assert producer.flush(10) == 0
+    assert said(capsys, "prove-once", str(flow.path))[0] == 0
+    producer.produce(message.topic(), write_reports(Reports(values=batch.values + 1, **shared)), partition=message.partition())
+    assert producer.flush(10) == 0
+    code, out, _ = said(capsys, "prove-once", str(flow.path))
+    assert code == 1 and f"{len(batch)} ids have a second report" in out
+    assert prove(flow, capsys)["different"] == len(batch)

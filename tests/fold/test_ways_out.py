@@ -1,0 +1,301 @@
+"""Every rule that halts a worker: it is provoked, the message is read, the way out that it names is gone, and the worker runs again: no event lost, nothing drawn twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import pytest
+
+from ldp_kafka.errors import ConfigurationError, StateError
+from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.agent import Agent
+from ldp_kafka.runtime.fold import Admission
+from ldp_kafka.runtime.inspection import inspect
+from ldp_kafka.runtime.keys import new_key, read_key
+from ldp_kafka.runtime.standing import Position, Standing
+from ldp_kafka.runtime.state_tools import plan_rewind
+from ldp_kafka.topology import loads
+from tests.fold import cases
+from tests.fold.judge import said
+
+(LOG,) = cases.orderly(1, 6)
+TOPOLOGY = cases.topology(1)
+END = len(LOG) + 1
+KEPT, LATER = 5, 11  # messages that the older and the newer state cover
+OTHER = bytes(reversed(cases.KEY))
+
+
+@dataclass
+class Place:
+    """What brokers hold of one partition, and a worker that comes and goes: `Agent.load` decides, as in a worker."""
+
+    topology: object = TOPOLOGY
+    key: object = cases.KEY
+    role: str = "perturb"
+    log: list = field(default_factory=lambda: list(LOG))
+    start: int = 0
+    committed: int | None = 1
+    table: dict = field(default_factory=dict)
+    sent: list = field(default_factory=list)
+
+    def __post_init__(self):
+        (self.spec, *_) = stages.agents(self.topology, self.role)
+
+    @property
+    def position(self):
+        return Position(self.committed, self.start, self.log[-1].offset + 1, begun=False)
+
+    def stage(self, number=0):
+        if self.role == "collect":
+            return stages.collect(self.topology, number)
+        return stages.edge(self.topology, stages.edge_randomness(self.topology, self.key), number)
+
+    def load(self):
+        standing = SimpleNamespace(position=lambda *_: self.position, reported=lambda *_: bool(self.sent), first=lambda *_: None)
+        agent = Agent(SimpleNamespace(app=MagicMock(), topology=self.topology, standing=standing), self.spec, self.stage)
+        agent.table.data = dict(self.table)
+        return agent.load(0).partition
+
+    def work(self, until=None, *, keep=True):
+        """A worker reads so far, keeps its state, acknowledges, and ends."""
+        partition = self.load()
+        wanted = [message for message in self.log if message.offset >= partition.want and (until is None or message.offset <= until)]
+        fresh = [message for message in wanted if partition.admit(message.offset) is Admission.FOLD]
+        if fresh:
+            self.sent += partition.fold(fresh).records
+        if keep:
+            snapshot = partition.snapshot()
+            self.table |= {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
+            for key in snapshot.drop:
+                self.table.pop(key, None)
+            self.committed = partition.want
+
+    def halts(self, words):
+        with pytest.raises(StateError, match=words):
+            self.load()
+
+    def rewind(self):
+        """`ldp-kafka state rewind`; what it refused."""
+        key = self.stage().key if self.role == "perturb" else None
+        plan = plan_rewind(self.spec, inspect(self.topology, self.spec, 0, self.table, self.position, key=key), 1)
+        for move in plan.moves:
+            self.committed = move.to
+        return plan.refusals
+
+    def reports(self):
+        """Of each report what was ever said."""
+        found = {}
+        for name, what in said(0, [record for record in self.sent if record.topic == self.topology.reports_topic]):
+            found.setdefault(name, set()).add(what)
+        return found
+
+    def clean(self, log=None):
+        """Whether each report that the log gives was made, once or again the same, and no other."""
+        run = local.run(self.topology, stages.edge_randomness(self.topology, self.key), [self.log if log is None else log])
+        return self.reports() == {name: {what} for name, what in said(0, run.reports[0])} and len(self.reports()) > 0
+
+
+def worked(**more):
+    """A place where a worker has kept a state twice; and the older one."""
+    place = Place(**more)
+    place.work(KEPT)
+    old = dict(place.table)
+    place.work(LATER)
+    return place, old
+
+
+def renamed(place, name="fold-2", **more):
+    """The topology under a new name, on what the raw log still holds."""
+    text = cases.TEXT.format(partitions=1, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1).replace("topology: fold", f"topology: {name}")
+    text = text.replace("input: {", f"input: {{topic: {place.topology.raw_topic}, ")
+    return Place(
+        loads(text), log=[message for message in place.log if message.offset >= place.start], start=place.start, committed=None if place.start else 1, **more
+    )
+
+
+def test_undisturbed():
+    """The harness itself: three workers, one report each; and it sees a second draw, a lost event and another's report."""
+    place, _ = worked()
+    place.work()
+    assert place.clean()
+    assert not replace(place, key=OTHER).clean()
+    assert not replace(place, sent=place.sent[:-3]).clean()
+    twin = Place(key=OTHER)
+    twin.work(3)
+    assert not replace(place, sent=place.sent + twin.sent).clean()
+
+
+def test_an_old_changelog_rewound():
+    """What the state does not cover is read again, and reported again as it was."""
+    place, old = worked()
+    newer, place.table = place.table, old
+    place.halts("state covers offset 5, but offset 11 was acknowledged: it is an old one.*`ldp-kafka state rewind`")
+    assert place.rewind() == [] and place.committed == KEPT + 1
+    before = len(place.sent)
+    place.work()
+    assert place.clean() and len(place.sent) > before
+    other = Place(table=newer, committed=LATER + 1, sent=place.sent[:before])  # or the newer one is brought back
+    other.work()
+    assert other.clean()
+
+
+def test_other_ways_around_an_old_changelog_are_found():
+    """Why it goes back to what the state covers: a worker that went on from what was acknowledged would lose events, one with an empty state would say other things of what it reads again."""
+    place, old = worked()
+    stage = place.stage()
+    for held, first in ((old, LATER), ({}, KEPT)):
+        state = Place(table=held, committed=1).load().state if held else stage.fresh()
+        broken = replace(place, sent=place.sent + stage.fold(state, LOG[first:]).records)
+        assert not broken.clean()
+
+
+def test_no_changelog():
+    """A rewind is refused, since nothing tells whether the key is the same; the changelog brought back is the way."""
+    place, _ = worked()
+    newer, place.table = place.table, {}
+    place.halts("no complete state.*bring it back")
+    assert place.rewind() and place.committed == LATER + 1
+    place.table = newer
+    place.work()
+    assert place.clean()
+
+
+def test_a_half_written_changelog():
+    """A shard that its meta lists is gone."""
+    place, old = worked()
+    newer = place.table
+    place.table = {key: value for key, value in newer.items() if not key.startswith("0/1/")}
+    place.halts("no complete state.*where it is an old one, `ldp-kafka state rewind`")
+    place.table = old
+    assert place.rewind() == []
+    place.work()
+    assert place.clean()
+
+
+def test_a_collector_without_changelog():
+    """It begins anew from the whole log: it has no secret and no budget."""
+    edge = Place()
+    edge.work()
+    reports = local.log([record for record in edge.sent if record.topic == TOPOLOGY.reports_topic], 1)
+    place = Place(role="collect", log=reports)
+    place.work(4)
+    place.work(len(reports) - 1)
+    place.table = {}
+    place.halts("no complete state")
+    assert place.rewind() == [] and place.committed == 1
+    place.work()
+    straight = place.stage()
+    state = straight.fresh()
+    expected = {(record.key, record.value) for record in straight.fold(state, reports).records}
+    assert {(record.key, record.value) for record in place.sent} >= expected
+    assert place.load().cover == reports[-1].offset
+
+
+def test_a_log_that_was_cut_behind_an_old_state():
+    """A rewind is refused, the newer changelog is the way."""
+    place, old = worked()
+    newer, place.table, place.start, place.committed = place.table, old, KEPT + 3, None
+    place.halts(f"the log begins at offset {KEPT + 3}, but no state covers what was before it: bring the changelog back, or give the topology a new name")
+    place.committed = LATER + 1
+    assert "new name" in place.rewind()[0]
+    place.table = newer
+    place.work()
+    assert place.clean()
+
+
+def test_a_log_that_was_cut_before_it_was_read():
+    """Events are gone; under a new name what is left is folded by a topology that shares no report with the old one."""
+    place, _ = worked()
+    place.start = LATER + 3
+    place.halts("begins at offset 14, after the acknowledged 12: records were lost before they were read; give the topology a new name")
+    fresh = renamed(place)
+    fresh.work(LATER + 4)
+    fresh.work()
+    assert fresh.clean() and not fresh.reports().keys() & place.reports().keys()
+
+
+def test_a_log_that_was_made_anew():
+    """Its offsets begin again: other events than those that the state has."""
+    place, _ = worked()
+    place.log = place.log[:KEPT]
+    place.halts("covers offset 11, but the log ends before 6: the topic was made anew; give the topology a new name")
+    committed, place.committed = place.committed, END
+    assert "made anew" in place.rewind()[0]
+    place.committed = committed
+    assert not place.rewind() and place.committed == committed
+    fresh = renamed(place)
+    fresh.work()
+    assert fresh.clean() and not fresh.reports().keys() & place.reports().keys()
+
+
+CHANGED = {
+    "fingerprint": cases.topology(1, privacy=cases.CAPP.replace("epsilon: 2.0", "epsilon: 3.0")),
+    "layout": cases.topology(1, lateness=2),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_changed_parameters(what):
+    """The old ones back, or a new name."""
+    place, _ = worked()
+    place.topology = CHANGED[what]
+    place.halts(f"written under another {what}: .*give the topology a new name, or its old parameters")
+    place.committed = KEPT + 1
+    assert not place.rewind()  # nothing to move: no way around it either
+    place.halts(f"written under another {what}")
+    place.topology, place.committed = TOPOLOGY, LATER + 1
+    place.work()
+    assert place.clean()
+    fresh = renamed(place)
+    fresh.work()
+    assert fresh.clean() and not fresh.reports().keys() & place.reports().keys()
+
+
+def test_another_key():
+    """The old one back; a rewind does not get around it, not even of an old changelog."""
+    place, old = worked()
+    place.key = OTHER
+    place.halts("written under another key: .*bring back the key file.*`ldp-kafka key rotate`")
+    newer, place.table = place.table, old
+    assert "another key" in place.rewind()[0] and place.committed == LATER + 1
+    place.key, place.table = cases.KEY, newer
+    place.work()
+    assert place.clean()
+
+
+def test_no_key(tmp_path, monkeypatch):
+    """The message names the command for a first key; over a state that command's key is another one, and only the old file helps."""
+    monkeypatch.delenv("LDP_KAFKA_EDGE_KEY", raising=False)
+    file = tmp_path / "edge.key"
+    for path in (file, None):
+        with pytest.raises(ConfigurationError, match="ldp-kafka key new FILE makes one"):
+            read_key(path)
+    place, _ = worked()
+    new_key(file)
+    place.key = read_key(file)
+    place.halts("another key")
+    file.write_bytes(cases.KEY)
+    place.key = read_key(file)
+    place.work()
+    assert replace(place, key=cases.KEY).clean()
+
+
+def test_other_partitions(monkeypatch):
+    """Found at the start and again and again while it runs; a new name takes the new number."""
+    place, _ = worked()
+    metadata = SimpleNamespace(topics={place.topology.raw_topic: SimpleNamespace(partitions={0: None, 1: None})})
+    monkeypatch.setattr("ldp_kafka.runtime.standing.Consumer", lambda _: SimpleNamespace(list_topics=lambda *_, **__: metadata))
+    with pytest.raises(StateError, match=r"must have 1 partitions, found 2: users have moved.*new name, with input.partitions: 2"):
+        Standing(place.topology, "perturb", [place.spec], {}, {}).counted()
+    two = replace(place.topology.input, partitions=2)
+    assert replace(place.topology, input=two).layout != place.topology.layout
+    fresh = renamed(place)
+    fresh.topology = replace(fresh.topology, input=replace(fresh.topology.input, partitions=2))
+    (spec,) = stages.agents(fresh.topology, "perturb")
+    Standing(fresh.topology, "perturb", [spec], {}, {}).counted()
+    fresh.work()
+    run = local.run(fresh.topology, stages.edge_randomness(fresh.topology, fresh.key), [fresh.log, []])
+    assert fresh.reports() == {name: {what} for name, what in said(0, run.reports[0])}
+    assert not fresh.reports().keys() & place.reports().keys()

@@ -1,0 +1,93 @@
+"""Changelogs as workers write them, and what others could do to them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.columns import read_batch, write_batch
+from ldp_kafka.runtime.fold import META, Partition, pack, unpack
+from tests.fold import cases
+
+TENURE = "a" * 16
+
+
+def table(stage, log, *, tenure=TENURE, held=None):
+    """What a worker keeps that began with what is held, folded a log and took one snapshot."""
+    partition = Partition(stage, stage.partition, dict(held or {}), log[0].offset, tenure=tenure)
+    for message in log:
+        partition.admit(message.offset)
+    partition.fold(log)
+    snapshot = partition.snapshot()
+    kept = {**(held or {}), **snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
+    return {key: value for key, value in kept.items() if key not in snapshot.drop}
+
+
+def edge_table(topology, logs, *, until=None, key=cases.KEY):
+    """Of all raw partitions; ``until``: only so many messages of each."""
+    randomness = stages.edge_randomness(topology, key)
+    made = {}
+    for number, log in enumerate(logs):
+        made |= table(stages.edge(topology, randomness, number), log[:until])
+    return made
+
+
+def collector_tables(topology, logs):
+    """Of the collect stage and of the merger: of what the edge makes of raw logs but for the closing ticks, so that slots wait."""
+    run = local.run(topology, cases.randomness(topology), [log[:-1] for log in logs])
+    collect = {}
+    for number, reports in enumerate(run.reports):
+        collect |= table(stages.collect(topology, number), local.log(reports, 1))
+    return collect, table(stages.merge(topology), local.log(run.partials, 1)), run
+
+
+def rows_of(held):
+    """Of the perturb stage: (key, cover, columns by name) of each shard."""
+    for key, value in held.items():
+        if f"/{META}/" not in key:
+            cover, payload = unpack(value)
+            rows = read_batch(payload)[0]
+            yield key, cover, {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
+
+
+def rewritten(held, change, *, least=1):
+    """With one column of one shard, of at least so many users, changed by ``change(name, array) -> array``."""
+    for key, cover, columns in rows_of(held):
+        if len(columns["user"]) >= least:
+            changed = {name: change(name, column) for name, column in columns.items()}
+            return {**held, key: pack(cover, write_batch("state", list(changed), list(changed.values())))}
+    raise AssertionError("no shard has so many users")
+
+
+def ring(column, change):
+    """A ring column with its cells (users, length) changed in place."""
+    cells = column.flatten().to_numpy().reshape(-1, column.type.list_size).copy()
+    change(cells)
+    return pa.FixedSizeListArray.from_arrays(pa.array(cells.ravel()), column.type.list_size)
+
+
+def in_meta(held, number, change):
+    """With the JSON of a partition's meta changed in place."""
+    key = next(key for key in held if key.startswith(f"{number}/{META}/"))
+    cover, payload = unpack(held[key])
+    meta = json.loads(payload)
+    cover = change(meta) or cover
+    return {**held, key: pack(cover, json.dumps(meta).encode())}
+
+
+def overspent(held, budget):
+    """A ledger with more than the budget, that adds up."""
+
+    def change(name, column):
+        if name == "ring":
+            return ring(column, lambda cells: cells[0].__setitem__(slice(None), [budget, 1, *[0] * (len(cells[0]) - 2)]))
+        if name == "spent":
+            cells = np.array(column)
+            cells[0] = budget + 1
+            return pa.array(cells)
+        return column
+
+    return rewritten(held, change)

@@ -1,0 +1,254 @@
+"""A sound state breaks no rule; whatever is done to it breaks the one that is meant, and none of it shows what is of a user."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ldp_kafka.runtime import stages
+from ldp_kafka.runtime.fold import META, pack, unpack
+from ldp_kafka.runtime.inspection import RULES, acknowledged, inspect
+from ldp_kafka.runtime.standing import Position
+from tests.fold import cases
+from tests.runtime.changelogs import TENURE, collector_tables, edge_table, in_meta, overspent, rewritten, ring, table
+
+TOPOLOGY = cases.topology()
+LOGS = cases.wild(3)
+HELD = edge_table(TOPOLOGY, LOGS)
+CHECK = cases.randomness(TOPOLOGY).check
+(PERTURB,) = stages.agents(TOPOLOGY, "perturb")
+COLLECT, MERGE = stages.agents(TOPOLOGY, "collect")
+END = len(LOGS[0]) + 1
+SOUND = Position(END, 0, END, begun=False)
+
+
+def look(held=HELD, position=SOUND, *, spec=PERTURB, number=0, key=CHECK, topology=TOPOLOGY, **more):
+    return inspect(topology, spec, number, held, position, key=key, **more)
+
+
+def broken(found):
+    return {violation.rule for violation in found.violations}
+
+
+def test_a_sound_state_breaks_no_rule():
+    """And its sums are those of a worker that loads it."""
+    found = look()
+    assert not found.violations
+    edge = stages.edge(TOPOLOGY, cases.randomness(TOPOLOGY), 0)
+    state = edge.fresh()
+    edge.fold(state, LOGS[0])
+    ledger = TOPOLOGY.method.ledger
+    assert (found.cover, found.watermark, found.closed) == (END - 1, state.watermark, state.closed)
+    assert (found.users, found.spent, found.budget) == (state.users.state.count, ledger.largest(state.users.state), ledger.budget)
+    assert found.shards == len(edge.shards_of(state)) == found.chosen.shards
+    assert 0 < found.spent <= found.budget
+    assert found.bytes == sum(len(unpack(value)[1]) for key, value in HELD.items() if key.startswith("0/"))
+
+
+def test_the_collectors_state_breaks_no_rule():
+    """Slots that wait, by partition and for the merger."""
+    collect, merge, run = collector_tables(TOPOLOGY, LOGS)
+    for spec, held, log in ((COLLECT, collect, run.reports[1]), (MERGE, merge, run.partials)):
+        number = 1 if spec is COLLECT else 0
+        found = look(held, Position(len(log) + 1, 0, len(log) + 1, begun=False), spec=spec, number=number)
+        assert not found.violations
+        assert found.cover == len(log)
+        assert found.slots > 0 < found.shards
+        assert found.closed is not None and found.users is None
+        other = in_meta(held, number, lambda meta: meta["state"].__setitem__("block", meta["state"]["block"] + 1))
+        assert broken(look(other, spec=spec, number=number, position=Position(1, 0, 10**6, begun=False))) == {"shards"}
+        key = next(key for key in held if f"/{META}/" not in key and key.startswith(f"{number}/"))
+        assert "readable" in broken(look({**held, key: held[key][:12]}, spec=spec, number=number, position=Position(1, 0, 10**6, begun=False)))
+
+
+def torn(name, column):
+    """One micro-epsilon of the largest entry is forgotten: within the budget, and not what the sum says."""
+    return ring(column, lambda cells: cells.__setitem__(np.unravel_index(cells.argmax(), cells.shape), cells.max() - 1)) if name == "ring" else column
+
+
+def hidden(name, column):
+    """What was spent is taken out of the sum, and a negative entry makes up for it."""
+
+    def change(cells):
+        cells[0, 0] -= 10**9
+        cells[0, 1] += 10**9
+
+    return ring(column, change) if name == "ring" else column
+
+
+def forgotten(name, column):
+    return pa.array(np.zeros_like(np.array(column))) if name == "spent" else column
+
+
+def elsewhere(name, column):
+    if name != "user":
+        return column
+    digests = np.frombuffer(b"".join(column.to_pylist()), np.uint64).reshape(-1, 2).copy()
+    digests[0, 1] += 1
+    return pa.array([row.tobytes() for row in digests], pa.binary(16))
+
+
+def twice(_, column):
+    return pa.concat_arrays([column, column[:1]])
+
+
+def without_a_shard(held):
+    key = next(key for key in held if key.startswith("0/") and f"/{META}/" not in key)
+    return {name: value for name, value in held.items() if name != key}
+
+
+def with_an_old_shard(held):
+    key = next(key for key in held if key.startswith("0/") and f"/{META}/" not in key)
+    cover, payload = unpack(held[key])
+    return {**held, key: pack(cover - 1, payload)}
+
+
+def cut(held):
+    key = next(key for key in held if key.startswith("0/") and f"/{META}/" not in key)
+    return {**held, key: held[key][:-9]}
+
+
+def renamed(held):
+    """A shard that the topology does not have."""
+
+    def change(meta):
+        meta["manifest"]["7"] = meta["manifest"].pop("0")
+
+    moved = {key.replace("0/0/", "0/7/") if key.startswith("0/0/") else key: value for key, value in held.items()}
+    return in_meta(moved, 0, change)
+
+
+def another(name):
+    return lambda held: in_meta(held, 0, lambda meta: meta.__setitem__(name, "00" * 16))
+
+
+BUDGET = TOPOLOGY.method.ledger.budget
+DOCTORED = {
+    "a shard is gone": (without_a_shard, {"complete"}),
+    "a shard is older than its manifest says": (with_an_old_shard, {"complete"}),
+    "a shard is cut off": (cut, {"readable"}),
+    "a shard of another number of shards": (renamed, {"shards"}),
+    "a key that is not ours": (lambda held: {**held, "0/1/2/3": b"x"}, {"readable"}),
+    "a meta that is no JSON": (lambda held: {**held, f"0/{META}/{TENURE}": pack(END - 1, b"{")}, {"readable"}),
+    "another fingerprint": (another("fingerprint"), {"fingerprint"}),
+    "another layout": (another("layout"), {"layout"}),
+    "another key": (another("key"), {"key"}),
+    "a ledger beyond its budget": (lambda held: overspent(held, BUDGET), {"budget"}),
+    "a ledger that does not add up": (lambda held: rewritten(held, torn), {"ledger"}),
+    "a ledger with a negative entry": (lambda held: rewritten(held, hidden), {"ledger"}),
+    "a ledger that forgot its sum": (lambda held: rewritten(held, forgotten), {"ledger"}),
+    "a user in another's shard": (lambda held: rewritten(held, elsewhere), {"shards"}),
+    "a user who is there twice": (lambda held: rewritten(held, twice), {"shards"}),
+}
+
+
+@pytest.mark.parametrize("what", DOCTORED)
+def test_each_doctored_state_is_found(what):
+    """By its own rule."""
+    doctor, rules = DOCTORED[what]
+    found = look(doctor(HELD))
+    extra = {"complete"} if rules == {"complete"} else set()
+    assert broken(found) == rules | extra
+    assert all(violation.rule in RULES for violation in found.violations)
+
+
+STANDING = [
+    (Position(END + 1, 0, END + 1, begun=False), {"covered"}),
+    (Position(END, END, END, begun=False), set()),
+    (Position(END, END + 1, END + 4, begun=False), {"log"}),
+    (Position(END - 3, END + 1, END + 4, begun=False), {"log"}),
+    (Position(END - 3, 0, END - 2, begun=False), {"log"}),
+    (Position(END - 3, 0, END, begun=False), set()),
+    (Position(None, 0, END, begun=False), set()),
+    (Position(END - 3, END - 2, END, begun=False), {"log"}),
+]
+
+
+@pytest.mark.parametrize(("position", "rules"), STANDING)
+def test_where_the_group_and_the_log_stand(position, rules):
+    """As a worker would see it."""
+    assert broken(look(position=position)) == rules
+
+
+NOTHING = [
+    (Position(None, 0, 9, begun=False), False, set()),
+    (Position(1, 0, 9, begun=False), True, set()),
+    (Position(5, 5, 9, begun=True), True, set()),
+    (Position(5, 7, 9, begun=True), True, {"log"}),
+    (Position(5, 0, 9, begun=False), True, {"complete"}),
+    (Position(5, 5, 9, begun=False), True, {"complete"}),
+    (Position(None, 5, 9, begun=False), True, {"log"}),
+    (Position(None, 5, 9, begun=False), False, set()),
+    (Position(7, 0, 5, begun=False), True, {"complete", "log"}),
+]
+
+
+@pytest.mark.parametrize(("position", "answered", "rules"), NOTHING)
+def test_without_any_state(position, answered, rules):
+    """Nothing is wrong before anything was acknowledged."""
+    assert broken(look({}, position, answered=answered)) == rules
+
+
+def test_the_chosen_tenure_is_the_one_that_a_worker_would_load():
+    """An older one, and one whose snapshot broke off before its meta, are shown and do not count."""
+    edge = stages.edge(TOPOLOGY, cases.randomness(TOPOLOGY), 0)
+    older = table(edge, LOGS[0][:5], tenure="b" * 16)
+    halfway = {key.replace(TENURE, "c" * 16): value for key, value in HELD.items() if key.startswith("0/") and f"/{META}/" not in key}
+    found = look({**older, **HELD, **halfway})
+    assert not found.violations
+    assert [(each.name, each.chosen, each.complete, each.cover) for each in found.tenures] == [
+        ("a" * 8, True, True, END - 1),
+        ("b" * 8, False, True, 5),
+        ("c" * 8, False, False, None),
+    ]
+    lost = {key: value for key, value in {**older, **HELD}.items() if not (key.startswith("0/") and f"/{META}/" not in key and key.endswith(TENURE))}
+    found = look(lost)
+    assert broken(found) == {"complete", "covered"}
+    assert found.chosen.name == "b" * 8
+
+
+def test_a_key_that_is_not_known_is_not_compared():
+    assert not look(key=None).violations
+    assert broken(look(key="ff" * 8)) == {"key"}
+
+
+def test_a_lifetime_ledger_is_audited_too():
+    """Where a user has so many reports in its life."""
+    topology = cases.topology(1, "{level: user, method: gaussian_direct, epsilon: 2.0, delta: 1.0e-6, horizon: 4, domain: [0, 10]}", "[per_user]")
+    held = edge_table(topology, cases.orderly())
+    position = Position(1, 0, 10**6, begun=False)
+    check = cases.randomness(topology).check
+    found = look(held, position, topology=topology, key=check)
+    assert not found.violations
+    assert found.spent == topology.method.ledger.lost(4) <= found.budget
+    for value, rule in ((5, "budget"), (-1, "ledger")):
+
+        def change(name, column, value=value):
+            return pa.array(np.full(len(column), value, np.int32)) if name == "spent" else column
+
+        assert broken(look(rewritten(held, change), position, topology=topology, key=check)) == {rule}
+
+
+def test_nothing_of_a_user_is_shown():
+    """Neither digests nor ids nor the keys of shards; only sums."""
+    found = look(overspent(HELD, BUDGET))
+    text = json.dumps(found.as_json())
+    assert json.loads(text)["violations"]
+    for key, value in HELD.items():
+        if f"/{META}/" not in key:
+            assert unpack(value)[1].hex() not in text
+    digests = cases.randomness(TOPOLOGY).digests([f"u0.{user}" for user in range(cases.USERS)])
+    assert not any(row.tobytes().hex() in text or str(int(row[0])) in text for row in digests)
+    assert TENURE not in text
+
+
+@pytest.mark.parametrize(
+    ("spec", "position", "last"), [(PERTURB, SOUND, END - 1), (PERTURB, Position(1, 0, 9, begun=False), None), (PERTURB, Position(5, 0, 9, begun=True), None)]
+)
+def test_what_counts_as_acknowledged(spec, position, last):
+    """Not where the group was told to begin."""
+    assert acknowledged(spec, position) == last
+    assert acknowledged(spec, Position(None, 0, 9, begun=False)) is None

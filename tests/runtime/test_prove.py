@@ -1,0 +1,257 @@
+"""Exactly one report for each (user, slot, phase): a replay's repeats are none the worse, a second draw is found, and with the key whatever is not what the raw log gives."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from ldp_kafka.cli import main
+from ldp_kafka.errors import ConfigurationError, StateError
+from ldp_kafka.records import Reports
+from ldp_kafka.runtime import admin, local, prove, stages
+from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.prove import Answered, read_held, recompute
+from ldp_kafka.runtime.setup import prepare
+from ldp_kafka.runtime.sightings import compare
+from ldp_kafka.runtime.topic import Kept
+from ldp_kafka.runtime.wire import read_reports, write_reports
+from ldp_kafka.topology import load, loads
+from tests.fold import cases
+
+LOGS = cases.wild(3)
+BITS = "{method: lpu, mechanism: oue, epsilon: 2.0, window: 2, categories: 11}"
+TOPOLOGIES = [
+    pytest.param(cases.topology(), id="capp"),
+    pytest.param(cases.topology(privacy="{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}", statistics="[mean]"), id="sw_direct"),
+    pytest.param(cases.topology(privacy=BITS, statistics="[frequencies]"), id="bits"),
+]
+
+
+def logs_of(topology):
+    """Numbers, or categories."""
+    if topology.method.kind == "numeric":
+        return LOGS
+    events = [[(f"u{number}.{user}", cases.START + slot * cases.SLOT, (user + slot) % 11) for slot in range(8) for user in range(9)] for number in range(2)]
+    return [cases.log([cases.batch(mine[at : at + 3]) for at in range(0, len(mine), 3)]) for mine in events]
+
+
+def reports_of(topology, *, key=cases.KEY):
+    """What the edge writes, as a topic keeps it."""
+    run = local.run(topology, stages.edge_randomness(topology, key), logs_of(topology))
+    return [Kept(number, offset, -1, None, record.value) for number, log in enumerate(run.reports) for offset, record in enumerate(log, 1)]
+
+
+def raw(topology):
+    return [Kept(number, message.offset, message.timestamp, None, message.value) for number, log in enumerate(logs_of(topology)) for message in log]
+
+
+def changed(record, change):
+    """A record of reports with its last row's value changed."""
+    batch = read_reports(record.value)
+    values = batch.values.copy()
+    values[-1] = change(values[-1])
+    made = Reports(batch.ids, batch.slots, values, batch.scale, batch.fingerprint, batch.offset, batch.closed, batch.chunk, batch.phase, batch.series)
+    return record._replace(value=write_reports(made))
+
+
+def full(records):
+    return next(record for record in records if (batch := read_reports(record.value)) is not None and len(batch))
+
+
+EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
+
+
+def judged(topology, records, due=EVERYTHING, key=cases.KEY):
+    held, unreadable, _ = read_held(records)
+    expected = recompute(topology, stages.edge_randomness(topology, key), raw(topology), due, held.seed)
+    return compare(held, expected), held, expected, unreadable
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_what_the_edge_wrote_is_what_the_raw_log_gives(topology):
+    """Twice or once, in any order of messages; and as many as its own judge counts."""
+    records = reports_of(topology)
+    found, held, expected, unreadable = judged(topology, records + records[::2])
+    assert (found.second, found.missing, found.different, found.unexpected, unreadable) == (0, 0, 0, 0, 0)
+    assert found.ids == expected.reports > 20
+    assert held.reports - held.repeats == found.ids
+    assert held.repeats > 0
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_a_doctored_second_report_is_found(topology):
+    """Without any key; with it, which one is wrong too."""
+    records = reports_of(topology)
+    records.append(changed(full(records), lambda value: value ^ 1))
+    found, *_ = judged(topology, records)
+    assert (found.second, found.missing, found.different, found.unexpected) == (1, 0, 1, 0)
+    assert compare(read_held(records)[0]).second == 1
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_what_is_missing_different_or_unexpected_is_found(topology):
+    """By the key alone: nothing of it is a second report."""
+    records = reports_of(topology)
+    one = full(records)
+    rows = len(read_reports(one.value))
+    at = records.index(one)
+    found, *_ = judged(topology, records[:at] + records[at + 1 :])
+    assert (found.second, found.missing, found.different, found.unexpected) == (0, rows, 0, 0)
+    records[at] = changed(one, lambda value: value ^ 1)
+    found, *_ = judged(topology, records)
+    assert (found.second, found.missing, found.different, found.unexpected) == (0, 0, 1, 0)
+    stranger = read_reports(one.value)
+    other = Reports(
+        stranger.ids + 1, *(getattr(stranger, name) for name in ("slots", "values", "scale", "fingerprint", "offset", "closed", "chunk", "phase", "series"))
+    )
+    found, *_ = judged(topology, [*records[:at], one, *records[at + 1 :], one._replace(value=write_reports(other))])
+    assert (found.second, found.missing, found.different, found.unexpected) == (0, 0, 0, rows)
+
+
+def test_fresh_noise_is_found():
+    """A worker with another key redraws everything that it reads again."""
+    topology = cases.topology()
+    first, again = reports_of(topology), reports_of(topology, key=bytes(reversed(cases.KEY)))
+    assert compare(read_held(first + again)[0]).second == 0  # other ids too: only the key tells
+    found, *_ = judged(topology, first + again)
+    assert found.unexpected == found.ids / 2
+
+
+def test_what_is_not_due_is_not_missing():
+    """Messages that nobody has acknowledged may not have been read yet."""
+    topology = cases.topology()
+    records = [record for record in reports_of(topology) if read_reports(record.value).offset < 10]
+    assert judged(topology, records)[0].missing > 0
+    assert judged(topology, records, due=dict.fromkeys(range(2), (0, 9)))[0].missing == 0
+
+
+DUE = [
+    ((None, None), {"whole": True}, (0, -1)),
+    ((1, None), {"whole": True}, (0, 0)),
+    ((10, None), {"whole": True}, (0, 9)),
+    ((10, Answered(2, 20)), {"whole": True}, (0, 19)),
+    ((10, Answered(4, 7)), {"whole": False}, (5, 9)),
+    ((10, None), {"whole": False}, (10, 9)),
+]
+
+
+@pytest.mark.parametrize(("given", "more", "due"), DUE)
+def test_what_is_due(given, more, due):
+    """What was acknowledged or answered already; of a topic whose beginning is gone what it still holds."""
+    assert prove._due(*given, **more) == due
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A topology on an embedded broker: its raw log, and the reports of it."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("LDP_KAFKA_BOOTSTRAP", raising=False)
+    path = tmp_path / "fold.yaml"
+    path.write_text(cases.TEXT.format(partitions=2, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1))
+    made = load(path)
+    key = tmp_path / "edge.key"
+    key.write_bytes(cases.KEY)
+    key.chmod(0o600)
+    with EmbeddedBroker() as broker:
+        publish(made.name, broker)
+        prepare(made, broker)
+        config = {"bootstrap.servers": broker.bootstrap_servers}
+        write(config, made.raw_topic, raw(made))
+        write(config, made.reports_topic, reports_of(made))
+        admin.commit(config, made.group("perturb"), made.raw_topic, {number: len(log) + 1 for number, log in enumerate(LOGS)})
+        yield made, config, str(path), str(key)
+
+
+def write(config, topic, records):
+    producer = Producer({**config, "linger.ms": 0})
+    for record in records:
+        producer.produce(topic, record.value, partition=record.partition, timestamp=cases.START)
+    assert producer.flush(10) == 0
+
+
+def test_the_command(kept, capsys):
+    """0 and 1, in words and JSON; with the key whatever the raw log gives is compared."""
+    made, config, path, key = kept
+    records = reports_of(made)
+    assert main(["prove-once", path]) == 0
+    assert "0 ids have a second report" in capsys.readouterr().out
+    write(config, made.reports_topic, records[:4])
+    write(config, made.reports_topic, [Kept(0, 0, -1, None, b"no report")])
+    assert main(["prove-once", path, "--key-file", key, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["clean"] and found["recomputed"]
+    assert (found["second"], found["missing"], found["different"], found["unexpected"], found["unreadable"]) == (0, 0, 0, 0, 1)
+    assert found["expected"] == found["ids"] == found["reports"] - found["repeats"] > 40
+    assert found["repeats"] > 0
+    write(config, made.reports_topic, [changed(full(records), lambda value: value + 1)])
+    assert main(["prove-once", path]) == 1
+    assert "1 ids have a second report" in capsys.readouterr().out
+    assert main(["prove-once", path, "--key-file", key]) == 1
+    assert "0 missing, 1 different, 0 unexpected" in capsys.readouterr().out
+
+
+def test_another_key_is_recognised(kept, capsys, tmp_path):
+    """All would look unexpected: it says what that means."""
+    _, _, path, _ = kept
+    other = tmp_path / "other.key"
+    other.write_bytes(bytes(reversed(cases.KEY)))
+    other.chmod(0o600)
+    assert main(["prove-once", path, "--key-file", str(other)]) == 1
+    assert "none of the ids comes from this key" in capsys.readouterr().out
+
+
+def test_a_report_that_was_acknowledged_and_is_not_there(kept, capsys):
+    """The group says that a message was done; nothing answers it."""
+    made, config, path, key = kept
+    write(config, made.raw_topic, [Kept(0, 0, -1, None, cases.batch([("late.comer", cases.START + 40 * cases.SLOT, 1.0)]))])
+    assert main(["prove-once", path, "--key-file", key]) == 0  # not read yet
+    admin.commit(config, made.group("perturb"), made.raw_topic, {0: len(LOGS[0]) + 2})
+    capsys.readouterr()
+    assert main(["prove-once", path, "--key-file", key]) == 1
+    assert "1 missing" in capsys.readouterr().out
+
+
+def test_a_raw_log_that_lost_its_beginning_is_not_enough(kept, monkeypatch):
+    """Its reports depend on what is gone."""
+    made, _, _, _ = kept
+    real = prove.spans
+
+    def cut(config, topic):
+        return {number: (2 if topic == made.raw_topic else first, end) for number, (first, end) in real(config, topic).items()}
+
+    monkeypatch.setattr(prove, "spans", cut)
+    with pytest.raises(StateError, match="begins at offset 2"):
+        prove.prove(made, cases.KEY)
+    assert prove.prove(made).clean
+
+
+def test_what_expired_is_said(kept, monkeypatch):
+    """Of reports that the topic no longer holds nothing is missing, and nothing is proved."""
+    made, _, _, _ = kept
+    real = prove.spans
+
+    def cut(config, topic):
+        return {number: (4 if topic == made.reports_topic else first, end) for number, (first, end) in real(config, topic).items()}
+
+    monkeypatch.setattr(prove, "spans", cut)
+    found = prove.prove(made, cases.KEY)
+    assert found.clean and found.expected > found.ids
+    assert found.begins == {0: 4, 1: 4}
+    assert any("nothing is said" in line for line in found.lines())
+
+
+def test_reports_of_devices():
+    """They answer no raw message: compared with each other they are like any, and there is nothing to make them of once more."""
+
+    def report(value):
+        made = Reports(np.array([[1, 2]], np.uint64), np.array([5]), np.array([value]), 1.0, "ab" * 16, -1, None)
+        return Kept(0, 1, -1, None, write_reports(made))
+
+    assert compare(read_held([report(1), report(1)])[0]).second == 0
+    assert compare(read_held([report(1), report(2)])[0]).second == 1
+    text = cases.TEXT.format(partitions=1, privacy=cases.CAPP, statistics="[mean]", lateness=1).replace("input: {", "input: {source: devices, ")
+    with pytest.raises(ConfigurationError, match="no raw topic"):
+        prove.prove(loads(text), cases.KEY)
