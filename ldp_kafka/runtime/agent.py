@@ -32,6 +32,8 @@ class Owned:
         self.partition = partition
         self.waiting: list[Any] = []
         self.size = 0
+        self.folded = 0
+        """Bytes of messages since the last snapshot."""
         self.timer: asyncio.TimerHandle | None = None
         self.lock = asyncio.Lock()
         self.ahead = 0.0
@@ -91,7 +93,14 @@ class Agent:
                 self.fold(owned)
             elif owned.timer is None:
                 owned.timer = asyncio.get_running_loop().call_later(PAUSE, self.fold_late, owned)
-        return owned if len(owned.partition.pending) >= self.worker.topology.runtime.snapshot_messages else None
+        return owned if self.due(owned) else None
+
+    def due(self, owned: Owned) -> bool:
+        """Whether so much has been folded that a crash should not repeat it."""
+        runtime = self.worker.topology.runtime
+        if len(owned.partition.pending) >= runtime.snapshot_messages:
+            return True
+        return owned.folded >= runtime.snapshot_bytes and time.monotonic() - owned.saved > 10 * owned.cost
 
     def fold_late(self, owned: Owned) -> None:
         """Fold what has waited long enough, unless the partition is gone."""
@@ -105,6 +114,7 @@ class Agent:
         """Fold what waits and hand over what comes of it: no await in here."""
         if owned.timer is not None:
             owned.timer.cancel()
+        owned.folded += owned.size
         owned.timer, owned.size = None, 0
         if not owned.waiting:
             return
@@ -153,6 +163,7 @@ class Agent:
             self.fold(owned)
             begin = time.perf_counter()
             snapshot, mark = owned.partition.snapshot(), self.worker.mark()
+            owned.folded = 0
             await self.persist(owned, snapshot, mark)
             owned.cost = time.perf_counter() - begin
             owned.saved = time.monotonic()

@@ -24,6 +24,7 @@ from enum import Enum
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.packing import pack, unpack
 
 __all__ = ["META", "Admission", "Folded", "Message", "Partition", "Record", "Snapshot", "Stage", "persist"]
 
@@ -243,16 +244,6 @@ async def persist(
         acknowledge(event)
     for key in snapshot.drop:
         await put(key, None)
-
-
-def pack(cover: int, payload: bytes) -> bytes:
-    """A value of the table."""
-    return cover.to_bytes(8, "big", signed=True) + payload
-
-
-def unpack(value: bytes) -> tuple[int, bytes]:
-    """(covered offset, payload) of a value of the table."""
-    return int.from_bytes(value[:8], "big", signed=True), value[8:]
 
 
 def tenures(table: Mapping[str, bytes], partition: int) -> dict[str, dict[str, tuple[int, bytes]]]:

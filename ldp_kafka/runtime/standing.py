@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError, StateError
-from ldp_kafka.runtime.fold import META, unpack
+from ldp_kafka.runtime.fold import META
+from ldp_kafka.runtime.packing import unpack
 from ldp_kafka.runtime.stages import AgentSpec
 from ldp_kafka.topology import Topology
 

@@ -273,15 +273,16 @@ class Edge:
 
 @dataclass(frozen=True)
 class Runtime(Checked):
-    """How workers keep their state: a snapshot every so many messages or seconds, in so many shards a partition."""
+    """How workers keep their state: a snapshot every so many messages, bytes of them or seconds, in so many shards a partition."""
 
     snapshot_messages: int
+    snapshot_bytes: int
     snapshot_seconds: float
     shards: int
     session_timeout_ms: int
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        for name in ("snapshot_messages", "shards", "session_timeout_ms"):
+        for name in ("snapshot_messages", "snapshot_bytes", "shards", "session_timeout_ms"):
             if not _whole(getattr(self, name)) >= 1:
                 yield f"runtime.{name.removesuffix('_ms')}", "must be a whole number, at least 1"
         if not 0 < self.snapshot_seconds <= 3600:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ldp_kafka.randomness import Keyed, system
-from ldp_kafka.runtime import fold
+from ldp_kafka.runtime import fold, packing
 from ldp_kafka.runtime.blocks import Blocked
 from ldp_kafka.runtime.collector import Collect
 from ldp_kafka.runtime.fold import META, Admission, Partition, persist
@@ -218,10 +218,10 @@ class EndedStaysListed(Partition[Any]):
         before = dict(self.covers)
         snapshot = super().snapshot()
         key, value = snapshot.meta
-        cover, payload = fold.unpack(value)
+        cover, payload = packing.unpack(value)
         meta = json.loads(payload)
         meta["manifest"] = before | meta["manifest"]
-        return replace(snapshot, meta=(key, fold.pack(cover, json.dumps(meta).encode())))
+        return replace(snapshot, meta=(key, packing.pack(cover, json.dumps(meta).encode())))
 
 
 class EndedStays(Partition[Any]):

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from ldp_kafka.runtime import local, stages
 from ldp_kafka.runtime.columns import read_batch, write_batch
-from ldp_kafka.runtime.fold import META, Partition, pack, unpack
+from ldp_kafka.runtime.fold import META, Partition
+from ldp_kafka.runtime.packing import pack, unpack
 from tests.fold import cases
 
 TENURE = "a" * 16

@@ -11,8 +11,9 @@ from ldp_kafka.errors import StateError
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime import blocks
 from ldp_kafka.runtime.agent import LARGEST
-from ldp_kafka.runtime.fold import Message, Partition, persist, unpack
+from ldp_kafka.runtime.fold import Message, Partition, persist
 from ldp_kafka.runtime.merger import Merge
+from ldp_kafka.runtime.packing import unpack
 from ldp_kafka.runtime.sample import KEPT
 from ldp_kafka.runtime.wire import encode_json
 

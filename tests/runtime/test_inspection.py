@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.fold import META, pack, unpack
+from ldp_kafka.runtime.fold import META
 from ldp_kafka.runtime.inspection import RULES, acknowledged, inspect
+from ldp_kafka.runtime.packing import pack, unpack
 from ldp_kafka.runtime.standing import Position
 from tests.fold import cases
 from tests.runtime.changelogs import TENURE, collector_tables, edge_table, in_meta, overspent, rewritten, ring, table

@@ -45,6 +45,7 @@ edge:
   key_file: a.key
 runtime:
   snapshot_messages: 10
+  snapshot_bytes: 100000
   snapshot_seconds: 1
   shards: 4
   session_timeout: 10s
@@ -88,6 +89,7 @@ KEYS = [
     ("key_file: a.key", "key_file: b.key", ""),
     ("key_file: a.key", "key_file: a.key\n  budget_file: edge.yaml", ""),
     ("snapshot_messages: 10", "snapshot_messages: 11", ""),
+    ("snapshot_bytes: 100000", "snapshot_bytes: 100001", ""),
     ("snapshot_seconds: 1", "snapshot_seconds: 2", ""),
     ("shards: 4", "shards: 5", "layout"),
     ("session_timeout: 10s", "session_timeout: 11s", ""),

@@ -1,0 +1,48 @@
+"""Values of the changelog: the offset that a record covers, and its payload, compressed where that pays."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from ldp_kafka.errors import StateError
+
+__all__ = ["pack", "unpack"]
+
+LEAST = 2**12  # bytes below which nothing is compressed
+SHARE = 0.9  # of its size that a payload may have left, or it stays as it is
+LARGEST = 2**28  # bytes of a payload
+_MARK = b"lz4\0"  # no payload begins with it: they are Arrow streams or JSON
+_CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
+
+
+def pack(cover: int, payload: bytes) -> bytes:
+    """A value of the table.
+
+    Examples
+    --------
+    >>> len(pack(7, bytes(100_000))) < 1000
+    True
+    >>> pack(7, b"short")[8:]
+    b'short'
+    """
+    head = cover.to_bytes(8, "big", signed=True)
+    if len(payload) >= LEAST:
+        small: bytes = pa.compress(payload, codec=_CODEC, asbytes=True)
+        if len(small) <= SHARE * len(payload):
+            return head + _MARK + len(payload).to_bytes(4, "big") + small
+    return head + payload
+
+
+def unpack(value: bytes) -> tuple[int, bytes]:
+    """(covered offset, payload) of a value of the table. StateError where it is damaged."""
+    cover, payload = int.from_bytes(value[:8], "big", signed=True), value[8:]
+    if not payload.startswith(_MARK):
+        return cover, payload
+    size = int.from_bytes(payload[4:8], "big")
+    if not size <= LARGEST:
+        raise StateError("a record of the changelog is damaged: its size cannot be")
+    try:
+        whole: bytes = pa.decompress(payload[8:], decompressed_size=size, codec=_CODEC, asbytes=True)
+    except (pa.ArrowException, OSError, ValueError):
+        raise StateError("a record of the changelog is damaged: it cannot be decompressed") from None
+    return cover, whole
