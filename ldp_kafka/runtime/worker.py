@@ -19,6 +19,7 @@ from typing import Any
 import faust
 import faust.transport.drivers.aiokafka as driver
 import uvloop
+from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException
 
 from ldp_kafka.errors import BrokerError, GapError
@@ -26,7 +27,7 @@ from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.agent import WAIT, Agent
-from ldp_kafka.runtime.exits import end
+from ldp_kafka.runtime.exits import RETRY, end
 from ldp_kafka.runtime.fold import Folded, Record
 from ldp_kafka.runtime.outbox import Outbox
 from ldp_kafka.runtime.security import security
@@ -236,13 +237,22 @@ class Worker:
         try:
             self.worker.execute_from_commandline()
         except SystemExit as stop:
-            return int(stop.code or 0)
+            return RETRY if passing(stop) else int(stop.code or 0)
         finally:
             with contextlib.suppress(OSError):
                 import shutil
 
                 shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0
+
+
+def passing(error: BaseException | None) -> bool:
+    """Whether Faust ended for want of a broker, which may be back when the worker is started again; it says 1 for whatever ended it."""
+    while error is not None:
+        if isinstance(error, KafkaError) and error.retriable:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def work(topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, *, key: bytes | None, until_idle: float | None = None) -> int:
