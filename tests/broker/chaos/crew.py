@@ -72,7 +72,7 @@ def run(paths: list[str]) -> int:
     try:
         together.execute_from_commandline()
     except SystemExit as stop:
-        return int(stop.code or 0)
+        return worker.RETRY if worker.passing(stop) else int(stop.code or 0)
     return 0
 
 

@@ -76,7 +76,7 @@ def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[ki
                 said = fault(world)
             except kinds.NotHeld as wrong:
                 made.not_held.append(f"{fault.__name__}: {wrong}")
-                said = "NOT HELD"
+                said = f"NOT HELD: {wrong}"
             made.faults.append((fault.__name__, said))
             told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.__name__}: {said}")
             if fault in kinds.DISTURBS and fault is not kinds.leave:
