@@ -19,7 +19,6 @@ from typing import Any
 import faust
 import faust.transport.drivers.aiokafka as driver
 import uvloop
-from aiokafka.errors import KafkaError
 from confluent_kafka import KafkaException
 
 from ldp_kafka.errors import BrokerError, GapError
@@ -249,7 +248,7 @@ class Worker:
 def passing(error: BaseException | None) -> bool:
     """Whether Faust ended for want of a broker, which may be back when the worker is started again; it says 1 for whatever ended it."""
     while error is not None:
-        if isinstance(error, KafkaError) and error.retriable:
+        if isinstance(error, driver.KafkaError) and error.retriable:
             return True
         error = error.__cause__ or error.__context__
     return False
