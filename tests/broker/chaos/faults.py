@@ -35,7 +35,17 @@ def must(held: bool, what: str) -> None:
 
 
 def sigkill(world: World) -> str:
-    """A worker is gone at once, and started again."""
+    """Some workers of a machine are gone at once, and started again."""
+    crew = world.random.choice(world.crews)
+    pids = crew.pids
+    killed = world.random.sample(pids, -(-len(pids) // 3))
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    return f"crew {crew.number}, {len(killed)} of {len(pids)} workers"
+
+
+def machine_dies(world: World) -> str:
+    """All workers of a machine are gone at once, and started again."""
     crew = world.random.choice(world.crews)
     world.end(crew)
     world.pause(world.random.uniform(0, 1))
@@ -56,9 +66,9 @@ def zombie(world: World) -> str:
     """A worker sleeps until its partitions are another's, and wakes; the new owner is killed just after."""
     sleeper, heir = world.random.sample(world.crews, 2)
     sleeper.held = True
-    sleeper.process.send_signal(signal.SIGSTOP)
+    sleeper.signal(signal.SIGSTOP)
     world.pause(2 * SESSION)
-    sleeper.process.send_signal(signal.SIGCONT)
+    sleeper.signal(signal.SIGCONT)
     sleeper.held = False
     world.pause(0.3)
     world.end(heir)
@@ -200,7 +210,7 @@ def oversize_state(world: World) -> str:
 def state_disk_full(world: World) -> str:
     """No byte more where a worker has its files; one is killed meanwhile, and has to start there."""
     crew = world.random.choice(world.crews)
-    crew.scratch.fill([crew.process.pid])
+    crew.scratch.fill(crew.pids)
     world.pause(1)
     world.end(crew)
     world.start(crew)
@@ -448,16 +458,31 @@ def offsets_reset_without_state(world: World) -> str:
     return offsets_reset(world, False)
 
 
-DISTURBS = {sigkill, kill_both, zombie, leave, join, other_cpu, broker_restart, broker_kill, frozen_broker, time_out, broker_disk_full, state_disk_full}
+DISTURBS = {
+    sigkill,
+    machine_dies,
+    kill_both,
+    zombie,
+    leave,
+    join,
+    other_cpu,
+    broker_restart,
+    broker_kill,
+    frozen_broker,
+    time_out,
+    broker_disk_full,
+    state_disk_full,
+}
 """After these (and what stops all workers) groups need some seconds to be stable."""
 ONE_NODE: list[Fault] = [
     *(sigkill,) * 4,
-    *(zombie,) * 2,
+    machine_dies,
+    zombie,
     *(clock_step,) * 4,
     *(producers_clock,) * 2,
     *(duplicated,) * 3,
     *(reordered,) * 3,
-    *(other_cpu,) * 2,
+    other_cpu,
     kill_both,
     broker_restart,
     broker_kill,

@@ -19,6 +19,7 @@ USERS = 16  # at a time; others come after them, as some methods give a user so 
 LIFE = 24  # slots
 START = 1_600_000_000_000 // 3_600_000
 LATE = 0.06  # share of events that come with a later slot
+IDLE = range(20, 26)  # of forty slots: the second partition gets nothing, not even ticks
 PACE = 0.5  # seconds between two slots
 
 
@@ -71,7 +72,8 @@ class Feed:
 
     def _one(self, flow: Flow) -> None:
         """One slot of one topology: a few batches and single events, a tick in each partition."""
-        messages = [(partition, value) for partition in range(flow.topology.input.partitions) for value in self._messages(flow, partition)]
+        partitions = [0] if self.slot % 40 in IDLE else range(flow.topology.input.partitions)
+        messages = [(partition, value) for partition in partitions for value in self._messages(flow, partition)]
         held = self._held.pop(flow.topology.name, [])
         if self.twice:
             messages += [self.random.choice(messages) for _ in range(2 * len(messages))]

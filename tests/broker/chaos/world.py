@@ -17,11 +17,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.kafka_server import KafkaServer
-from tests.broker.chaos.crew import CLOCK
+from tests.broker.chaos.crew import AGAIN, CLOCK
 from tests.broker.chaos.feed import Feed
 from tests.broker.chaos.judge import Verdict, judge
 from tests.broker.chaos.place import Place, alive
-from tests.broker.flow import MUTANT, Flow
+from tests.broker.flow import Flow
 from tests.broker.test_methods import flow_of
 
 REPO = Path(__file__).parents[3]
@@ -36,7 +36,7 @@ def cpu_features() -> list[str]:
 
 @dataclass
 class Crew:
-    """A worker process: what it runs with, and whether it is down on purpose."""
+    """A worker machine, one group of processes: what it runs with, and whether it is down on purpose."""
 
     number: int
     scratch: Place
@@ -51,6 +51,22 @@ class Crew:
     @property
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+    @property
+    def retried(self) -> int:
+        """How often one of its processes asked to be started again."""
+        return self.log.read_text(errors="replace").count(AGAIN) if self.log.exists() else 0
+
+    def signal(self, number: int) -> None:
+        """To all of its processes."""
+        assert self.process is not None
+        os.killpg(self.process.pid, number)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of its workers."""
+        assert self.process is not None
+        return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False).stdout.split()]
 
     @property
     def said(self) -> str:
@@ -79,7 +95,6 @@ class World:
         self.faults: list[tuple[str, str]] = []
         """What happened, and what became of it."""
         self.unexpected: list[str] = []
-        self.retried = 0
         self.feed: Feed | None = None
         self.flows: list[Flow] = []
         self._asking: dict[str, Consumer] = {}
@@ -101,15 +116,20 @@ class World:
 
     # -- workers -------------------------------------------------------------------------------------------------------------------------------------------
 
+    @property
+    def retried(self) -> int:
+        """How often a process asked to be started again."""
+        return sum(crew.retried for crew in self.crews)
+
     def start(self, crew: Crew) -> None:
         """A new process, whatever became of the last one."""
-        environment = {**os.environ, MUTANT: "none", **self.environment, CLOCK: str(crew.clock), "TMPDIR": str(crew.scratch.path)}
+        environment = {**os.environ, **self.environment, CLOCK: str(crew.clock), "TMPDIR": str(crew.scratch.path)}
         if crew.disabled:
             environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(crew.disabled)
         words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in self.flows)]
         with crew.log.open("ab") as log:
             log.write(f"--- start {crew.starts}\n".encode())
-            crew.process = subprocess.Popen(words, stdout=log, stderr=log, cwd=REPO, env=environment)
+            crew.process = subprocess.Popen(words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True)
         crew.starts, crew.held = crew.starts + 1, False
 
     def end(self, crew: Crew, number: int = signal.SIGKILL, limit: float = 60.0) -> int:
@@ -118,29 +138,26 @@ class World:
         process = crew.process
         assert process is not None
         if process.poll() is None:
-            process.send_signal(number)
+            crew_or_all = crew.signal if number == signal.SIGKILL else process.send_signal
+            crew_or_all(number)
         try:
             return process.wait(limit)
         except subprocess.TimeoutExpired:
             self.unexpected.append(f"crew {crew.number} did not end in {limit:g} s")
-            process.kill()
+            crew.signal(signal.SIGKILL)
             return process.wait()
 
     def leave(self, crew: Crew) -> None:
-        """End it gracefully: it must say 0, or 75 where something else had happened to it."""
+        """End it gracefully: each of its processes must say 0, or 75 where something else had happened to it."""
         code = self.end(crew, signal.SIGTERM)
-        if code not in (0, 75):
+        if code:
             self.unexpected.append(f"crew {crew.number} ended with {code} on SIGTERM: {crew.said[-600:]}")
 
     def supervise(self) -> None:
-        """Start again what ended by itself and said so; any other end is wrong."""
+        """A machine starts again what asks for it; that it ends by itself is wrong."""
         for crew in self.crews:
             if not crew.held and not crew.running and crew.process is not None:
-                code = crew.process.returncode
-                if code == 75:
-                    self.retried += 1
-                else:
-                    self.unexpected.append(f"crew {crew.number} ended with {code}: {crew.said[-1500:]}")
+                self.unexpected.append(f"crew {crew.number} ended with {crew.process.returncode}: {crew.said[-1500:]}")
                 self.start(crew)
 
     def pause(self, seconds: float) -> None:
@@ -251,7 +268,7 @@ class World:
             self.feed.stop()
         for crew in self.crews:
             if crew.running:
-                crew.process.kill()
+                crew.signal(signal.SIGKILL)
                 crew.process.wait()
             crew.scratch.close()
         for consumer in self._asking.values():
