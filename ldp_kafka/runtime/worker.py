@@ -235,23 +235,14 @@ class Worker:
             logging.getLogger(noisy).setLevel(logging.ERROR)
         try:
             self.worker.execute_from_commandline()
-        except SystemExit as stop:
-            return RETRY if passing(stop) else int(stop.code or 0)
+        except SystemExit as stop:  # a crash of Faust's own, such as a broker that is gone while it starts: what must halt ends the process in our bodies
+            return RETRY if stop.code else 0
         finally:
             with contextlib.suppress(OSError):
                 import shutil
 
                 shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0
-
-
-def passing(error: BaseException | None) -> bool:
-    """Whether Faust ended for want of a broker, which may be back when the worker is started again; it says 1 for whatever ended it."""
-    while error is not None:
-        if isinstance(error, driver.KafkaError) and error.retriable:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def work(topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, *, key: bytes | None, until_idle: float | None = None) -> int:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from ldp_kafka.runtime import admin
+from ldp_kafka.runtime.exits import RETRY
 from tests.broker.flow import MUTANT, TEXT, Flow
 
 USERS = 200
@@ -99,6 +101,32 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
     finally:
         flow.close()
     assert verdict.clean == (mutant == "none"), verdict
+
+
+def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tmp_path, prefix):
+    """A failure that a producer does not survive is the broker's word like any other: the worker asks to be started again, and halts nothing."""
+    flow, client = Flow(kafka, tmp_path, prefix), AdminClient({"bootstrap.servers": kafka})
+
+    def most(size: int) -> None:
+        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+        for answer in client.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, flow.topology.reports_topic, incremental_configs=[entry])]).values():
+            answer.result(20)
+
+    try:
+        most(64)
+        for t in range(4):
+            flow.slot(random.Random(7), t, USERS)
+        flow.finish(4)
+        worker = flow.start("perturb")
+        assert worker.wait(60) == RETRY
+        assert "Message size too large" in flow.log_path.read_text()
+        assert "unexpected" not in flow.log_path.read_text()
+        most(1_000_000)
+        flow.start("collect")
+        verdict = settle(flow)
+    finally:
+        flow.close()
+    assert verdict.clean and verdict.reports > 100, verdict
 
 
 def until(true, limit: float = 40.0) -> None:
