@@ -116,7 +116,7 @@ def producers_clock(world: World) -> str:
     """The wall clock of those who write the raw log jumps, back to before the events at times: they are dead letters then, as they come from the future."""
     seconds = world.random.choice((-86_400, -3600, 0, 3600, 86_400, -20 * 365 * 86_400))
     world.feed.clock = seconds * 1000
-    world.pause(1.2)
+    world.pause(1.6)
     world.feed.clock = 0
     return f"by {seconds} s"
 
@@ -126,16 +126,16 @@ def producers_clock(world: World) -> str:
 
 def duplicated(world: World) -> str:
     """Messages come up to three times, and in another order."""
-    world.feed.twice = 2
-    world.pause(1)
-    return "2 slots"
+    world.feed.twice = 1
+    world.pause(1.5)
+    return "a slot"
 
 
 def reordered(world: World) -> str:
     """Half of the messages of a slot come after those of the next one."""
-    world.feed.shuffled = 3
-    world.pause(1.5)
-    return "3 slots"
+    world.feed.shuffled = 2
+    world.pause(2)
+    return "2 slots"
 
 
 def oversize_event(world: World) -> str:
@@ -164,11 +164,12 @@ def configure(world: World, topic: str, name: str, value: str | None) -> None:
         try:
             for answer in world.admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]).values():
                 answer.result(15)
-            return
         except KafkaException:
             if attempt == 9:
                 raise
             world.pause(1)
+        else:
+            return
 
 
 def produce_error(world: World) -> str:
@@ -242,11 +243,12 @@ def start_brokers(world: World, *, again: bool = False) -> None:
     for attempt in range(3):
         try:
             world.server.start()
-            return
         except Exception:
             if attempt == 2:
                 raise
             time.sleep(2)
+        else:
+            return
 
 
 def end_node(world: World, node: int, number: int) -> None:
@@ -405,7 +407,7 @@ def old_state(world: World) -> str:
     must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
     old = read_all(world, spec.name)
     marks = world.raw_ends(flow)
-    world.pause(1.5)
+    world.pause(3.5)
     must(world.acknowledged(flow, {at: offset + 1 for at, offset in marks.items()}), "the log was not folded further")
     stop_all(world)
     remake(world, spec, old)

@@ -20,7 +20,7 @@ LIFE = 24  # slots
 START = 1_600_000_000_000 // 3_600_000
 LATE = 0.06  # share of events that come with a later slot
 IDLE = range(20, 26)  # of forty slots: the second partition gets nothing, not even ticks
-PACE = 0.5  # seconds between two slots
+PACE = 1.5  # seconds between two slots
 
 
 class Feed:
