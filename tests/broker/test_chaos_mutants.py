@@ -8,6 +8,8 @@ import random
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +25,7 @@ from tests.broker.flow import SLOT, START, Flow
 
 TEXT = """
 topology: {name}
-kafka: {{bootstrap_servers: {boot}}}
+kafka: {{bootstrap_servers: "{boot}"}}
 input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1}}
 privacy: {{method: {method}, {shape}, epsilon: 4.0, window: 3}}
 output: {{statistics: [{statistics}]}}
@@ -44,6 +46,10 @@ CASES = {
 """Of each mutant: a method, and what the judge must say."""
 SHAPE = {"app": "domain: [0.0, 100.0], block: 2"}  # by default it remembers nothing at this epsilon
 TANH = "import numpy as np, sys; sys.stdout.buffer.write(np.tanh(np.arange(4096, dtype=np.float32) / 4096).tobytes())"
+
+
+def flow_of(boot: str, tmp: Path, name: str, method: str) -> Flow:
+    return Flow(boot, tmp, name, method=method, shape=SHAPE.get(method, "domain: [0.0, 100.0]"), statistics="mean, per_user", text=TEXT)
 
 
 def put(flow: Flow, rnd: random.Random, slots: range) -> None:
@@ -93,10 +99,9 @@ def found(can_start, tmp_path_factory):
     crews: list[subprocess.Popen] = []
     try:
         boot = server.start().bootstrap_servers
-        for at, (name, (method, _)) in enumerate(CASES.items()):
-            flows[name] = Flow(
-                boot, tmp, f"mutant-{at}", method=method, shape=SHAPE.get(method, "domain: [0.0, 100.0]"), statistics="mean, per_user", text=TEXT
-            )
+        with ThreadPoolExecutor(len(CASES)) as pool:  # most of it is waiting
+            made = [pool.submit(flow_of, boot, tmp, f"mutant-{at}", method) for at, (method, _) in enumerate(CASES.values())]
+        flows.update((name, one.result()) for name, one in zip(CASES, made, strict=True))
         every = list(flows.values())
         mutants = {flow.topology.name: name.partition(",")[0] for name, flow in flows.items()}
         for flow in every:
