@@ -16,6 +16,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka_server import KafkaServer
 from tests.broker.chaos.crew import AGAIN, CLOCK
 from tests.broker.chaos.feed import Feed
@@ -102,10 +103,21 @@ class World:
             self.boot = self.server.start().bootstrap_servers
             self.admin = AdminClient({"bootstrap.servers": self.boot, "log_level": 0})
             with ThreadPoolExecutor(12) as pool:
-                self.flows = list(pool.map(lambda method: flow_of(self.boot, tmp, prefix, method), methods))
+                self.flows = list(pool.map(lambda method: self.make(prefix, method), methods))
         except BaseException:
             self.close()
             raise
+
+    def make(self, prefix: str, method: str) -> Flow:
+        """A topology and its topics. Of three nodes one may not know a topic yet that another has just made: `prepare` says so, and is asked again as an operator would."""
+        for _ in range(10):
+            try:
+                return flow_of(self.boot, self.tmp, prefix, method)
+            except BrokerError as error:
+                if "UNKNOWN_TOPIC_OR_PART" not in str(error):
+                    raise
+                time.sleep(1)
+        raise BrokerError("the nodes never agreed on what topics there are")
 
     def begin(self, seed: int) -> None:
         """Start input and workers, and wait until they are at work."""
