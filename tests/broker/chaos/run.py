@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from tests.broker.chaos import faults as kinds
 from tests.broker.chaos.judge import Verdict
 from tests.broker.chaos.world import World
@@ -74,7 +76,7 @@ def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[ki
         for fault in schedule(rnd, of):
             try:
                 said = fault(world)
-            except kinds.NotHeld as wrong:
+            except (kinds.NotHeld, KafkaException) as wrong:
                 made.not_held.append(f"{fault.__name__}: {wrong}")
                 said = f"NOT HELD: {wrong}"
             made.faults.append((fault.__name__, said))
