@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
@@ -37,10 +38,13 @@ def must(held: bool, what: str) -> None:
 def sigkill(world: World) -> str:
     """Some workers of a machine are gone at once, and started again."""
     crew = world.random.choice(world.crews)
+    world.until(lambda: len(crew.pids) == len(world.flows), 15)
     pids = crew.pids
+    must(bool(pids), "there was no worker to kill")
     killed = world.random.sample(pids, -(-len(pids) // 3))
     for pid in killed:
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it had just ended by itself
+            os.kill(pid, signal.SIGKILL)
     return f"crew {crew.number}, {len(killed)} of {len(pids)} workers"
 
 
@@ -461,21 +465,11 @@ def offsets_reset_without_state(world: World) -> str:
 
 
 DISTURBS = {
-    sigkill,
-    machine_dies,
-    kill_both,
-    zombie,
-    leave,
-    join,
-    other_cpu,
-    broker_restart,
-    broker_kill,
-    frozen_broker,
-    time_out,
-    broker_disk_full,
-    state_disk_full,
+    *(sigkill, machine_dies, kill_both, zombie, leave, join, other_cpu, state_disk_full),
+    *(broker_restart, broker_kill, leader_change, frozen_broker, time_out, broker_disk_full),
+    *(old_state, lost_state, offsets_reset_with_state, offsets_reset_without_state),
 }
-"""After these (and what stops all workers) groups need some seconds to be stable."""
+"""After these groups need some seconds to be stable."""
 ONE_NODE: list[Fault] = [
     *(sigkill,) * 3,
     machine_dies,
