@@ -13,7 +13,6 @@ from tests.broker.chaos import faults
 from tests.broker.chaos.run import play, seed
 from tests.runtime.test_methods import STREAMS
 
-LONG = os.environ.get("LDP_KAFKA_LONG") == "1"
 FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 
@@ -34,7 +33,6 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not LONG, reason="LDP_KAFKA_LONG=1")
 def test_a_thousand_faults(can_start, tmp_path, prefix):
     """Rounds over and over, with other hands, until there were enough; LDP_KAFKA_PROGRESS names a file that tells how it goes."""
     number, done, wrong, at = seed(), 0, [], 0

@@ -82,7 +82,8 @@ def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[ki
             made.faults.append((fault.__name__, said))
             told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.__name__}: {said}")
             if fault in kinds.DISTURBS and fault is not kinds.leave:
-                world.steady(world.random.uniform(1, 12))  # also into the middle of a rebalance
+                world.pause(world.random.uniform(0.5, 3))
+                world.steady(world.random.uniform(0, 8))  # the next one comes into the middle of a rebalance at times
         world.settle()
         told(f"{time.time() - begin:6.1f} s: settled")
         made.verdicts = world.verdicts()
