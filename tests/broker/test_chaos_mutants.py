@@ -19,7 +19,7 @@ from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.codec import encode
 from ldp_kafka.runtime.kafka_server import KafkaServer
 from tests.broker.chaos.crew import GO_ON, MUTANT
-from tests.broker.chaos.judge import judge
+from tests.broker.chaos.judge import judge_all
 from tests.broker.chaos.world import DISPATCH, REPO
 from tests.broker.flow import SLOT, START, Flow
 
@@ -120,7 +120,7 @@ def found(can_start, tmp_path_factory):
             quiet([flow for name, flow in flows.items() if name != "early commit"], 90)
             crews[-1].terminate()
             crews[-1].wait(60)
-        yield {name: judge(flow) for name, flow in flows.items()}, (tmp / "log").read_text(errors="replace")
+        yield dict(zip(flows, judge_all(list(flows.values())), strict=True)), (tmp / "log").read_text(errors="replace")
     finally:
         for crew in crews:
             if crew.poll() is None:

@@ -21,7 +21,7 @@ from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka_server import KafkaServer
 from tests.broker.chaos.crew import AGAIN, CLOCK
 from tests.broker.chaos.feed import Feed
-from tests.broker.chaos.judge import Verdict, judge
+from tests.broker.chaos.judge import Verdict, judge_all
 from tests.broker.chaos.place import Place, alive
 from tests.broker.flow import Flow
 from tests.broker.test_methods import flow_of
@@ -275,7 +275,7 @@ class World:
 
     def verdicts(self) -> dict[str, Verdict]:
         """Of every method."""
-        return {flow.topology.privacy.method: judge(flow) for flow in self.flows}
+        return {flow.topology.privacy.method: verdict for flow, verdict in zip(self.flows, judge_all(self.flows), strict=True)}
 
     def close(self) -> None:
         """End everything that was started."""
