@@ -301,16 +301,6 @@ def leader_change(world: World) -> str:
     return f"from node {was + 1} to {world.answered(lambda: leader(world, flow) + 1)}"
 
 
-def preferred_leaders(world: World) -> str:
-    """Every partition's leadership goes back to its first replica while all are alive."""
-    from confluent_kafka import ElectionType
-
-    places = [place for flow in world.flows for _, place in world.logs(flow)]
-    answers = world.admin.elect_leaders(ElectionType.PREFERRED, places, request_timeout=20).result(30)
-    world.pause(1)
-    return f"{sum(error is None for error in answers.values())} of {len(places)} moved"
-
-
 def frozen_broker(world: World, seconds: float = SESSION + 2) -> str:
     """Brokers stand still for longer than a session: requests time out, members are thrown out."""
     pids = world.pids()
@@ -499,7 +489,7 @@ ONE_NODE: list[Fault] = [
 THREE_NODES: list[Fault] = [
     *(sigkill,) * 2,
     *(leader_change,) * 3,
-    preferred_leaders,
+    machine_dies,
     broker_restart,
     broker_kill,
     zombie,

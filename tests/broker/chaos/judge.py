@@ -66,6 +66,8 @@ def gather(flow: Flow) -> dict[str, list]:
     topology = flow.topology
     for topic in (topology.raw_topic, topology.reports_topic, topology.partials_topic, topology.releases_topic):
         flow.read(topic)
+    for topic in (topology.dead_letters_topic, topology.collector_dead_letters_topic):
+        flow.read(topic)
     kept = {}
     for topic in (topology.changelog("perturb", "perturb"), topology.changelog("collect", "collect"), topology.changelog("collect", "merge")):
         reader = Reader(flow.boot, topic, None)
