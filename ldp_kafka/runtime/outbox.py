@@ -45,15 +45,17 @@ class Outbox:
                     self._producer.produce(record.topic, key=record.key, value=record.value, partition=record.partition, headers=list(record.headers) or None)
                     break
                 except KafkaException as error:  # too large, an unknown partition: asking again does not help, and the text shows no value
+                    if error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 - that is its name
+                        raise BrokerError(f"topic {record.topic}: the producer has failed: {error.args[0].str()}") from None
                     raise ConfigurationError(f"topic {record.topic}: a record of {len(record.value):,} bytes was refused: {error.args[0].str()}") from None
                 except BufferError:
                     now = time.monotonic()
                     until = until or now + FULL
                     if now > until:
                         raise BrokerError(f"topic {record.topic}: the broker took nothing for {FULL:g} s") from None
-                    self._producer.poll(0.05)
+                    self.poll(0.05)
             self._given[record.topic, record.partition] += 1
-        self._producer.poll(0)
+        self.poll()
 
     def mark(self) -> dict[tuple[str, int], int]:
         """What has been handed over so far."""
@@ -63,16 +65,19 @@ class Outbox:
         """Wait until all of it has arrived: within a partition records arrive in order. BrokerError after ``timeout`` seconds."""
         until = time.monotonic() + timeout
         while True:
-            self._producer.poll(0)
+            self.poll()
             if all(self._arrived[to] >= count for to, count in mark.items()):
                 return
             if time.monotonic() > until:
                 raise BrokerError(f"the broker did not confirm within {timeout:g} s what was produced")
             await asyncio.sleep(0.002)
 
-    def poll(self) -> None:
-        """Serve delivery reports."""
-        self._producer.poll(0)
+    def poll(self, seconds: float = 0.0) -> None:
+        """Serve delivery reports; the broker's word for a failure that a producer does not survive comes here, before that for its record."""
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:
+            self._failed(f"the producer has failed: {error.args[0].str()}")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -238,9 +238,8 @@ class Worker:
             logging.getLogger(noisy).setLevel(logging.ERROR)
         try:
             self.worker.execute_from_commandline()
-        except SystemExit as stop:
-            lost = type(self.app.crash_reason).__name__ == "KafkaConnectionError"  # Faust's client has it, and nothing else here knows that client
-            return RETRY if lost else int(stop.code or 0)
+        except SystemExit as stop:  # a crash of Faust's own, such as a broker that is gone while it starts: what must halt ends the process in our bodies
+            return RETRY if stop.code else 0
         finally:
             with contextlib.suppress(OSError):
                 import shutil

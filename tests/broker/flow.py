@@ -85,18 +85,23 @@ class Verdict:
 class Reader:
     """A topic, read on and on from its beginning."""
 
-    def __init__(self, boot: str, topic: str, first: int = 0) -> None:
+    def __init__(self, boot: str, topic: str, first: int | None = 0) -> None:
+        """From offset ``first`` on, or from where the log begins."""
         # A log that was cut before it could be read shows as an error, never as an empty topic.
         config = {"bootstrap.servers": boot, "group.id": "judge", "enable.auto.commit": False, "auto.offset.reset": "error"}
         self.consumer, self.topic = Consumer(config), topic
         self.partitions = sorted(self.consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-        self.consumer.assign([TopicPartition(topic, p, first) for p in self.partitions])
+        self.seen = {p: self.ends(p)[0] if first is None else first for p in self.partitions}
+        self.consumer.assign([TopicPartition(topic, p, offset) for p, offset in self.seen.items()])
         self.found: list = []
-        self.seen = dict.fromkeys(self.partitions, first)
+
+    def ends(self, partition: int) -> tuple[int, int]:
+        """The first offset of the log and the next one that it will give."""
+        return self.consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=10)
 
     def read(self, limit: float) -> list:
         """All records up to the present end, by partition and offset."""
-        ends = {p: self.consumer.get_watermark_offsets(TopicPartition(self.topic, p), timeout=10)[1] for p in self.partitions}
+        ends = {p: self.ends(p)[1] for p in self.partitions}
         until = time.time() + limit
         while any(self.seen[p] < ends[p] for p in self.partitions):
             if time.time() > until:

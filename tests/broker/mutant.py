@@ -11,8 +11,78 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
+
+from ldp_kafka.accounting import NEVER, Ledger
+from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.randomness import Keyed, System
-from ldp_kafka.runtime import fold
+from ldp_kafka.runtime import agent, edge, fold
+
+
+def floating(at):
+    """Noise tied to what a float function makes of the integers."""
+
+    def tied(self, users, slot, phase, bound):
+        floats = np.tanh((bound / 2**32).astype(np.float32)).view(np.int32)
+        return at(self, users, slot, phase, floats.astype(np.int64))
+
+    return tied
+
+
+def acknowledging(fold):
+    """Acknowledges what is folded, before any state is written."""
+
+    def folded(self, owned):
+        events = list(owned.waiting)
+        fold(self, owned)
+        for event in events:
+            event.ack()
+
+    return folded
+
+
+def forgetting(step):
+    """Takes every event for one of a new slot: the slot and what it cost are forgotten."""
+
+    def stepped(self, state, group, users, slots, *others):
+        who, columns = users[group], state.users.state.columns
+        if len(who):
+            slot = int(slots[group][0])
+            again = who[columns["last"].take(who) >= slot]
+            columns["last"][again] = slot - 1
+            columns["spent"][again] -= columns["ring"][slot % self.method.ledger.run, again]
+            columns["ring"][slot % self.method.ledger.run, again] = 0
+        step(self, state, group, users, slots, *others)
+
+    return stepped
+
+
+ARRIVED = [0]  # the slot of the latest event
+
+
+def arriving(perturb):
+    """Notes when a run of messages arrives."""
+
+    def perturbed(self, state, *others):
+        ARRIVED[0] = state.watermark // self.slot_ms
+        perturb(self, state, *others)
+
+    return perturbed
+
+
+def late(spend):
+    """Charges the slot in which a value arrives; that of the value is still the user's last."""
+
+    def spent(self, state, rows, slot, cost):
+        last = state.columns["last"]
+        now = max(ARRIVED[0], slot)
+        before = last[rows].copy()
+        last[rows] = np.where(before == NEVER, NEVER, np.minimum(before, now - 1))
+        allowed = spend(self, state, rows, now, cost)
+        last[rows] = slot
+        return allowed
+
+    return spent
 
 
 def break_it(name: str) -> None:
@@ -27,6 +97,18 @@ def break_it(name: str) -> None:
             self._old = []
 
         fold.Partition.__post_init__ = shared
+    elif name == "floats in contexts":
+        Keyed.at = floating(Keyed.at)
+    elif name == "ledger over the window only":
+        for kind in (AccumulatedPerturbation, IterativePerturbation):
+            kind.memory = property(lambda _: 0)
+    elif name == "early commit":
+        agent.Agent.fold = acknowledging(agent.Agent.fold)
+    elif name == "no de-duplication":
+        edge.Edge._step = forgetting(edge.Edge._step)
+    elif name == "billing at arrival":
+        edge.Edge._perturb = arriving(edge.Edge._perturb)
+        Ledger.spend = late(Ledger.spend)
     elif name != "none":
         raise SystemExit(f"no mutant {name}")
 

@@ -14,7 +14,7 @@ from tests.runtime.test_methods import OWN, STREAMS, W_EVENT, shape_of, streams_
 
 TEXT = """
 topology: {name}
-kafka: {{bootstrap_servers: {boot}}}
+kafka: {{bootstrap_servers: "{boot}"}}
 input: {{partitions: {partitions}, format: arrow, slot: 1h, lateness: 1}}
 privacy: {{method: {method}, {shape}, {budget}}}
 output: {{statistics: [{statistics}]}}

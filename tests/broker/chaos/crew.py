@@ -1,0 +1,131 @@
+"""A worker machine of the chaos harness: `python -m tests.broker.chaos.crew TOPOLOGY.yaml ...` keeps one process for each topology, as `ldp-kafka run` does for its roles.
+
+What runs in each are the production workers, of both roles. All are forks of this process, which has imported everything: many start in the time of one. This process has no clients; it starts again
+what asks for it (75) or was killed, and ends with the code of whoever halts. The environment:
+
+- ``LDP_KAFKA_TEST_MUTANT``: JSON, {topology: one thing broken on purpose}; see `tests.broker.mutant`.
+- ``LDP_KAFKA_TEST_GO_ON``: where one halts, the others go on.
+- ``LDP_KAFKA_TEST_STOP``: a file; a worker that finds it while it writes a snapshot stops itself there; see `tests.broker.mutant`.
+- ``LDP_KAFKA_TEST_CLOCK``: a file with seconds; the wall clock of these processes is off by so many from the moment it says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import ldp_kafka as lk
+from ldp_kafka.metrics import Metrics
+from ldp_kafka.runtime import worker
+from ldp_kafka.runtime.exits import RETRY
+from ldp_kafka.runtime.keys import read_key
+from ldp_kafka.runtime.setup import resolve
+from ldp_kafka.topology import Topology
+from tests.broker.mutant import break_it, stop_at
+
+MUTANT = "LDP_KAFKA_TEST_MUTANT"
+GO_ON = "LDP_KAFKA_TEST_GO_ON"
+CLOCK = "LDP_KAFKA_TEST_CLOCK"
+AGAIN = "--- again"  # begins the line that says that a process asked to be started again
+LOOK = 0.1  # seconds between two looks at the clock's file
+PAUSE = 0.5  # seconds before a process is started again
+
+
+def step_clock(place: Path) -> None:
+    """Have the wall clock jump when the file says so: `time.time` is what Faust, aiokafka and the workers read. What measures durations does not jump, as on a real machine."""
+    true, off = time.time, [0.0]
+
+    def follow() -> None:
+        while True:
+            text = place.read_text() if place.exists() else ""
+            off[0] = float(text or 0)
+            time.sleep(LOOK)
+
+    threading.Thread(target=follow, daemon=True).start()
+    time.time = lambda: true() + off[0]
+
+
+def work(topology: Topology) -> int:
+    """Both roles of one topology, in one event loop, until SIGTERM; the exit code."""
+    if os.environ.get(CLOCK):
+        step_clock(Path(os.environ[CLOCK]))
+    _, collector = resolve(topology)
+    side = worker.Side(topology.collector_kafka, collector)
+    workers = [
+        worker.Worker(topology, role, {"collector": side, "edge": side}, Metrics(topology.name, role, topology.privacy.method), key, None)
+        for role, key in (("collect", None), ("perturb", read_key(topology.edge.key_file)))
+    ]
+    beside, last = workers
+
+    class Beside(worker.faust.Service):
+        """The first role's app, started without waiting for it."""
+
+        @worker.faust.Service.task
+        async def _begin(self) -> None:
+            await beside.app.start()
+
+        async def on_stop(self) -> None:
+            await beside.app.stop()
+
+    faust = worker.faust.Worker
+    worker.faust.Worker = lambda app, **more: faust(app, Beside(), **more)  # what the last one's `main` makes of its app
+    return last.main()
+
+
+def fork(topology: Topology) -> int:
+    """Its process."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        break_it(json.loads(os.environ.get(MUTANT) or "{}").get(topology.name, "none"))
+        code = work(topology)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def keep(topologies: list[Topology]) -> int:
+    """Keep all of them until SIGTERM; the exit code."""
+    stopping: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
+    running = {fork(topology): topology for topology in topologies}
+    due: list[tuple[float, Topology]] = []
+    worst = told = 0
+    while running or (due and not stopping):
+        if stopping and not told:
+            told = 1
+            for pid in running:
+                os.kill(pid, signal.SIGTERM)
+        pid, status = os.waitpid(-1, os.WNOHANG) if running else (0, 0)
+        if pid:
+            topology = running.pop(pid)
+            code = os.waitstatus_to_exitcode(status)
+            if not stopping and code in (RETRY, -signal.SIGKILL):
+                print(f"{AGAIN}: {topology.name} ended with {code}", flush=True)
+                due.append((time.monotonic() + PAUSE, topology))
+            elif not (stopping and code in (0, RETRY, -signal.SIGTERM)):  # told to end before it could know how
+                print(f"--- {topology.name} ended with {code}", flush=True)
+                worst = code or 70  # nobody told it to end
+                stopping += [1] * (GO_ON not in os.environ)
+            continue
+        for each in [each for each in due if each[0] <= time.monotonic() and not stopping]:
+            due.remove(each)
+            running[fork(each[1])] = each[1]
+        time.sleep(0.05)
+    return worst
+
+
+if __name__ == "__main__":
+    if os.environ.get("LDP_KAFKA_TEST_STOP"):
+        stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
+    sys.exit(keep([lk.load_topology(path) for path in sys.argv[1:]]))

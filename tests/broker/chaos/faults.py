@@ -1,0 +1,503 @@
+"""The kinds of faults. Each is a function of a `World`: it does it, undoes what was done to the surroundings, and says what became of it; a fault that must halt a worker waits for that."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from ldp_kafka.runtime import admin
+from ldp_kafka.runtime.admin import TopicSpec
+from ldp_kafka.runtime.fold import META, choose, tenures
+from tests.broker.chaos.place import alive
+from tests.broker.chaos.world import SESSION, Crew, World
+from tests.broker.flow import Flow, Reader
+
+Fault = Callable[[World], str]
+HALT = 1  # what a worker ends with that must not go on
+
+
+class NotHeld(Exception):
+    """A fault ended as it must not."""
+
+
+def must(held: bool, what: str) -> None:
+    if not held:
+        raise NotHeld(what)
+
+
+# -- workers -----------------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def sigkill(world: World) -> str:
+    """Some workers of a machine are gone at once, and started again."""
+    crew = world.random.choice(world.crews)
+    world.until(lambda: len(crew.pids) == len(world.flows), 15)
+    pids = crew.pids
+    must(bool(pids), "there was no worker to kill")
+    killed = world.random.sample(pids, -(-len(pids) // 3))
+    for pid in killed:
+        with suppress(ProcessLookupError):  # it had just ended by itself
+            os.kill(pid, signal.SIGKILL)
+    return f"crew {crew.number}, {len(killed)} of {len(pids)} workers"
+
+
+def machine_dies(world: World) -> str:
+    """All workers of a machine are gone at once, and started again."""
+    crew = world.random.choice(world.crews)
+    world.end(crew)
+    world.pause(world.random.uniform(0, 1))
+    world.start(crew)
+    return f"crew {crew.number}"
+
+
+def kill_both(world: World) -> str:
+    """All workers are gone at once."""
+    for crew in world.crews:
+        world.end(crew)
+    for crew in world.crews:
+        world.start(crew)
+    return "both"
+
+
+def zombie(world: World) -> str:
+    """A worker sleeps until its partitions are another's, and wakes; the new owner is killed just after."""
+    sleeper, heir = world.random.sample(world.crews, 2)
+    sleeper.held = True
+    sleeper.signal(signal.SIGSTOP)
+    world.pause(2 * SESSION)
+    sleeper.signal(signal.SIGCONT)
+    sleeper.held = False
+    world.pause(0.3)
+    world.end(heir)
+    world.start(heir)
+    return f"crew {sleeper.number} slept {2 * SESSION:g} s"
+
+
+def leave(world: World) -> str:
+    """A worker leaves its groups; the other one has it all."""
+    crew = world.random.choice(world.crews)
+    world.leave(crew)
+    world.pause(world.random.uniform(1, 3))
+    return f"crew {crew.number}"
+
+
+def join(world: World) -> str:
+    """Whoever is missing comes, and gets its share."""
+    missing = [crew for crew in world.crews if not crew.running] or [world.random.choice(world.crews)]
+    for crew in missing:
+        if crew.running:
+            world.leave(crew)
+        world.start(crew)
+    return f"crew {missing[0].number}"
+
+
+def other_cpu(world: World) -> str:
+    """The second worker dies and comes back on a machine with other CPU features."""
+    crew, features = world.crews[1], world.features
+    crew.disabled = features[world.random.randrange(len(features)) :] if features else []
+    world.end(crew)
+    world.start(crew)
+    return f"without {' '.join(crew.disabled) or 'nothing: numpy chooses nothing at run time here'}"
+
+
+def clock_step(world: World) -> str:
+    """The wall clock of a worker jumps."""
+    crew = world.random.choice(world.crews)
+    seconds = world.random.choice((-86_400, -3600, -61, -3, 3, 61, 3600, 86_400, 40 * 86_400))
+    crew.clock.write_text(str(seconds))
+    world.pause(1)
+    return f"crew {crew.number} by {seconds} s"
+
+
+def producers_clock(world: World) -> str:
+    """The wall clock of those who write the raw log jumps, back to before the events at times: they are dead letters then, as they come from the future."""
+    seconds = world.random.choice((-86_400, -3600, 0, 3600, 86_400, -20 * 365 * 86_400))
+    world.feed.clock = seconds * 1000
+    world.pause(1.6)
+    world.feed.clock = 0
+    return f"by {seconds} s"
+
+
+# -- input -----------------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def duplicated(world: World) -> str:
+    """Messages come up to three times, and in another order."""
+    world.feed.twice = 1
+    world.pause(1.5)
+    return "a slot"
+
+
+def reordered(world: World) -> str:
+    """Half of the messages of a slot come after those of the next one."""
+    world.feed.shuffled = 2
+    world.pause(2)
+    return "2 slots"
+
+
+def oversize_event(world: World) -> str:
+    """A raw message that is larger than any worker reads: a dead letter."""
+    flow = world.random.choice(world.flows)
+    configure(world, flow.topology.raw_topic, "max.message.bytes", "4000000")
+    producer = Producer({"bootstrap.servers": world.boot, "message.max.bytes": 4_000_000, "log_level": 0})
+    failed: list = []
+    for _ in range(20):  # the broker hears of its new limit in its own time
+        failed.clear()
+        producer.produce(flow.topology.raw_topic, b"x" * 2_200_000, partition=0, on_delivery=lambda error, _: failed.append(error) if error else None)
+        if producer.flush(20) == 0 and not failed:
+            return flow.topology.privacy.method
+        world.pause(0.2)
+    raise NotHeld(f"the broker did not take it: {failed}")
+
+
+# -- what workers write -------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def configure(world: World, topic: str, name: str, value: str | None) -> None:
+    """Change a topic's setting, or take the change back."""
+    kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(name, value, incremental_operation=kind)
+    for attempt in range(10):
+        try:
+            for answer in world.admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]).values():
+                answer.result(15)
+        except KafkaException:
+            if attempt == 9:
+                raise
+            world.pause(1)
+        else:
+            return
+
+
+def produce_error(world: World) -> str:
+    """The broker refuses reports for some seconds: it wants more replicas in sync than there are."""
+    flow = world.random.choice(world.flows)
+    configure(world, flow.topology.reports_topic, "min.insync.replicas", str(world.nodes + 1))
+    world.pause(3)
+    configure(world, flow.topology.reports_topic, "min.insync.replicas", None)
+    return flow.topology.privacy.method
+
+
+def oversize_record(world: World) -> str:
+    """A record that the broker takes for too large: whoever wrote it ends, and is started again until the limit is put right."""
+    flow = world.random.choice(world.flows)
+    topic = world.random.choice((flow.topology.reports_topic, flow.topology.releases_topic, flow.topology.partials_topic))
+    before = world.retried
+    configure(world, topic, "max.message.bytes", "64")
+    ended = world.until(lambda: world.retried > before, 20)
+    configure(world, topic, "max.message.bytes", None)
+    must(ended, f"nobody minded that {topic} took nothing")
+    return topic.partition(".")[2]
+
+
+def oversize_state(world: World) -> str:
+    """The same in a changelog: Faust's producer says nothing of it, so the worker's own time-out has to."""
+    flow = world.random.choice(world.flows)
+    topic = flow.topology.changelog("perturb", "perturb")
+    before = world.retried
+    configure(world, topic, "max.message.bytes", "64")
+    ended = world.until(lambda: world.retried > before, 40)
+    configure(world, topic, "max.message.bytes", None)
+    must(ended, f"nobody minded that {topic} took nothing")
+    return flow.topology.privacy.method
+
+
+# -- disks -------------------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def state_disk_full(world: World) -> str:
+    """No byte more where a worker has its files; one is killed meanwhile, and has to start there."""
+    crew = world.random.choice(world.crews)
+    crew.scratch.fill(crew.pids)
+    world.pause(1)
+    world.end(crew)
+    world.start(crew)
+    world.pause(4)
+    crew.scratch.free()
+    return f"crew {crew.number}, {crew.scratch.how}"
+
+
+def broker_disk_full(world: World) -> str:
+    """No byte more where the brokers have their logs: they end, or take nothing, until there is room and they are started again."""
+    ran = world.pids()
+    world.disk.fill(ran)
+    end = time.time() + 8
+    while time.time() < end and all(map(alive, ran)):
+        world.pause(0.3)
+    ended = sum(not alive(pid) for pid in ran)
+    world.disk.free()
+    start_brokers(world, again=True)
+    return f"{world.disk.how}; {ended} of {len(ran)} brokers ended by themselves"
+
+
+# -- brokers ------------------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def start_brokers(world: World, *, again: bool = False) -> None:
+    """Start what is down; ``again``: everything, as a log directory that failed once is not looked at any more."""
+    if again:
+        world.server.stop(10)
+    for attempt in range(3):
+        try:
+            world.server.start()
+        except Exception:
+            if attempt == 2:
+                raise
+            time.sleep(2)
+        else:
+            return
+
+
+def end_node(world: World, node: int, number: int) -> None:
+    """End one node and wait until it is gone."""
+    pid = world.server.pids()[node]
+    os.kill(pid, number)
+    end = time.time() + 40
+    while alive(pid):
+        if time.time() > end:
+            os.kill(pid, signal.SIGKILL)
+        world.pause(0.1)
+
+
+def broker_restart(world: World) -> str:
+    """A broker goes in order and comes back."""
+    node = world.random.randrange(world.nodes)
+    end_node(world, node, signal.SIGTERM)
+    world.pause(1)
+    start_brokers(world)
+    return f"node {node + 1} of {world.nodes}"
+
+
+def broker_kill(world: World) -> str:
+    """A broker is gone at once and comes back."""
+    node = world.random.randrange(world.nodes)
+    end_node(world, node, signal.SIGKILL)
+    world.pause(1)
+    start_brokers(world)
+    return f"node {node + 1} of {world.nodes}"
+
+
+def leader(world: World, flow: Flow) -> int:
+    """The node (from 0) that leads partition 0 of a raw topic."""
+    topic = flow.topology.raw_topic
+    return world.admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader - 1
+
+
+def leader_change(world: World) -> str:
+    """Who leads a raw log's partition is gone: another replica takes over."""
+    flow = world.random.choice(world.flows)
+    was = leader(world, flow)
+    end_node(world, was, signal.SIGKILL)
+    changed = world.until(lambda: leader(world, flow) not in (was, -1), 30)
+    start_brokers(world)
+    must(changed, "no other replica took over")
+    return f"from node {was + 1} to {world.answered(lambda: leader(world, flow) + 1)}"
+
+
+def frozen_broker(world: World, seconds: float = SESSION + 2) -> str:
+    """Brokers stand still for longer than a session: requests time out, members are thrown out."""
+    pids = world.pids()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    world.pause(seconds)
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
+    return f"{seconds:g} s"
+
+
+def time_out(world: World) -> str:
+    """The same for longer than a worker waits for what it has produced: it ends and is started again."""
+    before = world.retried
+    frozen_broker(world, 26)
+    must(world.until(lambda: world.retried > before, 20), "no worker minded")
+    return f"26 s, {world.retried - before} restarts"
+
+
+# -- state and offsets ----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def stop_all(world: World) -> None:
+    world.steady(20)
+    for crew in world.crews:
+        world.leave(crew)
+
+
+def start_all(world: World) -> None:
+    for crew in world.crews:
+        world.start(crew)
+
+
+def changelog(flow: Flow, role: str, name: str) -> TopicSpec:
+    topic = next(topic for topic in flow.topology.topics() if topic.name == flow.topology.changelog(role, name))
+    return TopicSpec(topic.name, topic.partitions, topic.config)
+
+
+def read_all(world: World, topic: str) -> list:
+    reader = Reader(world.boot, topic, None)
+    try:
+        return reader.read(30)
+    finally:
+        reader.consumer.close()
+
+
+def remake(world: World, spec: TopicSpec, records: list) -> None:
+    """Delete a topic and make it anew with these records."""
+    for answer in world.admin.delete_topics([spec.name]).values():
+        answer.result(30)
+    must(world.until(lambda: spec.name not in world.admin.list_topics(timeout=10).topics, 30), f"{spec.name} did not go")
+    for attempt in range(20):
+        try:
+            admin.ensure({"bootstrap.servers": world.boot}, [spec])
+            break
+        except Exception:
+            if attempt == 19:
+                raise
+            time.sleep(0.5)
+    producer = Producer({"bootstrap.servers": world.boot, "log_level": 0})
+    failed: list = []
+    for message in records:
+        producer.produce(spec.name, message.value(), message.key(), message.partition(), on_delivery=lambda error, _: failed.append(error) if error else None)
+    must(producer.flush(30) == 0 and not failed, f"{spec.name} was not written: {failed[:1]}")
+
+
+def reset(world: World, group: str, offsets: dict[tuple[str, int], int]) -> None:
+    """Set a group's offsets; nobody may be in it."""
+    consumer = Consumer({"bootstrap.servers": world.boot, "group.id": group, "enable.auto.commit": False})
+    try:
+        places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
+        done = world.until(lambda: consumer.commit(offsets=places, asynchronous=False) is not None, 40)
+        must(done, f"the offsets of {group} were not taken")
+    finally:
+        consumer.close()
+
+
+def halted(world: World, crew: Crew, words: str) -> None:
+    """Start a worker that must refuse."""
+    begin = crew.log.stat().st_size
+    world.start(crew)
+    crew.held = True
+    end = time.time() + 60
+    while crew.running and time.time() < end:
+        time.sleep(0.1)
+    said = crew.log.read_bytes()[begin:].decode(errors="replace")
+    ended = None if crew.running else crew.process.returncode
+    if crew.running:
+        world.end(crew)
+    must(ended == HALT and words in said, f"it must halt with {HALT} and say {words!r}: {ended}, {said[-800:]}")
+
+
+def old_state(world: World) -> str:
+    """The changelog of the edge is one of some time ago: the worker must halt. The way out is to go back to what the state covers."""
+    flow = world.random.choice(world.flows)
+    topology, spec = flow.topology, changelog(flow, "perturb", "perturb")
+    group = topology.group("perturb")
+    must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
+    old = read_all(world, spec.name)
+    marks = world.raw_ends(flow)
+    world.pause(3.5)
+    must(world.acknowledged(flow, {at: offset + 1 for at, offset in marks.items()}), "the log was not folded further")
+    stop_all(world)
+    remake(world, spec, old)
+    halted(world, world.crews[0], "was acknowledged: it is an old one")
+    table = {json.loads(message.key()): message.value() for message in old}
+    table = {key: value for key, value in table.items() if value is not None}
+    covers = {}
+    for number in range(topology.input.partitions):
+        found = tenures(table, number)
+        covers[topology.raw_topic, number] = found[choose(found)][META][0] + 1
+    reset(world, group, covers)
+    start_all(world)
+    return topology.privacy.method
+
+
+def lost_state(world: World) -> str:
+    """The changelog of the edge is gone, the group's offsets are not: the worker must halt. The way out is to begin at the log's start, which gives the same reports."""
+    flow = world.random.choice(world.flows)
+    topology, spec = flow.topology, changelog(flow, "perturb", "perturb")
+    must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
+    stop_all(world)
+    remake(world, spec, [])
+    halted(world, world.crews[0], "the changelog holds no complete state")
+    reset(world, topology.group("perturb"), {(topology.raw_topic, number): 0 for number in range(topology.input.partitions)})
+    start_all(world)
+    return topology.privacy.method
+
+
+def offsets_reset(world: World, state: bool) -> str:
+    """A group is told to begin again at 0, with its state or without."""
+    flow = world.random.choice(world.flows)
+    role = world.random.choice(("perturb", "collect"))
+    group, topology = flow.topology.group(role), flow.topology
+    stop_all(world)
+    if not state:
+        for name in ("perturb",) if role == "perturb" else ("collect", "merge"):
+            remake(world, changelog(flow, role, name), [])
+    reset(world, group, {(place.topic, place.partition): 0 for of, place in world.logs(flow) if of == group})
+    start_all(world)
+    return f"{topology.privacy.method} {role}"
+
+
+def offsets_reset_with_state(world: World) -> str:
+    """The state covers what comes again: nothing is said twice."""
+    return offsets_reset(world, True)
+
+
+def offsets_reset_without_state(world: World) -> str:
+    """Everything is folded again, byte for byte."""
+    return offsets_reset(world, False)
+
+
+DISTURBS = {
+    *(sigkill, machine_dies, kill_both, zombie, leave, join, other_cpu, state_disk_full),
+    *(broker_restart, broker_kill, leader_change, frozen_broker, time_out, broker_disk_full),
+    *(old_state, lost_state, offsets_reset_with_state, offsets_reset_without_state),
+}
+"""After these groups need some seconds to be stable."""
+ONE_NODE: list[Fault] = [
+    *(sigkill,) * 3,
+    machine_dies,
+    zombie,
+    *(clock_step,) * 3,
+    *(producers_clock,) * 2,
+    *(duplicated,) * 2,
+    *(reordered,) * 2,
+    other_cpu,
+    kill_both,
+    broker_restart,
+    broker_kill,
+    broker_disk_full,
+    state_disk_full,
+    frozen_broker,
+    produce_error,
+    oversize_record,
+    oversize_event,
+    old_state,
+    lost_state,
+    offsets_reset_with_state,
+    offsets_reset_without_state,
+    leave,
+    join,
+]
+"""One round on one node; the order is drawn, but a join follows a leave."""
+THREE_NODES: list[Fault] = [
+    *(sigkill,) * 2,
+    *(leader_change,) * 3,
+    machine_dies,
+    broker_restart,
+    broker_kill,
+    zombie,
+    other_cpu,
+    clock_step,
+    duplicated,
+    reordered,
+    produce_error,
+]
+LONG: list[Fault] = [oversize_state, time_out, *(sigkill,) * 8, *(leave, join) * 2]
+"""What the long run has beside: they take long, or come often there."""

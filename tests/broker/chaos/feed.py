@@ -1,0 +1,117 @@
+"""Input without end for many topologies: a thread that appends one slot after another to each raw topic."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+import traceback
+
+import numpy as np
+
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events, Tick
+from ldp_kafka.runtime.codec import encode
+from tests.broker.flow import Flow
+
+USERS = 16  # at a time; others come after them, as some methods give a user so many reports for life
+LIFE = 24  # slots
+START = 1_600_000_000_000 // 3_600_000
+LATE = 0.06  # share of events that come with a later slot
+IDLE = range(20, 26)  # of forty slots: the second partition gets nothing, not even ticks
+PACE = 1.5  # seconds between two slots
+
+
+class Feed:
+    """Appends slots until it is closed.
+
+    ``twice``, ``shuffled`` and ``clock`` are what faults set: how many of the next slots have each message up to three times, have their messages out of order with those of the slot
+    before, and by how many milliseconds the clock of the raw log's producers is off.
+    """
+
+    def __init__(self, flows: list[Flow], seed: int) -> None:
+        self.flows, self.slot = flows, 0
+        self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
+        self.twice = self.shuffled = self.clock = 0
+        self.lost: list[str] = []
+        self.sent = 0
+        self._held: dict[str, list[tuple[int, bytes]]] = {}
+        self._stop = threading.Event()
+        self._error = ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Append no more."""
+        self._stop.set()
+        self._thread.join()
+
+    def close(self) -> None:
+        """Write what is held back and the ticks that close every slot, and see that everything arrived."""
+        self.stop()
+        assert not self._error, self._error
+        self.shuffled = 0
+        for flow in self.flows:
+            for partition, value in self._held.pop(flow.topology.name, []):
+                self._put(flow, partition, value)
+            for partition in range(flow.topology.input.partitions):
+                self._put(flow, partition, encode(Tick((START + self.slot + 12) * 3_600_000)))
+        for flow in self.flows:
+            assert flow.producer.flush(90) == 0, "the broker did not take the input"
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.wait(PACE):
+                for flow in self.flows:
+                    self._one(flow)
+                self.slot += 1
+                self.twice, self.shuffled = max(0, self.twice - 1), max(0, self.shuffled - 1)
+        except BaseException:
+            self._error = traceback.format_exc()
+
+    def _one(self, flow: Flow) -> None:
+        """One slot of one topology: a few batches and single events, a tick in each partition."""
+        partitions = [0] if self.slot % 40 in IDLE else range(flow.topology.input.partitions)
+        messages = [(partition, value) for partition in partitions for value in self._messages(flow, partition)]
+        held = self._held.pop(flow.topology.name, [])
+        if self.twice:
+            messages += [self.random.choice(messages) for _ in range(2 * len(messages))]
+        if self.shuffled > 1:
+            self._held[flow.topology.name] = messages[::2]
+            messages = messages[1::2]
+        messages += held
+        if held or self.twice:
+            self.random.shuffle(messages)
+        for partition, value in messages:
+            self._put(flow, partition, value)
+
+    def _messages(self, flow: Flow, partition: int) -> list[bytes]:
+        topology, rnd = flow.topology, self.random
+        users = [f"u{self.slot // LIFE}.{at}" for at in range(partition, USERS, topology.input.partitions)]
+        rnd.shuffle(users)
+        values, cut = self._values(topology, len(users)), len(users) // 2
+        slots = np.array([max(0, self.slot - rnd.choice((1, 1, 2, 4))) if rnd.random() < LATE else self.slot for _ in users])
+        times = (START + slots) * 3_600_000 + self.numbers.integers(0, 3_600_000, len(users))
+        out = [encode(Events(Ids.of(users[:cut]), times[:cut], values[:cut])), encode(Events(Ids.of(users[cut:-1]), times[cut:-1], values[cut:-1]))]
+        if topology.privacy.category_names is None:
+            out.append(json.dumps({"user": users[-1], "time": int(times[-1]), "value": values[-1].tolist()}).encode())
+        return [*out, encode(Tick((START + self.slot) * 3_600_000))]
+
+    def _values(self, topology, n: int) -> np.ndarray:
+        method = topology.method
+        if method.kind == "categorical":
+            return self.numbers.integers(0, topology.privacy.categories, n)
+        values = self.numbers.beta(2, 5, (n, method.dimension) if method.dimension else n).round(4)
+        return 20 * values if method.ball else 10 + 20 * values
+
+    def _put(self, flow: Flow, partition: int, value: bytes) -> None:
+        self.sent += 1
+        flow.producer.produce(
+            flow.topology.raw_topic, value=value, partition=partition, timestamp=int(time.time() * 1000) + self.clock, on_delivery=self._delivered
+        )
+        flow.producer.poll(0)
+
+    def _delivered(self, error, _message) -> None:
+        if error is not None:
+            self.lost.append(error.str())

@@ -1,0 +1,255 @@
+"""What should have come out of a topology, recomputed from its raw log with the edge's key: every report, state and release, and what every user has spent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ldp_kafka.accounting import NEVER, LifetimeLedger
+from ldp_kafka.randomness import Ids
+from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime.columns import read_batch
+from ldp_kafka.runtime.fold import META, Message, choose, tenures, unpack
+from ldp_kafka.runtime.wire import read_reports
+from tests.broker.flow import KEY, Flow, Reader, header
+from tests.fold.judge import shard
+
+TOGETHER = 50  # messages folded at a time
+
+
+@dataclass
+class Verdict:
+    """What the judge found of one topology."""
+
+    events: int = 0
+    reports: int = 0
+    releases: int = 0
+    states: int = 0
+    """Records of changelogs that were recomputed."""
+    wrong: Counter[str] = field(default_factory=Counter)
+    """How often what went wrong; empty is the promise."""
+
+
+@contextmanager
+def booked(ledger) -> Iterator[dict[bytes, Counter[int]]]:
+    """Write down what this ledger charges: {user: {slot: micro-epsilon, or reports of a lifetime}}."""
+    book: dict[bytes, Counter[int]] = defaultdict(Counter)
+    kind, kept = type(ledger), {name: vars(type(ledger))[name] for name in ("spend", "more") if name in vars(type(ledger))}
+
+    def noting(charge):
+        def noted(self, state, rows, slot, cost):
+            allowed = charge(self, state, rows, slot, cost)
+            if self is ledger:
+                for user, paid in zip(state.digests(rows), (allowed * np.asarray(cost)).tolist(), strict=True):
+                    book[user.tobytes()][slot] += paid
+            return allowed
+
+        return noted
+
+    for name, charge in kept.items():
+        setattr(kind, name, noting(charge))
+    try:
+        yield book
+    finally:
+        for name, charge in kept.items():
+            setattr(kind, name, charge)
+
+
+def gather(flow: Flow) -> dict[str, list]:
+    """Read all topics of a topology, which takes its time; its changelogs."""
+    topology = flow.topology
+    for topic in (topology.raw_topic, topology.reports_topic, topology.partials_topic, topology.releases_topic):
+        flow.read(topic)
+    for topic in (topology.dead_letters_topic, topology.collector_dead_letters_topic):
+        flow.read(topic)
+    kept = {}
+    for topic in (topology.changelog("perturb", "perturb"), topology.changelog("collect", "collect"), topology.changelog("collect", "merge")):
+        reader = Reader(flow.boot, topic, None)
+        kept[topic] = reader.read(60)
+        reader.consumer.close()
+    return kept
+
+
+def judge_all(flows: list[Flow]) -> list[Verdict]:
+    """Each; what brokers are asked for is asked for all at the same time."""
+    with ThreadPoolExecutor(24) as pool:  # most of it is waiting
+        kept = list(pool.map(gather, flows))
+    return [judge(flow, logs) for flow, logs in zip(flows, kept, strict=True)]
+
+
+def judge(flow: Flow, kept: dict[str, list]) -> Verdict:
+    """Everything that was ever written, against the straight fold of the raw log; ``kept`` is what `gather` gives."""
+    topology = flow.topology
+    raw = flow.raw()
+    with booked(topology.method.ledger) as book:
+        expected = local.run(topology, stages.edge_randomness(topology, KEY), raw, together=TOGETHER)
+    verdict = Verdict(events=int(expected.counts["events"]), releases=len(expected.releases))
+    seen = outcome(flow, expected, verdict)
+    paid = states(flow, raw, kept, verdict)
+    verdict.wrong["users over budget"] = overspent(flow, raw, expected, book, seen, paid)
+    verdict.wrong = +verdict.wrong
+    return verdict
+
+
+def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]:
+    """Reports, releases and dead letters; what was seen under each report id."""
+    topology, wrong = flow.topology, verdict.wrong
+    truth = told(record.value for partition in expected.reports for record in partition)
+    seen = told(message.value() for message in flow.read(topology.reports_topic))
+    verdict.reports = len(truth)
+    wrong["second reports"] = sum(len(found) > 1 for found in seen.values())
+    wrong["missing reports"] = len(truth.keys() - seen.keys())
+    wrong["different reports"] = sum(found != truth.get(name) for name, found in seen.items())
+    wrong["two truths"] = sum(len(found) > 1 for found in truth.values())
+    wanted = {(record.key, record.value) for record in expected.releases}
+    released = {(m.key(), m.value()) for m in flow.read(topology.releases_topic) if not header(m.value())}
+    wrong["missing releases"], wrong["different releases"] = len(wanted - released), len(released - wanted)
+    dead = {(record.value, record.headers) for record in expected.dead_letters}
+    buried = {
+        (m.value() or b"", tuple(m.headers() or ()))
+        for topic in (topology.dead_letters_topic, topology.collector_dead_letters_topic)
+        for m in flow.read(topic)
+        if not header(m.value() or b"")
+    }
+    wrong["missing dead letters"], wrong["different dead letters"] = len(dead - buried), len(buried - dead)
+    return seen
+
+
+def told(values) -> dict[str, set]:
+    """Of each report id all that was ever said under it."""
+    said: dict[str, set] = defaultdict(set)
+    for value in values:
+        batch = read_reports(value)
+        for one in () if batch is None else batch.singles():
+            said[one.id].add((one.slot, one.phase, str(one.value), one.series))
+    return said
+
+
+# -- states ----------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def states(flow: Flow, raw: list[list[Message]], kept: dict[str, list], verdict: Verdict) -> dict[bytes, Counter[int]]:
+    """Compare every record of every changelog with the straight fold of the log that it is the state of, and the last complete one with the log's end; what users paid by their own ledgers."""
+    topology = flow.topology
+    randomness = stages.edge_randomness(topology, KEY)
+    agents = [
+        ("perturb", "perturb", lambda number: stages.edge(topology, randomness, number), raw),
+        ("collect", "collect", lambda number: stages.collect(topology, number), logged(flow, topology.reports_topic)),
+        ("collect", "merge", lambda _: stages.merge(topology), logged(flow, topology.partials_topic)),
+    ]
+    paid: dict[bytes, Counter[int]] = defaultdict(Counter)
+    for role, name, make, logs in agents:
+        records = [(json.loads(m.key()), m.value()) for m in kept[topology.changelog(role, name)]]  # Faust writes its keys as JSON
+        table: dict[str, bytes | None] = {}
+        asked: dict[int, dict[int, list[tuple[str, bytes]]]] = defaultdict(lambda: defaultdict(list))
+        for key, value in records:
+            table[key] = value
+            if value is not None:
+                number, part, _ = key.split("/")
+                cover, payload = unpack(value)
+                asked[int(number)][cover].append((part, payload))
+                if name == "perturb" and part != META:
+                    note_paid(payload, paid)
+        for number, log in enumerate(logs):
+            verdict.states += sum(map(len, asked[number].values()))
+            verdict.wrong[f"{name} states"] += recompute(make(number), log, asked[number])
+            found = tenures({key: value for key, value in table.items() if value is not None}, number)
+            best = choose(found)
+            if log and (best is None or found[best][META][0] != log[-1].offset):
+                verdict.wrong[f"{name} partitions without their last state"] += 1
+    return paid
+
+
+def logged(flow: Flow, topic: str) -> list[list[Message]]:
+    """A topic as the log that its agent folds."""
+    sources = flow.topology.input.partitions if topic == flow.topology.reports_topic else 1
+    out: list[list[Message]] = [[] for _ in range(sources)]
+    for m in flow.read(topic):
+        out[m.partition()].append(Message(m.offset(), m.timestamp()[1], m.value()))
+    return out
+
+
+def recompute(stage, log: list[Message], asked: dict[int, list[tuple[str, bytes]]]) -> int:
+    """How many of these records (by the offset that they cover) are not what the fold of the log up to there gives."""
+    state, wrong, at = stage.fresh(), 0, 0
+    for cover in sorted(asked):
+        while at < len(log) and log[at].offset <= cover:
+            until = at
+            while until < len(log) and log[until].offset <= cover and until < at + TOGETHER:
+                until += 1
+            stage.fold(state, log[at:until])
+            at = until
+        for part, payload in asked[cover]:
+            if part == META:
+                wrong += json.loads(payload)["state"] != json.loads(json.dumps(stage.meta(state)))
+            else:
+                dumped = stage.dump(state, {part}).get(part)
+                wrong += dumped is None or shard(payload) != shard(dumped)
+    return wrong
+
+
+def note_paid(payload: bytes, paid: dict[bytes, Counter[int]]) -> None:
+    """What a worker's own ledger says that its users spent: the ring holds the last slots."""
+    rows = read_batch(payload)[0]
+    if "ring" not in rows.schema.names:
+        return
+    for row in rows.to_pylist():
+        last, ring = row["last"], row["ring"]
+        if last != NEVER:
+            ring = ring if isinstance(ring, list) else [ring]
+            for slot in range(last - len(ring) + 1, last + 1):
+                by = paid[row["user"]]
+                by[slot] = max(by[slot], ring[slot % len(ring)])
+
+
+# -- budgets ---------------------------------------------------------------------------------------------------------------------------------------------
+
+
+def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], paid) -> int:
+    """Users who, in some run of slots, spent more than the budget: what the ledger charged, or what theirs said, and once more for every report beyond the true one."""
+    method = flow.topology.method
+    truth = told(record.value for partition in expected.reports for record in partition)
+    spent: dict[bytes, Counter[int]] = defaultdict(Counter)
+    for of in (book, paid):
+        for user, by in of.items():
+            for slot, cost in by.items():
+                spent[user][slot] = max(spent[user][slot], cost)
+    lifetime = isinstance(method.ledger, LifetimeLedger)
+    again = {name: len(found - truth.get(name, set())) for name, found in seen.items()}
+    if any(again.values()):
+        owners = owner(flow, raw)
+        for name, times in again.items():
+            if times and name in owners:
+                user, slot = owners[name]
+                spent[user][slot] += times * (1 if lifetime else method.cost)
+    if lifetime:
+        totals = [sum(by.values()) for by in spent.values()]
+        return sum(total > method.ledger.reports or method.ledger.lost(total) > method.ledger.budget for total in totals)
+    run, budget = method.ledger.run, method.ledger.budget
+    return sum(any(sum(by[slot + ahead] for ahead in range(run) if slot + ahead in by) > budget for slot in list(by)) for by in spent.values())
+
+
+def owner(flow: Flow, raw) -> dict[str, tuple[bytes, int]]:
+    """Whose report, and of which slot, an id is: as only the edge can tell."""
+    topology = flow.topology
+    randomness = stages.edge_randomness(topology, KEY)
+    reader, method = stages.edge(topology, randomness, 0).reader, topology.method
+    found: dict[str, tuple[bytes, int]] = {}
+    for log in raw:
+        for message in log:
+            events = reader.read(message.value).events
+            if events is None:
+                continue
+            digests = randomness.digests(Ids.of(events.users.texts()))
+            for back in range(method.delay + 1):
+                slots = events.times // topology.input.slot_ms - back
+                for digest, slot in zip(digests, slots.tolist(), strict=True):
+                    name = randomness.report_ids(digest[None], np.array([slot]), slot % method.phases).tobytes().hex()
+                    found[name] = (digest.tobytes(), slot)
+    return found

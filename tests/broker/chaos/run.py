@@ -1,0 +1,99 @@
+"""One round: a cluster, topologies, a drawn order of faults, and what the judge says in the end."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+
+from tests.broker.chaos import faults as kinds
+from tests.broker.chaos.judge import Verdict
+from tests.broker.chaos.world import World
+
+SEED = "LDP_KAFKA_SEED"
+
+
+def seed() -> int:
+    """Of a run: as it is told, or any; it is printed."""
+    return int(os.environ[SEED]) if SEED in os.environ else random.SystemRandom().randrange(2**31)
+
+
+@dataclass
+class Round:
+    """What happened and what was found."""
+
+    seed: int
+    nodes: int
+    faults: list[tuple[str, str]] = field(default_factory=list)
+    not_held: list[str] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+    lost: int = 0
+    """Events that a producer was told of as lost."""
+    retried: int = 0
+    seconds: float = 0.0
+
+    @property
+    def wrong(self) -> dict[str, Counter[str]]:
+        """By method, what the judge complains of."""
+        return {method: verdict.wrong for method, verdict in self.verdicts.items() if verdict.wrong}
+
+    @property
+    def clean(self) -> bool:
+        return not (self.wrong or self.not_held or self.unexpected or self.lost) and all(verdict.reports > 0 for verdict in self.verdicts.values())
+
+    def __str__(self) -> str:
+        counts = Counter(name for name, _ in self.faults)
+        sums = {name: sum(getattr(verdict, name) for verdict in self.verdicts.values()) for name in ("events", "reports", "releases", "states")}
+        return (
+            f"seed {self.seed}, {self.nodes} node(s), {len(self.faults)} faults in {self.seconds:.0f} s: {dict(sorted(counts.items()))}; {len(self.verdicts)} methods, "
+            f"{sums}; wrong {self.wrong}; not held {self.not_held}; unexpected {self.unexpected}; lost {self.lost}; restarts asked for {self.retried}"
+        )
+
+
+def schedule(rnd: random.Random, of: Sequence[kinds.Fault]) -> list[kinds.Fault]:
+    """These faults in a drawn order; whoever left joins next."""
+    rest = [fault for fault in of if fault is not kinds.join]
+    rnd.shuffle(rest)
+    return [each for fault in rest for each in ((fault, kinds.join) if fault is kinds.leave else (fault,))]
+
+
+def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[kinds.Fault], number: int, told: Callable[[str], None] = print) -> Round:
+    """A whole round."""
+    begin, made, rnd = time.time(), Round(number, nodes), random.Random(number)
+    told(f"seed {number}: {nodes} node(s), {', '.join(methods)}")
+    world = World(tmp, prefix, nodes, methods, number)
+    try:
+        world.begin(number)
+        told(f"{time.time() - begin:6.1f} s: at work")
+        for fault in schedule(rnd, of):
+            try:
+                said = fault(world)
+            except (kinds.NotHeld, KafkaException) as wrong:
+                made.not_held.append(f"{fault.__name__}: {wrong}")
+                said = f"NOT HELD: {wrong}"
+            made.faults.append((fault.__name__, said))
+            told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.__name__}: {said}")
+            if fault in kinds.DISTURBS and fault is not kinds.leave:
+                world.pause(world.random.uniform(0.5, 3))
+                world.steady(world.random.uniform(0, 8))  # the next one comes into the middle of a rebalance at times
+        world.settle()
+        told(f"{time.time() - begin:6.1f} s: settled")
+        made.verdicts = world.verdicts()
+        made.lost = len(world.feed.lost)
+    except BaseException:
+        told(traceback.format_exc())
+        raise
+    finally:
+        made.unexpected, made.retried = world.unexpected, world.retried
+        world.close()
+    made.seconds = time.time() - begin
+    told(str(made))
+    return made

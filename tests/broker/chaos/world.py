@@ -1,0 +1,299 @@
+"""Everything that a fault can happen to: brokers, two worker processes that run every topology, their disks and clocks, and a supervisor."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.kafka_server import KafkaServer
+from tests.broker.chaos.crew import AGAIN, CLOCK
+from tests.broker.chaos.feed import Feed
+from tests.broker.chaos.judge import Verdict, judge_all
+from tests.broker.chaos.place import Place, alive
+from tests.broker.flow import Flow
+from tests.broker.test_methods import flow_of
+
+REPO = Path(__file__).parents[3]
+SESSION = 6.0  # seconds, of the topologies
+DISPATCH = "import numpy._core._multiarray_umath as m; print(' '.join(x for x in m.__cpu_dispatch__ if m.__cpu_features__[x]))"
+
+
+def cpu_features() -> list[str]:
+    """What numpy chooses by at run time on this machine; some are left out on the second worker, so that it computes as another CPU would."""
+    return subprocess.run([sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True).stdout.split()
+
+
+@dataclass
+class Crew:
+    """A worker machine, one group of processes: what it runs with, and whether it is down on purpose."""
+
+    number: int
+    scratch: Place
+    clock: Path
+    log: Path
+    process: subprocess.Popen | None = None
+    disabled: list[str] = field(default_factory=list)
+    held: bool = False
+    """Not to be started again by the supervisor."""
+    starts: int = 0
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def retried(self) -> int:
+        """How often one of its processes asked to be started again."""
+        return self.log.read_text(errors="replace").count(AGAIN) if self.log.exists() else 0
+
+    def signal(self, number: int) -> None:
+        """To all of its processes."""
+        assert self.process is not None
+        os.killpg(self.process.pid, number)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of its workers."""
+        assert self.process is not None
+        return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False).stdout.split()]
+
+    @property
+    def said(self) -> str:
+        """The end of what it wrote."""
+        return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
+
+
+class World:
+    """Brokers, topologies, workers, input; faults call its methods.
+
+    Parameters
+    ----------
+    nodes : of the cluster, 1 or 3
+    methods : one topology each
+    seed : of everything that is random but the workers
+    """
+
+    def __init__(self, tmp: Path, prefix: str, nodes: int, methods: list[str], seed: int, **environment: str) -> None:
+        self.random, self.tmp, self.nodes = random.Random(seed), tmp, nodes
+        self.environment = environment
+        self.disk = Place(tmp / "kafka", 700 * nodes)
+        self.server = KafkaServer("4.3.1", tmp / "kafka", nodes=nodes)
+        self.crews = [Crew(n, Place(tmp / f"scratch-{n}", 8), tmp / f"clock-{n}", tmp / f"crew-{n}.log") for n in (0, 1)]
+        self.features = cpu_features()
+        self.crews[1].disabled = list(self.features)
+        self.faults: list[tuple[str, str]] = []
+        """What happened, and what became of it."""
+        self.unexpected: list[str] = []
+        self.feed: Feed | None = None
+        self.flows: list[Flow] = []
+        self._asking: dict[str, Consumer] = {}
+        try:
+            self.boot = self.server.start().bootstrap_servers
+            self.admin = AdminClient({"bootstrap.servers": self.boot, "log_level": 0})
+            with ThreadPoolExecutor(12) as pool:
+                self.flows = list(pool.map(lambda method: self.make(prefix, method), methods))
+        except BaseException:
+            self.close()
+            raise
+
+    def make(self, prefix: str, method: str) -> Flow:
+        """A topology and its topics. Of three nodes one may not know a topic yet that another has just made: `prepare` says so, and is asked again as an operator would."""
+        for _ in range(10):
+            try:
+                return flow_of(self.boot, self.tmp, prefix, method)
+            except BrokerError as error:
+                if "UNKNOWN_TOPIC_OR_PART" not in str(error):
+                    raise
+                time.sleep(1)
+        raise BrokerError("the nodes never agreed on what topics there are")
+
+    def begin(self, seed: int) -> None:
+        """Start input and workers, and wait until they are at work."""
+        self.feed = Feed(self.flows, seed)
+        for crew in self.crews:
+            self.start(crew)
+        self.steady(90)
+
+    # -- workers -------------------------------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def retried(self) -> int:
+        """How often a process asked to be started again."""
+        return sum(crew.retried for crew in self.crews)
+
+    def start(self, crew: Crew) -> None:
+        """A new process, whatever became of the last one."""
+        environment = {**os.environ, **self.environment, CLOCK: str(crew.clock), "TMPDIR": str(crew.scratch.path)}
+        if crew.disabled:
+            environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(crew.disabled)
+        words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in self.flows)]
+        with crew.log.open("ab") as log:
+            log.write(f"--- start {crew.starts}\n".encode())
+            crew.process = subprocess.Popen(words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True)
+        crew.starts, crew.held = crew.starts + 1, False
+
+    def end(self, crew: Crew, number: int = signal.SIGKILL, limit: float = 60.0) -> int:
+        """End a process on purpose; its exit code."""
+        crew.held = True
+        process = crew.process
+        assert process is not None
+        if process.poll() is None:
+            crew_or_all = crew.signal if number == signal.SIGKILL else process.send_signal
+            crew_or_all(number)
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            self.unexpected.append(f"crew {crew.number} did not end in {limit:g} s")
+            crew.signal(signal.SIGKILL)
+            return process.wait()
+
+    def leave(self, crew: Crew) -> None:
+        """End it gracefully: each of its processes must say 0, or 75 where something else had happened to it."""
+        code = self.end(crew, signal.SIGTERM)
+        if code:
+            self.unexpected.append(f"crew {crew.number} ended with {code} on SIGTERM: {crew.said[-600:]}")
+
+    def supervise(self) -> None:
+        """A machine starts again what asks for it; that it ends by itself is wrong."""
+        for crew in self.crews:
+            if not crew.held and not crew.running and crew.process is not None:
+                self.unexpected.append(f"crew {crew.number} ended with {crew.process.returncode}: {crew.said[-1500:]}")
+                self.start(crew)
+
+    def pause(self, seconds: float) -> None:
+        """Let time pass."""
+        until = time.time() + seconds
+        while time.time() < until:
+            time.sleep(0.1)
+            self.supervise()
+
+    def until(self, true, limit: float) -> bool:
+        """Wait for something, for so long at most."""
+        end = time.time() + limit
+        while not (found := self.answered(true)):
+            if time.time() > end:
+                return False
+            self.pause(0.3)
+        return bool(found)
+
+    @staticmethod
+    def answered(ask):
+        """What a broker says; None where it does not answer."""
+        try:
+            return ask()
+        except KafkaException:
+            return None
+
+    # -- what brokers say --------------------------------------------------------------------------------------------------------------------------------------
+
+    def groups(self) -> dict[str, str]:
+        """{group: role}."""
+        return {flow.topology.group(role): role for flow in self.flows for role in ("perturb", "collect")}
+
+    def stable(self) -> bool:
+        """Whether every group has a member in every crew that runs, and has given out its partitions."""
+        members = sum(crew.running for crew in self.crews)
+        with warnings.catch_warnings():  # the old call, as librdkafka ends the process (an assertion) where a broker is lost during the new one
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = {group.id: group for group in self.admin.list_groups(timeout=5)}
+        return all(name in found and found[name].state == "Stable" and len(found[name].members) == members for name in self.groups())
+
+    def steady(self, limit: float = 30.0) -> bool:
+        """Wait until every group is stable; whether they are."""
+        return self.until(self.stable, limit)
+
+    def logs(self, flow: Flow) -> list[tuple[str, TopicPartition]]:
+        """(group, place) of all that a topology's agents fold."""
+        topology = flow.topology
+        sources = range(topology.input.partitions)
+        return [
+            *((topology.group("perturb"), TopicPartition(topology.raw_topic, p)) for p in sources),
+            *((topology.group("collect"), TopicPartition(topology.reports_topic, p)) for p in sources),
+            (topology.group("collect"), TopicPartition(topology.partials_topic, 0)),
+        ]
+
+    def ends(self, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
+        """Where logs end. Not by the admin client's list_offsets: librdkafka ends the process (an assertion) where a broker is lost meanwhile."""
+        asker = self.asker("nobody")
+        return {(place.topic, place.partition): asker.get_watermark_offsets(place, timeout=5)[1] for place in places}
+
+    def asker(self, group: str) -> Consumer:
+        """A client of a group that is no member of it."""
+        if group not in self._asking:
+            self._asking[group] = Consumer({"bootstrap.servers": self.boot, "group.id": group, "enable.auto.commit": False, "log_level": 0})
+        return self._asking[group]
+
+    def stands(self, group: str, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
+        """Committed offsets, 0 where there are none."""
+        return {(p.topic, p.partition): max(0, p.offset) for p in self.asker(group).committed(places, timeout=5)}
+
+    def left(self, flows: list[Flow] | None = None, upto: dict | None = None) -> int:
+        """Records that are not yet folded and acknowledged, of the logs as they are, or as they were."""
+        logs: dict[str, list[TopicPartition]] = defaultdict(list)
+        for flow in self.flows if flows is None else flows:
+            for group, place in self.logs(flow):
+                logs[group].append(place)
+        ends = self.ends([place for places in logs.values() for place in places]) if upto is None else upto
+        stands = {at: offset for group, places in logs.items() for at, offset in self.stands(group, places).items()}
+        return sum(max(0, end - stands[at]) for at, end in ends.items() if at in stands)
+
+    def raw_ends(self, flow: Flow) -> dict[tuple[str, int], int]:
+        """Where a raw topic ends now: `acknowledged` waits until that is folded."""
+        return self.ends([TopicPartition(flow.topology.raw_topic, p) for p in range(flow.topology.input.partitions)])
+
+    def acknowledged(self, flow: Flow, upto: dict[tuple[str, int], int], limit: float = 90.0) -> bool:
+        """Wait until a raw log is folded and acknowledged so far."""
+        return self.until(lambda: self.left([flow], upto) == 0, limit)
+
+    # -- the end -------------------------------------------------------------------------------------------------------------------------------------------------
+
+    def settle(self, limit: float = 150.0) -> None:
+        """Close every slot, and wait until everything is folded and acknowledged."""
+        assert self.feed is not None
+        for crew in self.crews:
+            crew.clock.unlink(missing_ok=True)
+            if crew.held:
+                self.start(crew)
+        self.feed.close()
+        if not self.until(lambda: self.left() == 0 and (time.sleep(0.5) or self.left() == 0), limit):
+            self.unexpected.append(f"{self.answered(self.left)} records are not folded after {limit:g} s")
+        for crew in self.crews:
+            self.leave(crew)
+
+    def verdicts(self) -> dict[str, Verdict]:
+        """Of every method."""
+        return {flow.topology.privacy.method: verdict for flow, verdict in zip(self.flows, judge_all(self.flows), strict=True)}
+
+    def close(self) -> None:
+        """End everything that was started."""
+        if self.feed is not None:
+            self.feed.stop()
+        for crew in self.crews:
+            if crew.running:
+                crew.signal(signal.SIGKILL)
+                crew.process.wait()
+            crew.scratch.close()
+        for consumer in self._asking.values():
+            consumer.close()
+        for flow in self.flows:
+            flow.close()
+        self.disk.free()
+        self.server.stop()
+        self.disk.close()
+
+    def pids(self) -> list[int]:
+        """Of the brokers."""
+        return [pid for pid in self.server.pids().values() if alive(pid)]

@@ -1,0 +1,52 @@
+"""Faults of every kind, over every method, on clusters of 1 and 3 nodes: no report is second, missing or different, nor a release, nor a state; nobody is over budget; no event is lost."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.broker.chaos import faults
+from tests.broker.chaos.run import play, seed
+from tests.runtime.test_methods import STREAMS
+
+FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
+
+
+def dealt(number: int) -> list[list[str]]:
+    """All methods in two hands."""
+    methods = list(STREAMS)
+    random.Random(number).shuffle(methods)
+    return [methods[::2], methods[1::2]]
+
+
+def test_faults_of_every_kind(can_start, tmp_path, prefix):
+    """One round on one node with half of the methods, one on three nodes with the others."""
+    number = seed()
+    hands = dealt(number)
+    rounds = [play(tmp_path / "one", prefix, 1, hands[0], faults.ONE_NODE, number), play(tmp_path / "three", prefix, 3, hands[1], faults.THREE_NODES, number)]
+    assert sum(len(each.faults) for each in rounds) >= 40
+    assert all(each.clean for each in rounds), "\n".join(map(str, rounds))
+
+
+@pytest.mark.long
+def test_a_thousand_faults(can_start, tmp_path, prefix):
+    """Rounds over and over, with other hands, until there were enough; LDP_KAFKA_PROGRESS names a file that tells how it goes."""
+    number, done, wrong, at = seed(), 0, [], 0
+    progress = Path(os.environ.get("LDP_KAFKA_PROGRESS", tmp_path / "progress.txt"))
+
+    def told(text: str) -> None:
+        with progress.open("a") as out:
+            out.write(f"{time.strftime('%H:%M:%S')} [{done} faults] {text}\n")
+
+    while done < FAULTS:
+        nodes, methods = (1, 3)[at % 2], dealt(number + at // 4)[at // 2 % 2]
+        of = [*(faults.ONE_NODE if nodes == 1 else faults.THREE_NODES * 2), *faults.LONG]
+        made = play(tmp_path / str(at), f"{prefix}-{at}", nodes, methods, of, number + at, told)
+        done, at = done + len(made.faults), at + 1
+        if not made.clean:
+            wrong.append(str(made))
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,158 @@
+"""The harness finds what it is there to find: each topology of one world is broken in another way, the same faults happen to all of them, and the judge says of each what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events, Tick
+from ldp_kafka.runtime.codec import encode
+from ldp_kafka.runtime.kafka_server import KafkaServer
+from tests.broker.chaos.crew import GO_ON, MUTANT
+from tests.broker.chaos.judge import judge_all
+from tests.broker.chaos.world import DISPATCH, REPO
+from tests.broker.flow import SLOT, START, Flow
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: "{boot}"}}
+input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1}}
+privacy: {{method: {method}, {shape}, epsilon: 4.0, window: 3}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime: {{shards: 4, snapshot_messages: 100000, snapshot_seconds: 3600, session_timeout: {session}}}
+"""
+USERS = 30
+CASES = {
+    "none": ("capp", None),
+    "fresh noise": ("capp", "second reports"),
+    "floats in contexts": ("capp", "second reports"),
+    "ledger over the window only": ("app", "users over budget"),
+    "ledger over the window only, ipp": ("ipp", "users over budget"),
+    "early commit": ("capp", "missing reports"),
+    "no de-duplication": ("capp", "second reports"),
+    "billing at arrival": ("capp", "perturb states"),
+}
+"""Of each mutant: a method, and what the judge must say."""
+SHAPE = {"app": "domain: [0.0, 100.0], block: 2"}  # by default it remembers nothing at this epsilon
+TANH = "import numpy as np, sys; sys.stdout.buffer.write(np.tanh(np.arange(4096, dtype=np.float32) / 4096).tobytes())"
+
+
+def flow_of(boot: str, tmp: Path, name: str, method: str) -> Flow:
+    return Flow(boot, tmp, name, method=method, shape=SHAPE.get(method, "domain: [0.0, 100.0]"), statistics="mean, per_user", text=TEXT)
+
+
+def put(flow: Flow, rnd: random.Random, slots: range) -> None:
+    """Every user in every slot; one in five a slot late and within the lateness, one in five twice, with another value the second time."""
+    held: list[list] = [[], []]
+    for t in slots:
+        for partition in (0, 1):
+            rows = [(f"u{at}", t, rnd.random()) for at in range(partition, USERS, 2)]
+            late, held[partition] = held[partition], [row for row in rows if row[0].endswith(("4", "5"))]
+            rows = [row for row in rows if row not in held[partition]]
+            again = [(user, t, 1 - value) for user, t, value in rows if user.endswith(("2", "3"))]
+            # What is new comes before what is late: on arrival it is the next slot already
+            for part in (rows, again, late):
+                if part:
+                    times = np.array([(START + slot) * SLOT for _, slot, _ in part])
+                    values = np.array([100 * value for _, _, value in part])
+                    flow.put(partition, encode(Events(Ids.of([user for user, _, _ in part]), times, values)))
+    flow.producer.flush(20)
+
+
+def start(flows: list[Flow], log, mutants: dict[str, str], disabled: str = "") -> subprocess.Popen:
+    environment = {**os.environ, MUTANT: json.dumps(mutants), GO_ON: "1", **({"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {})}
+    words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in flows)]
+    return subprocess.Popen(words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True)
+
+
+def quiet(flows: list[Flow], least: int, limit: float = 60.0) -> None:
+    """Until every topology, unless it has halted, has reported, and none has for three seconds."""
+    seen, since, end = [], time.time(), time.time() + limit
+    while time.time() < end:
+        now = [len(flow.read(flow.topology.reports_topic)) for flow in flows]
+        since = since if now == seen else time.time()
+        seen = now
+        if min(now) >= least and time.time() - since > 3:
+            return
+        time.sleep(0.3)
+    raise AssertionError(f"it was never quiet: {seen}")
+
+
+@pytest.fixture(scope="module")
+def found(can_start, tmp_path_factory):
+    """What the judge says of each: all events in, folded and sent; SIGKILL before any state is written; the next owner has another CPU and folds them again, and some more; it leaves in order."""
+    tmp = tmp_path_factory.mktemp("mutants")
+    server = KafkaServer("4.3.1", tmp / "kafka")
+    flows: dict[str, Flow] = {}
+    disabled = subprocess.run([sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True).stdout.strip()
+    crews: list[subprocess.Popen] = []
+    try:
+        boot = server.start().bootstrap_servers
+        with ThreadPoolExecutor(len(CASES)) as pool:  # most of it is waiting
+            made = [pool.submit(flow_of, boot, tmp, f"mutant-{at}", method) for at, (method, _) in enumerate(CASES.values())]
+        flows.update((name, one.result()) for name, one in zip(CASES, made, strict=True))
+        every = list(flows.values())
+        mutants = {flow.topology.name: name.partition(",")[0] for name, flow in flows.items()}
+        for flow in every:
+            put(flow, random.Random(1), range(10))
+        with (tmp / "log").open("ab") as log:
+            crews.append(start(every, log, mutants))
+            quiet(every, 40)
+            os.killpg(crews[-1].pid, 9)
+            crews[-1].wait()
+            for flow in every:
+                put(flow, random.Random(2), range(10, 14))
+                for partition in (0, 1):
+                    flow.put(partition, encode(Tick((START + 20) * SLOT)))
+                flow.producer.flush(20)
+            crews.append(start(every, log, mutants, disabled))
+            quiet([flow for name, flow in flows.items() if name != "early commit"], 90)
+            crews[-1].terminate()
+            crews[-1].wait(60)
+        yield dict(zip(flows, judge_all(list(flows.values())), strict=True)), (tmp / "log").read_text(errors="replace")
+    finally:
+        for crew in crews:
+            if crew.poll() is None:
+                os.killpg(crew.pid, 9)
+                crew.wait()
+        for flow in flows.values():
+            flow.close()
+        server.stop()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mutant_is_found(found, name):
+    """And without one nothing is said."""
+    verdicts, log = found
+    verdict, (_, complaint) = verdicts[name], CASES[name]
+    assert verdict.reports > 300
+    if complaint is None:
+        assert not verdict.wrong, verdict
+        return
+    if name == "floats in contexts":
+        need_another_cpu()
+    assert verdict.wrong[complaint] > 0, verdict
+    if name == "early commit":
+        assert "offsets were acknowledged, but the changelog holds no complete state" in log
+
+
+def need_another_cpu() -> None:
+    """Skip where numpy computes the same whatever it is told of the CPU."""
+    features = subprocess.run([sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True).stdout.strip()
+    made = {
+        subprocess.run([sys.executable, "-c", TANH], capture_output=True, check=True, env={**os.environ, **more}).stdout
+        for more in ({}, {"NPY_DISABLE_CPU_FEATURES": features} if features else {})
+    }
+    if len(made) == 1:
+        pytest.skip("numpy's tanh is the same with and without this CPU's features")
