@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -361,14 +361,22 @@ def _verify(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], *, m
     wanted = {name: settings for name, settings in wanted.items() if settings}
     if mock or not wanted:
         return
-    answers = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in wanted], request_timeout=timeout)
-    for resource, answer in answers.items():
-        with _explained(config, f"the configuration of topic {resource.name}", admin):
-            held = {name: _words(entry.value) for name, entry in answer.result().items() if name in _VERIFIED}
-        for name, words in wanted[resource.name].items():
+    for topic, settings in wanted.items():
+        held = _held(config, admin, topic, timeout)
+        for name, words in settings.items():
             if held[name] != words:
                 must, is_ = (",".join(sorted(found)) for found in (words, held[name]))
-                raise ConfigurationError(f"topic {resource.name} must have {name}={must}, found {is_} at {_where(config)}")
+                raise ConfigurationError(f"topic {topic} must have {name}={must}, found {is_} at {_where(config)}")
+
+
+def _held(config: Config, admin: AdminClient, topic: str, timeout: float) -> dict[str, frozenset[str]]:
+    """What a topic that exists has of the settings that are verified. A broker that was not asked to make it may not know of it yet."""
+
+    def ask() -> dict[str, frozenset[str]]:
+        [answer] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout).values()
+        return {name: _words(entry.value) for name, entry in answer.result().items() if name in _VERIFIED}
+
+    return _patiently(config, f"the configuration of topic {topic}", ask, timeout, admin, {*_PASSING, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
 
 def _partition_counts(config: Config, admin: AdminClient, names: set[str], timeout: float) -> dict[str, int]:
@@ -407,14 +415,16 @@ def _committed(config: Config, consumer: Consumer, topic: str, partitions: Itera
     return {answer.partition: None if answer.offset == OFFSET_INVALID else answer.offset for answer in answers}
 
 
-def _patiently(config: Config, what: str, ask: Callable[[], _Answer], timeout: float, client: Consumer) -> _Answer:
+def _patiently(
+    config: Config, what: str, ask: Callable[[], _Answer], timeout: float, client: Consumer | AdminClient, passing: Collection[int] = _PASSING
+) -> _Answer:
     end = time.monotonic() + timeout
     while True:
         with _explained(config, what, client):
             try:
                 return ask()
             except KafkaException as error:
-                if error.args[0].code() not in _PASSING or time.monotonic() > end:
+                if error.args[0].code() not in passing or time.monotonic() > end:
                     raise
         time.sleep(0.1)
 

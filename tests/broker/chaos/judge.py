@@ -15,7 +15,8 @@ from ldp_kafka.accounting import NEVER, LifetimeLedger
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime import local, stages
 from ldp_kafka.runtime.columns import read_batch
-from ldp_kafka.runtime.fold import META, Message, choose, tenures, unpack
+from ldp_kafka.runtime.fold import META, Message, choose, tenures
+from ldp_kafka.runtime.packing import unpack
 from ldp_kafka.runtime.wire import read_reports
 from tests.broker.flow import KEY, Flow, Reader, header
 from tests.fold.judge import shard
