@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -14,7 +13,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.admin import TopicSpec
-from ldp_kafka.runtime.fold import META, choose, tenures
+from ldp_kafka.runtime.state_tools import rewind
 from tests.broker.chaos.place import alive
 from tests.broker.chaos.world import SESSION, Crew, World
 from tests.broker.flow import Flow, Reader
@@ -394,10 +393,9 @@ def halted(world: World, crew: Crew, words: str) -> None:
 
 
 def old_state(world: World) -> str:
-    """The changelog of the edge is one of some time ago: the worker must halt. The way out is to go back to what the state covers."""
+    """The changelog of the edge is one of some time ago: the worker must halt. The way out is `state rewind`."""
     flow = world.random.choice(world.flows)
     topology, spec = flow.topology, changelog(flow, "perturb", "perturb")
-    group = topology.group("perturb")
     must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
     old = read_all(world, spec.name)
     marks = world.raw_ends(flow)
@@ -406,13 +404,8 @@ def old_state(world: World) -> str:
     stop_all(world)
     remake(world, spec, old)
     halted(world, world.crews[0], "was acknowledged: it is an old one")
-    table = {json.loads(message.key()): message.value() for message in old}
-    table = {key: value for key, value in table.items() if value is not None}
-    covers = {}
-    for number in range(topology.input.partitions):
-        found = tenures(table, number)
-        covers[topology.raw_topic, number] = found[choose(found)][META][0] + 1
-    reset(world, group, covers)
+    plan = rewind(topology, "perturb", do=True)
+    must(bool(plan.moves) and not plan.refusals, f"`state rewind` must find a way back: {plan}")
     start_all(world)
     return topology.privacy.method
 
