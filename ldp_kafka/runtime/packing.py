@@ -11,7 +11,7 @@ __all__ = ["pack", "unpack"]
 LEAST = 2**12  # bytes below which nothing is compressed
 SHARE = 0.9  # of its size that a payload may have left, or it stays as it is
 LARGEST = 2**28  # bytes of a payload
-_MARK = b"lz4\0"  # no payload begins with it: they are Arrow streams or JSON
+_MARK = b"lz4\0"  # a payload that begins with it is compressed, whether that pays or not
 _CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
 
 
@@ -26,9 +26,10 @@ def pack(cover: int, payload: bytes) -> bytes:
     b'short'
     """
     head = cover.to_bytes(8, "big", signed=True)
-    if len(payload) >= LEAST:
+    ours = payload.startswith(_MARK)
+    if ours or len(payload) >= LEAST:
         small: bytes = pa.compress(payload, codec=_CODEC, asbytes=True)
-        if len(small) <= SHARE * len(payload):
+        if ours or len(small) <= SHARE * len(payload):
             return head + _MARK + len(payload).to_bytes(4, "big") + small
     return head + payload
 
