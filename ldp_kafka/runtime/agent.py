@@ -141,8 +141,13 @@ class Agent:
             )
         passed = committed is not None and not begun and committed > (1 if self.spec.header else 0)
         first = self.worker.standing.first(self.spec.topic, number, want) if self.spec.gaps else None
-        partition = Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps, first)
         where = f"{self.spec.topic} partition {number}"
+        try:
+            partition = Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps, first)
+        except StateError:
+            if self.behind(number, want, passed, first):
+                raise BrokerError(f"{where}: this worker's table is behind its changelog, as after a long pause: a new worker reads all of it") from None
+            raise
         if partition.cover >= end_:
             raise StateError(
                 f"{where}: the state covers offset {partition.cover}, but the log ends before {end_}: the topic was made anew; give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
@@ -152,6 +157,14 @@ class Agent:
                 f"{where}: the log begins at offset {start}, but no state covers what was before it: bring the changelog back, or give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
             )
         return Owned(partition)
+
+    def behind(self, number: int, want: int, passed: bool, first: int | None) -> bool:
+        """Whether it is the table alone that does not fit: the changelog, as it lies at the broker, does. A worker that slept may wake into a tenure before its table has caught up."""
+        try:
+            Partition(self.stage(number), number, self.worker.standing.table(self.spec), want, passed, self.spec.gaps, first)
+        except StateError:
+            return False
+        return True
 
     def promised(self, number: int) -> bool:
         """Whether this partition has been folded before, as far as one can tell without state: a log of our own always, a raw log if the edge has answered it."""

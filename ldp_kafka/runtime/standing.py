@@ -123,6 +123,12 @@ class Standing:
                     f"give the topology a new name, with input.partitions: {found} (its budgets are new: an edge file, edge.budget_file, adds up both)"
                 )
 
+    def table(self, spec: AgentSpec) -> dict[str, bytes]:
+        """What an agent's changelog holds at the broker, now."""
+        from ldp_kafka.runtime.state_tools import compacted  # it needs this class
+
+        return compacted(self._own, self._topology.changelog(self._role, spec.name))
+
     def left(self, assigned: set[tuple[str, int]]) -> int:
         """Messages of these partitions that are not folded and acknowledged."""
         left = 0

@@ -53,7 +53,7 @@ class Place:
         return stages.edge(self.topology, stages.edge_randomness(self.topology, self.key), number)
 
     def load(self):
-        standing = SimpleNamespace(position=lambda *_: self.position, reported=lambda *_: bool(self.sent), first=lambda *_: None)
+        standing = SimpleNamespace(position=lambda *_: self.position, reported=lambda *_: bool(self.sent), first=lambda *_: None, table=lambda _: self.table)
         agent = Agent(SimpleNamespace(app=MagicMock(), topology=self.topology, standing=standing), self.spec, self.stage)
         agent.table.data = dict(self.table)
         return agent.load(0).partition

@@ -7,7 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.agent import Agent
 from ldp_kafka.runtime.fold import Message
@@ -23,10 +23,12 @@ output: {{statistics: [mean]}}
 EVENT = b'{"user": "a", "value": 1, "time": 1760000040}'
 
 
-def agent(position, *, role="perturb", create="true", reported=False, table=None):
-    """The first agent of a role, whose group stands where it is told, over a changelog."""
+def agent(position, *, role="perturb", create="true", reported=False, table=None, changelog=None):
+    """The first agent of a role, whose group stands where it is told, over a table; ``changelog`` is what the broker has, where that is more."""
     topology = loads(TEXT.format(create=create))
-    standing = SimpleNamespace(position=lambda *_: Position(*position), reported=lambda *_: reported, first=lambda *_: None)
+    standing = SimpleNamespace(
+        position=lambda *_: Position(*position), reported=lambda *_: reported, first=lambda *_: None, table=lambda *_: changelog or table or {}
+    )
     worker = SimpleNamespace(app=MagicMock(), topology=topology, standing=standing)
     make = (lambda n: stages.edge(topology, stages.edge_randomness(topology, bytes(32)), n)) if role == "perturb" else (lambda n: stages.collect(topology, n))
     made = Agent(worker, stages.agents(topology, role)[0], make)
@@ -92,3 +94,15 @@ def test_a_log_of_ours_has_no_expired_beginning():
     """Reports that are gone were somebody's."""
     with pytest.raises(StateError, match="no state covers"):
         agent((None, 5, 9, False), role="collect").load(0)
+
+
+@pytest.mark.parametrize("table", [{}, "older"], ids=["empty", "old"])
+def test_a_worker_that_slept_reads_its_changelog_again(table):
+    """Its table is behind; the changelog is not: nothing is lost, and no topology has to halt. Where the changelog is behind too, it has."""
+    older, newer = state(3), state(6)
+    table = older if table else {}
+    with pytest.raises(BrokerError, match="behind its changelog"):
+        agent((6, 0, 9, False), table=table, changelog=newer).load(0)
+    with pytest.raises(StateError):
+        agent((6, 0, 9, False), table=table, changelog=older).load(0)
+    assert agent((6, 0, 9, False), table=newer).load(0).partition.cover == 6
