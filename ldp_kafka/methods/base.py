@@ -308,7 +308,8 @@ class Method:
             raise ValueError("users must be distinct ids, one a row of streams")
         rows = np.arange(len(table))
         state = self.state(randomness.digests(ids))
-        steps = [self.step(state, rows, first_slot + t, bound[:, t], randomness) for t in range(table.shape[1])]
+        slots = np.ascontiguousarray(bound.swapaxes(0, 1))  # one slot's values beside each other: every step reads them several times
+        steps = [self.step(state, rows, first_slot + t, values, randomness) for t, values in enumerate(slots)]
         if any(step.slots is not None for step in steps):
             whole = self._spread(steps, first_slot, table.shape)
         else:
