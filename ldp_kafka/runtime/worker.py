@@ -12,6 +12,7 @@ import json
 import logging
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,6 +41,7 @@ __all__ = ["Side", "work"]
 IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
 HEAR = 5.0  # seconds at least between two looks at what other workers have kept
 STALL = 60.0  # seconds for which messages may wait without one being delivered
+LEAVE = 15.0  # seconds for ending in order; whoever started a worker waits a little longer
 
 
 class Side:
@@ -73,6 +75,22 @@ def read_committed() -> None:
         return consumer
 
     driver.AIOKafkaConsumerThread._create_worker_consumer = committed  # noqa: SLF001
+
+
+class Process(faust.Worker):  # type: ignore[misc]
+    """Ends within `LEAVE` seconds of being told to, whatever hangs in Faust or at a broker.
+
+    What counts is safe before any end, as before any crash; but a process that neither works nor ends keeps its partitions from others.
+    """
+
+    leaving: threading.Timer | None = None
+
+    async def stop(self) -> None:
+        if self.leaving is None:
+            self.leaving = threading.Timer(LEAVE, end, [BrokerError(f"ending in order took more than {LEAVE:g} s: ended at once")])
+            self.leaving.daemon = True
+            self.leaving.start()
+        await super().stop()
 
 
 class Worker:
@@ -232,7 +250,7 @@ class Worker:
     def main(self) -> int:
         """Run until told to stop; the exit code."""
         uvloop.install()
-        self.worker = faust.Worker(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
+        self.worker = Process(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
         self.worker.spinner = None  # it would hide the cursor
         for noisy in ("aiokafka", "mode.timers"):  # a rebalance is no warning, nor a snapshot that takes longer than its timer
             logging.getLogger(noisy).setLevel(logging.ERROR)
@@ -241,6 +259,8 @@ class Worker:
         except SystemExit as stop:  # a crash of Faust's own, such as a broker that is gone while it starts: what must halt ends the process in our bodies
             return RETRY if stop.code else 0
         finally:
+            if self.worker.leaving is not None:
+                self.worker.leaving.cancel()
             with contextlib.suppress(OSError):
                 import shutil
 

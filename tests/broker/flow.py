@@ -88,7 +88,7 @@ class Reader:
     def __init__(self, boot: str, topic: str, first: int | None = 0) -> None:
         """From offset ``first`` on, or from where the log begins."""
         # A log that was cut before it could be read shows as an error, never as an empty topic.
-        config = {"bootstrap.servers": boot, "group.id": "judge", "enable.auto.commit": False, "auto.offset.reset": "error"}
+        config = {"bootstrap.servers": boot, "group.id": "judge", "enable.auto.commit": False, "auto.offset.reset": "error", "log_level": 0}
         self.consumer, self.topic = Consumer(config), topic
         self.partitions = sorted(self.consumer.list_topics(topic, timeout=10).topics[topic].partitions)
         self.seen = {p: self.ends(p)[0] if first is None else first for p in self.partitions}
@@ -156,7 +156,7 @@ class Flow:
             publish(name, embedded)
         prepare(self.topology, embedded)
         self.log = self.log_path.open("ab")
-        self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2})
+        self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2, "log_level": 0})
         self.workers: list[tuple[str, subprocess.Popen]] = []
         self.exits: list[tuple[str, int]] = []
         self.readers: dict[str, Reader] = {}

@@ -38,6 +38,18 @@ except BaseException as error:
     end(error)
 """
 
+HANG = """
+import asyncio
+from ldp_kafka.runtime import worker
+
+async def hang(self):
+    await asyncio.sleep(60)
+
+worker.faust.Worker.stop = hang
+worker.LEAVE = 0.2
+asyncio.run(worker.Process.stop(object.__new__(worker.Process)))
+"""
+
 
 def test_the_environment_does_not_change_faust(monkeypatch):
     """Faust lets variables win over arguments: a web server that serves the tables, another broker, no acknowledgements."""
@@ -68,3 +80,10 @@ def test_the_end_says_why_and_shows_no_value(raises, code, says):
     assert says in done.stderr
     assert "poison" not in done.stderr
     assert "31337" not in done.stderr
+
+
+def test_a_worker_that_hangs_while_it_ends_is_ended():
+    """It asks to be started again, as after a crash."""
+    done = subprocess.run([sys.executable, "-c", HANG], capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 75
+    assert "ending in order took more than 0.2 s" in done.stderr

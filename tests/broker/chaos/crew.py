@@ -11,6 +11,7 @@ what asks for it (75) or was killed, and ends with the code of whoever halts. Th
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -73,8 +74,8 @@ def work(topology: Topology) -> int:
         async def on_stop(self) -> None:
             await beside.app.stop()
 
-    faust = worker.faust.Worker
-    worker.faust.Worker = lambda app, **more: faust(app, Beside(), **more)  # what the last one's `main` makes of its app
+    process = worker.Process
+    worker.Process = lambda app, **more: process(app, Beside(), **more)  # what the last one's `main` makes of its app
     return last.main()
 
 
@@ -98,6 +99,8 @@ def keep(topologies: list[Topology]) -> int:
     """Keep all of them until SIGTERM; the exit code."""
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
+    os.nice(10)  # workers without a broker ask for it again and again: on a small machine it would not come back for long
+    gc.freeze()
     running = {fork(topology): topology for topology in topologies}
     due: list[tuple[float, Topology]] = []
     worst = told = 0

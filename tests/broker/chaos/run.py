@@ -66,14 +66,14 @@ def schedule(rnd: random.Random, of: Sequence[kinds.Fault]) -> list[kinds.Fault]
 
 
 def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[kinds.Fault], number: int, told: Callable[[str], None] = print) -> Round:
-    """A whole round."""
-    begin, made, rnd = time.time(), Round(number, nodes), random.Random(number)
+    """A whole round: these faults, in this order."""
+    begin, made = time.time(), Round(number, nodes)
     told(f"seed {number}: {nodes} node(s), {', '.join(methods)}")
     world = World(tmp, prefix, nodes, methods, number)
     try:
         world.begin(number)
         told(f"{time.time() - begin:6.1f} s: at work")
-        for fault in schedule(rnd, of):
+        for fault in of:
             try:
                 said = fault(world)
             except (kinds.NotHeld, KafkaException) as wrong:
