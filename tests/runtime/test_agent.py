@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -106,3 +107,28 @@ def test_a_worker_that_slept_reads_its_changelog_again(table):
     with pytest.raises(StateError):
         agent((6, 0, 9, False), table=table, changelog=older).load(0)
     assert agent((6, 0, 9, False), table=newer).load(0).partition.cover == 6
+
+
+class MessageTooLarge(Exception):
+    """As Faust's client has it; its text might show a value."""
+
+
+def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_acknowledged():
+    """And asks for a new start, as a limit of the broker's may be put right meanwhile."""
+    made, done = agent((None, 0, 9, False)), []
+    owned = made.load(0)
+    owned.partition.admit(0)
+    owned.partition.fold([Message(0, 1_760_000_040_000, EVENT)])
+    owned.waiting = [SimpleNamespace(ack=lambda: done.append("acknowledged"))]
+
+    async def settled(_mark) -> None:
+        done.append("settled")
+
+    async def refused(*_, **__) -> None:
+        raise MessageTooLarge("secret")
+
+    made.worker.settle, made.table.send_changelog, made.parts = settled, refused, {0: owned}
+    with pytest.raises(BrokerError, match=r"the changelog of perturb did not take a record of [\d,]+ bytes: MessageTooLarge$") as told:
+        asyncio.run(made.persist(owned, owned.partition.snapshot(), []))
+    assert done == ["settled"]
+    assert told.value.action == "retry"

@@ -197,12 +197,12 @@ def oversize_record(world: World) -> str:
 
 
 def oversize_state(world: World) -> str:
-    """The same in a changelog: Faust's producer says nothing of it, so the worker's own time-out has to."""
+    """The same in a changelog, which Faust's producer writes."""
     flow = world.random.choice(world.flows)
     topic = flow.topology.changelog("perturb", "perturb")
     before = world.retried
     configure(world, topic, "max.message.bytes", "64")
-    ended = world.until(lambda: world.retried > before, 40)
+    ended = world.until(lambda: world.retried > before, 20)
     configure(world, topic, "max.message.bytes", None)
     must(ended, f"nobody minded that {topic} took nothing")
     return flow.topology.privacy.method
