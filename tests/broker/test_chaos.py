@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from tests.broker.chaos import faults
 from tests.broker.chaos.run import play, schedule, seed
 from tests.runtime.test_methods import STREAMS
 
+pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")  # see `World.stable`
 FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 
@@ -39,19 +43,26 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
 
 @pytest.mark.long
 def test_a_thousand_faults(can_start, tmp_path, prefix):
-    """Rounds over and over, with other hands, until there were enough; LDP_KAFKA_PROGRESS names a file that tells how it goes."""
-    number, done, wrong, at = seed(), 0, [], 0
-    progress = Path(os.environ.get("LDP_KAFKA_PROGRESS", tmp_path / "progress.txt"))
+    """Rounds over and over, two at a time, with other hands, until there were enough; LDP_KAFKA_PROGRESS names a file that tells how it goes."""
+    number, done, wrong, rounds = seed(), [], [], itertools.count()
+    progress, writing = Path(os.environ.get("LDP_KAFKA_PROGRESS", tmp_path / "progress.txt")), threading.Lock()
 
-    def told(text: str) -> None:
-        with progress.open("a") as out:
-            out.write(f"{time.strftime('%H:%M:%S')} [{done} faults] {text}\n")
+    def keep_on() -> None:
+        while len(done) < FAULTS:
+            with writing:
+                at = next(rounds)
 
-    while done < FAULTS:
-        nodes, methods = (1, 1, 3)[at % 3], dealt(number + at // 6, 6)[at % 6]
-        of = [*(faults.ONE_NODE if nodes == 1 else faults.THREE_NODES * 2), *faults.LONG]
-        made = play(tmp_path / str(at), f"{prefix}-{at}", nodes, methods, schedule(random.Random(number + at), of), number + at, told)
-        done, at = done + len(made.faults), at + 1
-        if not made.clean:
-            wrong.append(str(made))
+            def told(text: str, at: int = at) -> None:
+                with writing, progress.open("a") as out:
+                    out.write(f"{time.strftime('%H:%M:%S')} [{len(done)} faults] round {at}: {text}\n")
+
+            nodes, methods = (1, 1, 3)[at % 3], dealt(number + at // 6, 6)[at % 6]
+            of = [*(faults.ONE_NODE if nodes == 1 else faults.THREE_NODES * 2), *faults.LONG]
+            made = play(tmp_path / str(at), f"{prefix}-{at}", nodes, methods, schedule(random.Random(number + at), of), number + at, told)
+            done.extend(made.faults)
+            wrong.extend([] if made.clean else [str(made)])
+
+    with ThreadPoolExecutor(2) as pool:
+        for each in [pool.submit(keep_on) for _ in range(2)]:
+            each.result()
     assert not wrong, "\n".join(wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from tests.broker.flow import KEY, Flow, Reader, header
 from tests.fold.judge import shard
 
 TOGETHER = 50  # messages folded at a time
+BOOKING = threading.Lock()  # `booked` changes a class
 
 
 @dataclass
@@ -88,7 +90,7 @@ def judge(flow: Flow, kept: dict[str, list]) -> Verdict:
     """Everything that was ever written, against the straight fold of the raw log; ``kept`` is what `gather` gives."""
     topology = flow.topology
     raw = flow.raw()
-    with booked(topology.method.ledger) as book:
+    with BOOKING, booked(topology.method.ledger) as book:
         expected = local.run(topology, stages.edge_randomness(topology, KEY), raw, together=TOGETHER)
     verdict = Verdict(events=int(expected.counts["events"]), releases=len(expected.releases))
     seen = outcome(flow, expected, verdict)

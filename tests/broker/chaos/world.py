@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -206,9 +205,8 @@ class World:
     def stable(self) -> bool:
         """Whether every group has a member in every crew that runs, and has given out its partitions."""
         members = sum(crew.running for crew in self.crews)
-        with warnings.catch_warnings():  # the old call, as librdkafka ends the process (an assertion) where a broker is lost during the new one
-            warnings.simplefilter("ignore", DeprecationWarning)
-            found = {group.id: group for group in self.admin.list_groups(timeout=5)}
+        # The old call, as librdkafka ends the process (an assertion) where a broker is lost during the new one
+        found = {group.id: group for group in self.admin.list_groups(timeout=5)}
         return all(name in found and found[name].state == "Stable" and len(found[name].members) == members for name in self.groups())
 
     def steady(self, limit: float = 30.0) -> bool:
