@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from tests.broker.test_methods import flow_of
 
 REPO = Path(__file__).parents[3]
 SESSION = 6.0  # seconds, of the topologies
+STARTING = threading.Lock()  # two that look for a free port at a time find the same
 DISPATCH = "import numpy._core._multiarray_umath as m; print(' '.join(x for x in m.__cpu_dispatch__ if m.__cpu_features__[x]))"
 
 
@@ -100,7 +102,8 @@ class World:
         self.flows: list[Flow] = []
         self._asking: dict[str, Consumer] = {}
         try:
-            self.boot = self.server.start().bootstrap_servers
+            with STARTING:
+                self.boot = self.server.start().bootstrap_servers
             self.admin = AdminClient({"bootstrap.servers": self.boot, "log_level": 0})
             with ThreadPoolExecutor(12) as pool:
                 self.flows = list(pool.map(lambda method: self.make(prefix, method), methods))
