@@ -13,6 +13,7 @@ import base64
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -358,7 +359,12 @@ def _found(directory: Path | None) -> KafkaServer | None:
 def _command_line(pid: int) -> str:
     """What a process was started with; nothing where it is gone or a zombie."""
     with suppress(FileNotFoundError, ProcessLookupError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="surrogateescape")
+        for _ in range(20):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            if words or Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX":
+                break
+            time.sleep(0.01)  # in the middle of exec there is nothing to read
+        return words.replace(b"\0", b" ").decode(errors="surrogateescape")
     if Path("/proc/self").exists():
         return ""
     return subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False).stdout  # noqa: S603, S607
@@ -385,8 +391,11 @@ def _taken(port: int, nodes: int) -> list[int]:
 
 
 def free_port(nodes: int = 1) -> int:
-    """Neighbouring free ports, below the range from which systems serve outgoing connections: one of those could be taken again at any time."""
-    first = 20000 + os.getpid() * 2 % 10000
+    """Neighbouring free ports, below the range from which systems serve outgoing connections: one of those could be taken again at any time.
+
+    Looked for from a random place on: two that look at the same moment find different ones.
+    """
+    first = 20000 + 2 * secrets.randbelow(5000)
     for port in range(first, first + 2000, 2):
         if not _taken(port, nodes):
             return port

@@ -70,6 +70,7 @@ def run(boot, tmp_path, prefix, methods, **more):
             flow.close()
 
 
+@pytest.mark.long  # test_chaos.py has every method too, on every run
 @pytest.mark.parametrize("methods", GROUPS, ids="-".join)
 def test_methods_on_kafka(kafka, tmp_path, prefix, methods):
     run(kafka, tmp_path, prefix, methods)
