@@ -1,0 +1,132 @@
+"""Every row of the README's table of halts that `test_state_tools.py` and `test_supervisor.py` do not have, on a real broker: the worker ends, says which rule, and writes no report."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+
+from tests.broker.flow import KEY, Flow
+from tests.broker.test_faults import until, until_acknowledged
+
+USERS = 40
+
+
+@pytest.fixture(scope="module")
+def flow(kafka, tmp_path_factory):
+    """A topology that was at work, with events that wait; its workers are stopped. The tests below change one thing at a time, and all but the last two put it back."""
+    made, rnd = Flow(kafka, tmp_path_factory.mktemp("halts"), "test-halts-" + random.SystemRandom().randbytes(6).hex()), random.Random(9)
+    made.start("collect"), made.start("perturb")
+    for t in range(5):
+        made.slot(rnd, t, USERS)
+    until_acknowledged(made)
+    made.stop()
+    for t in range(5, 8):
+        made.slot(rnd, t, USERS)
+    yield made
+    made.close()
+
+
+def halted(flow: Flow, code: int = 1) -> str:
+    """What the edge's worker says, which must end with this code and without a word in the topic of reports."""
+    before, told = flow.log_path.stat().st_size, len(flow.read(flow.topology.reports_topic))
+    process = flow.start("perturb")
+    ended = process.wait(60)
+    flow.workers.clear()
+    said = flow.log_path.read_text()[before:]
+    assert ended == code, said
+    assert len(flow.read(flow.topology.reports_topic)) == told, said
+    return said
+
+
+def raw(flow: Flow, name: str, value: str | None) -> None:
+    """Change a setting of the raw topic, or take the change back."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, flow.topology.raw_topic, incremental_configs=[entry])
+    client = AdminClient({"bootstrap.servers": flow.boot})
+    for answer in client.incremental_alter_configs([resource]).values():
+        answer.result(20)
+
+
+def test_another_key(flow):
+    key = flow.path.with_suffix(".key")
+    key.write_bytes(bytes(32))
+    try:
+        assert "another key" in halted(flow)
+    finally:
+        key.write_bytes(KEY)
+
+
+def test_no_key(flow):
+    key = flow.path.with_suffix(".key")
+    key.unlink()
+    try:
+        said = halted(flow, 2)
+    finally:
+        key.write_bytes(KEY)
+        key.chmod(0o600)
+    assert str(key) in said and "ldp-kafka key new" in said
+
+
+def test_a_key_that_others_may_read(flow):
+    key = flow.path.with_suffix(".key")
+    key.chmod(0o644)
+    try:
+        assert "chmod 600" in halted(flow, 2)
+    finally:
+        key.chmod(0o600)
+
+
+def test_other_fields(flow):
+    """Another field for the user is another user in every line."""
+    text = flow.path.read_text()
+    flow.path.write_text(text.replace("  format: json", "  format: json\n  user: $.who"))
+    try:
+        assert "Change it back, or give the topology another name" in halted(flow, 2)
+    finally:
+        flow.path.write_text(text)
+
+
+def test_a_compacted_log(flow):
+    raw(flow, "cleanup.policy", "compact")
+    try:
+        said = halted(flow, 2)
+    finally:
+        raw(flow, "cleanup.policy", None)
+    assert "cleanup.policy=delete" in said and "compact" in said
+
+
+def test_it_goes_on_as_if_nothing_had_been(flow):
+    """What was put back is enough."""
+    process = flow.start("perturb")
+    until_acknowledged(flow)
+    process.terminate()
+    assert process.wait(30) == 0
+    flow.workers.clear()
+    assert flow.judge(flow.expected()).second == 0
+
+
+def test_a_log_that_was_cut_behind_the_state(flow):
+    """Events that nobody has folded are gone."""
+    rnd = random.Random(10)
+    for t in range(8, 12):
+        flow.slot(rnd, t, USERS)
+    client = AdminClient({"bootstrap.servers": flow.boot})
+    flow.read(flow.topology.raw_topic)  # for the judge of other tests, while it is there
+    cut = [TopicPartition(flow.topology.raw_topic, number, -1) for number in (0, 1)]  # all of it
+    for answer in client.delete_records(cut).values():
+        answer.result(20)
+    flow.slot(rnd, 12, USERS)
+    assert "were lost before they were read" in halted(flow)
+
+
+def test_more_partitions(flow):
+    """Keys would go elsewhere, and with them users away from their ledgers."""
+    client = AdminClient({"bootstrap.servers": flow.boot})
+    for answer in client.create_partitions([NewPartitions(flow.topology.raw_topic, 3)]).values():
+        answer.result(20)
+    until(lambda: len(client.list_topics(flow.topology.raw_topic, timeout=10).topics[flow.topology.raw_topic].partitions) == 3)
+    said = halted(flow, 2)
+    assert "must have 2 partitions, found 3" in said
