@@ -24,6 +24,9 @@ from ldp_kafka.runtime.kafka_server import KafkaServer, artefacts, free_port, ja
 
 IMAGE = "apache/kafka:4.3.1"
 
+# Brokers here live for seconds or minutes: what a JVM spends on becoming fast (a third of all the time that a small machine has) is never earned back.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory) -> Iterator[str]:
