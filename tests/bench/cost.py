@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from collections.abc import Callable
 
-from tests.bench.measure import Figure, cores, pin, ratio, say
+from tests.bench.measure import Figure, ratio
 from tests.bench.subject import Outcome
-from tests.bench.worker import Bench
+from tests.bench.worker import Bench, in_turns
 
-ROUNDS = 5
 OFF = ("-m", "tests.bench.off")
 
 
 def measure(boot: str, *, quick: bool = False) -> list[Figure]:
-    """Events a second with and without, and their ratio round by round; every second round begins with the other one."""
-    pin(cores()[1])
-    found: dict[str, list[Outcome]] = {}
-    with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
-        bench = Bench(boot, Path(folder), quick=quick)
-        try:
-            for at in range(1 if quick else ROUNDS):
-                runs = [
-                    ("with, batches", lambda at=at: bench.ours(f"on{at}", bench.batched, bench.sizes, "arrow")),
-                    ("without, batches", lambda at=at: bench.ours(f"off{at}", bench.batched, bench.sizes, "arrow", OFF)),
-                    ("with, single", lambda at=at: bench.ours(f"onsingle{at}", bench.single, [1] * bench.count, "json")),
-                    ("without, single", lambda at=at: bench.ours(f"offsingle{at}", bench.single, [1] * bench.count, "json", OFF)),
-                ]
-                for name, run in runs if at % 2 == 0 else runs[::-1]:
-                    found.setdefault(name, []).append(outcome := run())
-                    say(f"cost: round {at + 1}: {name}: {outcome.events:,.0f} events/s, {outcome.cpu:,.0f} ns of CPU an event")
-        finally:
-            bench.topics.delete(bench.prefix)
-    return figures(found)
+    """Events a second with and without, and their ratio round by round."""
+
+    def runs(bench: Bench, at: int) -> dict[str, Callable[[], Outcome]]:
+        return {
+            "with, batches": lambda: bench.ours(f"on{at}", bench.batched, bench.sizes, "arrow"),
+            "without, batches": lambda: bench.ours(f"off{at}", bench.batched, bench.sizes, "arrow", OFF),
+            "with, single": lambda: bench.ours(f"onsingle{at}", bench.single, [1] * bench.count, "json"),
+            "without, single": lambda: bench.ours(f"offsingle{at}", bench.single, [1] * bench.count, "json", OFF),
+        }
+
+    return figures(in_turns(boot, "cost", runs, quick=quick))
 
 
 def figures(found: dict[str, list[Outcome]]) -> list[Figure]:

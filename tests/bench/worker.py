@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 from ldp_kafka.runtime.setup import prepare
@@ -14,7 +15,7 @@ from tests.bench.measure import Figure, cores, pin, ratio, say
 from tests.bench.subject import Outcome, observe
 
 USERS = 100_000
-SLOTS, SINGLES, NAIVE, ROUNDS = 130, 100_000, 20_000, 3
+SLOTS, SINGLES, NAIVE, ROUNDS = 130, 100_000, 20_000, 5
 QUICK = (20, 20_000, 4_000, 1)
 
 
@@ -75,26 +76,34 @@ class Bench:
             self.topics.delete(name)
 
 
-def measure(boot: str, *, quick: bool = False) -> list[Figure]:
+def in_turns(boot: str, area: str, runs: Callable[[Bench, int], dict[str, Callable[[], Outcome]]], *, quick: bool) -> dict[str, list[Outcome]]:
+    """Rounds of these runs one after the other, every second round from the other end; what each gave."""
     pin(cores()[1])
     found: dict[str, list[Outcome]] = {}
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
         bench = Bench(boot, Path(folder), quick=quick)
         try:
             for at in range(bench.rounds):
-                runs = {
-                    "ours, batches": lambda at=at: bench.ours(f"ours{at}", bench.batched, bench.sizes, "arrow"),
-                    "raw, batches": lambda at=at: bench.raw(f"raw{at}", bench.batched, bench.sizes, 2),
-                    "ours, single": lambda at=at: bench.ours(f"single{at}", bench.single, [1] * bench.count, "json"),
-                    "naive": lambda at=at: bench.naive(f"naive{at}"),
-                    "raw, single": lambda at=at: bench.raw(f"rawsingle{at}", bench.single, [1] * bench.count, 20),
-                }
-                for name, run in runs.items():
+                made = list(runs(bench, at).items())
+                for name, run in made if at % 2 == 0 else made[::-1]:
                     found.setdefault(name, []).append(outcome := run())
-                    say(f"worker: round {at + 1} of {bench.rounds}: {name}: {outcome.events:,.0f} events/s, {outcome.cpu:,.0f} ns of CPU an event")
+                    say(f"{area}: round {at + 1} of {bench.rounds}: {name}: {outcome.events:,.0f} events/s, {outcome.cpu:,.0f} ns of CPU an event")
         finally:
             bench.topics.delete(bench.prefix)
-    return figures(found)
+    return found
+
+
+def measure(boot: str, *, quick: bool = False) -> list[Figure]:
+    def runs(bench: Bench, at: int) -> dict[str, Callable[[], Outcome]]:
+        return {
+            "ours, batches": lambda: bench.ours(f"ours{at}", bench.batched, bench.sizes, "arrow"),
+            "raw, batches": lambda: bench.raw(f"raw{at}", bench.batched, bench.sizes, 2),
+            "ours, single": lambda: bench.ours(f"single{at}", bench.single, [1] * bench.count, "json"),
+            "naive": lambda: bench.naive(f"naive{at}"),
+            "raw, single": lambda: bench.raw(f"rawsingle{at}", bench.single, [1] * bench.count, 20),
+        }
+
+    return figures(in_turns(boot, "worker", runs, quick=quick))
 
 
 def figures(found: dict[str, list[Outcome]]) -> list[Figure]:

@@ -265,22 +265,23 @@ def end_node(world: World, node: int, number: int) -> None:
         world.pause(0.1)
 
 
-def broker_restart(world: World) -> str:
-    """A broker goes in order and comes back."""
+def bounced(world: World, number: int) -> str:
+    """One node ends and comes back."""
     node = world.random.randrange(world.nodes)
-    end_node(world, node, signal.SIGTERM)
+    end_node(world, node, number)
     world.pause(1)
     start_brokers(world)
     return f"node {node + 1} of {world.nodes}"
+
+
+def broker_restart(world: World) -> str:
+    """A broker goes in order and comes back."""
+    return bounced(world, signal.SIGTERM)
 
 
 def broker_kill(world: World) -> str:
     """A broker is gone at once and comes back."""
-    node = world.random.randrange(world.nodes)
-    end_node(world, node, signal.SIGKILL)
-    world.pause(1)
-    start_brokers(world)
-    return f"node {node + 1} of {world.nodes}"
+    return bounced(world, signal.SIGKILL)
 
 
 def leader(world: World, flow: Flow) -> int:
