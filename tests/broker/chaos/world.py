@@ -163,9 +163,9 @@ class World:
             return process.wait()
 
     def leave(self, crew: Crew) -> None:
-        """End it gracefully: each of its processes must say 0, or 75 where something else had happened to it."""
+        """End it gracefully: each of its processes must say 0, or 75 where something else had happened to it. One that was only just started may not know yet what to do then."""
         code = self.end(crew, signal.SIGTERM)
-        if code:
+        if code not in (0, -signal.SIGTERM):
             self.unexpected.append(f"crew {crew.number} ended with {code} on SIGTERM: {crew.said[-600:]}")
 
     def supervise(self) -> None:
