@@ -21,6 +21,14 @@ from tests.bench.subject import ROOT, spawn, stop
 
 USERS, SHARDS, ROUNDS = (100_000, 300_000, 1_000_000), 512, 3
 QUICK = (10_000, 30_000, 100_000)
+WHAT = "start to first report, less the same without a state"
+
+
+def line(users: tuple[int, ...], found: list[float]) -> tuple[float, float]:
+    """The slope of the least-squares line through these points, and how far the furthest is off, in percent of the largest."""
+    x, y = np.array(users, float), np.array(found, float)
+    slope, start = np.polyfit(x, y, 1)
+    return float(slope), float(100 * np.abs(slope * x + start - y).max() / y.max())
 
 
 def memory(*, quick: bool = False) -> list[Figure]:
@@ -30,13 +38,11 @@ def memory(*, quick: bool = False) -> list[Figure]:
         made = subprocess.run([sys.executable, "-m", "tests.bench.memory", str(users), str(SHARDS)], cwd=ROOT, check=True, capture_output=True, text=True)
         found.append(json.loads(made.stdout.splitlines()[-1]))
         say(f"state: {users:,} users: {found[-1]['rss'] / 2**20:.0f} MiB, of which the table {found[-1]['table'] / 2**20:.0f} MiB")
-    x, y = np.array(counts, float), np.array([each["rss"] for each in found], float)
-    slope, start = np.polyfit(x, y, 1)
-    off = np.abs(slope * x + start - y).max() / y.max()
-    each = ", ".join(f"{users:,}: {rss / users:.0f}" for users, rss in zip(counts, y, strict=True))
+    slope, off = line(counts, sizes := [each["rss"] for each in found])
+    each = ", ".join(f"{users:,}: {rss / users:.0f}" for users, rss in zip(counts, sizes, strict=True))
     return [
-        Figure("state", "RSS, arrays and table, slope", "bytes/user", (float(slope),), note=f"bytes a user at {each}"),
-        Figure("state", "its furthest point from the line", "%", (float(100 * off),), note="of the largest; arrays grow by doubling"),
+        Figure("state", "RSS, arrays and table, slope", "bytes/user", (slope,), note=f"bytes a user at {each}"),
+        Figure("state", "its furthest point from the line", "%", (off,), note="of the largest; arrays grow by doubling"),
         Figure(
             "state",
             "of which the table's values",
@@ -96,23 +102,27 @@ class Recovery:
 def recovery(boot: str, *, quick: bool = False) -> list[Figure]:
     """From the start of a worker to its first report, less the same without a state. Rounds take turns; each leaves the state behind that its last snapshot wrote."""
     pin(cores()[1])
-    users = QUICK[-1] if quick else USERS[-1]
+    counts = QUICK if quick else USERS
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as name:
         bench = Recovery(boot, Path(name))
         try:
-            full, empty = bench.topology("full"), bench.topology("empty")
-            say(f"state: writing {users:,} users")
-            bench.grow(*full, users)
-            found: dict[str, list[float]] = {"full": [], "empty": []}
+            of = {users: bench.topology(str(users)) for users in (0, *counts)}
+            for users in counts:
+                say(f"state: writing {users:,} users")
+                bench.grow(*of[users], users)
+            found: dict[int, list[float]] = {users: [] for users in of}
             for at in range(1 if quick else ROUNDS):
-                found["full"].append(bench.restart(*full, 1 + at))
-                found["empty"].append(bench.restart(*empty, 1 + at))
-                say(f"state: first report {found['full'][-1]:.2f} s after the start, {found['empty'][-1]:.2f} s without a state")
+                for users, made in of.items():
+                    found[users].append(bench.restart(*made, 1 + at))
+                    say(f"state: first report {found[users][-1]:.2f} s after the start over {users:,} users")
         finally:
             bench.topics.delete(bench.prefix)
-    gap = tuple(a - b for a, b in zip(found["full"], found["empty"], strict=True))
+    gaps = {users: tuple(a - b for a, b in zip(found[users], found[0], strict=True)) for users in counts}
+    slope, off = line(counts, [float(np.median(gaps[users])) for users in counts])
     return [
-        Figure("state", f"recovery of {users:,} users", "s", gap, "<= 4", "start to first report, less the same without a state"),
-        Figure("state", "start to first report", "s", tuple(found["full"])),
-        Figure("state", "the same without a state", "s", tuple(found["empty"])),
+        *(Figure("state", f"recovery of {users:,} users", "s", gaps[users], "<= 4" if users == USERS[-1] else "", WHAT) for users in counts),
+        Figure("state", "recovery, slope", "s/million users", (1e6 * slope,)),
+        Figure("state", "its furthest point from the line", "%", (off,), note="of the largest"),
+        Figure("state", "start to first report", "s", tuple(found[counts[-1]])),
+        Figure("state", "the same without a state", "s", tuple(found[0])),
     ]
