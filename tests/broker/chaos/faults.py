@@ -471,6 +471,7 @@ ONE_NODE: list[Fault] = [
     frozen_broker,
     produce_error,
     oversize_record,
+    oversize_state,
     oversize_event,
     old_state,
     lost_state,
@@ -493,5 +494,5 @@ THREE_NODES: list[Fault] = [
     reordered,
     produce_error,
 ]
-LONG: list[Fault] = [oversize_state, time_out, *(sigkill,) * 8, *(leave, join) * 2]
+LONG: list[Fault] = [time_out, *(sigkill,) * 8, *(leave, join) * 2]
 """What the long run has beside: they take long, or come often there."""
