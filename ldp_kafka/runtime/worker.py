@@ -21,6 +21,7 @@ import faust
 import faust.transport.drivers.aiokafka as driver
 import uvloop
 from confluent_kafka import KafkaException
+from faust.assignor.partition_assignor import PartitionAssignor
 
 from ldp_kafka.errors import BrokerError, GapError
 from ldp_kafka.metrics import Metrics
@@ -77,6 +78,24 @@ def read_committed() -> None:
     driver.AIOKafkaConsumerThread._create_worker_consumer = committed  # noqa: SLF001
 
 
+class Assignor(PartitionAssignor):  # type: ignore[misc]
+    """Gives out all partitions or none.
+
+    A broker that is just back may not know every topic yet. Faust's assignor leaves out what the group's leader is not told of: nobody would fold it, and nobody would say so, until the next rebalance.
+    """
+
+    def _perform_assignment(self, cluster: Any, members: Any) -> Any:
+        for topic in sorted({topic for member in members.values() for topic in member.subscription}):
+            known, expected = len(cluster.partitions_for_topic(topic) or ()), self.app.partitions.get(topic, 1)
+            if known < expected:
+                end(
+                    BrokerError(
+                        f"the broker knows {known} of the {expected} partitions of {topic} just now: nobody would read the others, so a new worker asks again"
+                    )
+                )
+        return super()._perform_assignment(cluster, members)
+
+
 class Process(faust.Worker):  # type: ignore[misc]
     """Ends within `LEAVE` seconds of being told to, whatever hangs in Faust or at a broker.
 
@@ -124,8 +143,10 @@ class Worker:
             broker_heartbeat_interval=min(3.0, session / 10),
             broker_commit_interval=0.5,
             producer_max_request_size=1_000_000,
+            PartitionAssignor=Assignor,
             env={},  # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over all of this
         )
+        self.app.partitions = {topic.name: topic.partitions for topic in topology.topics()} | {topology.raw_topic: topology.input.partitions}
         randomness = stages.edge_randomness(topology, key) if key is not None else None
         making: dict[str, Callable[[int], Any]] = {
             "perturb": lambda number: stages.edge(topology, randomness, number),  # type: ignore[arg-type]

@@ -22,7 +22,8 @@ privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}
 output: {statistics: [mean]}
 ''')
 side = Side(topology.edge_kafka, "127.0.0.1:1")
-conf = Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t", "perturb", "sw_direct"), bytes(32), None).app.conf
+app = Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t", "perturb", "sw_direct"), bytes(32), None).app
+conf = app.conf
 print(conf.web_enabled, [str(url) for url in conf.broker], conf.version, conf.producer_acks, conf.processing_guarantee.value)
 os._exit(0)
 """
@@ -80,6 +81,31 @@ def test_the_end_says_why_and_shows_no_value(raises, code, says):
     assert says in done.stderr
     assert "poison" not in done.stderr
     assert "31337" not in done.stderr
+
+
+ASSIGN = (
+    BUILD.rpartition("print(")[0]
+    + """
+import sys
+from types import SimpleNamespace
+known = {"t.raw": int(sys.argv[1]), "t-perturb-perturb-changelog": 2}
+cluster = SimpleNamespace(partitions_for_topic=lambda topic: set(range(known[topic])) or None)
+[member] = app.assignor._perform_assignment(cluster, {"a": app.assignor.metadata(set(known))}).values()
+print(sorted((topic, tuple(given)) for topic, given in member.assignment), flush=True)
+os._exit(0)
+"""
+)
+
+
+@pytest.mark.parametrize(("raw", "code"), [(0, 75), (1, 75), (2, 0)])
+def test_no_partition_is_left_to_nobody(raw, code):
+    """Faust shares out the topics that the broker has just told it of, which may not be all."""
+    done = subprocess.run([sys.executable, "-c", ASSIGN, str(raw)], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == code, done.stderr
+    if code:
+        assert f"the broker knows {raw} of the 2 partitions of t.raw just now" in done.stderr
+    else:
+        assert done.stdout.strip() == "[('t-perturb-perturb-changelog', (0, 1)), ('t.raw', (0, 1))]"
 
 
 def test_a_worker_that_hangs_while_it_ends_is_ended():

@@ -1,7 +1,7 @@
 """A worker machine of the chaos harness: `python -m tests.broker.chaos.crew TOPOLOGY.yaml ...` keeps one process for each topology, as `ldp-kafka run` does for its roles.
 
 What runs in each are the production workers, of both roles. All are forks of this process, which has imported everything: many start in the time of one. This process has no clients; it starts again
-what asks for it (75) or was killed, and ends with the code of whoever halts. The environment:
+what asks for it (75) or was killed or crashed, and ends with the code of whoever halts. The environment:
 
 - ``LDP_KAFKA_TEST_MUTANT``: JSON, {topology: one thing broken on purpose}; see `tests.broker.mutant`.
 - ``LDP_KAFKA_TEST_GO_ON``: where one halts, the others go on.
@@ -11,6 +11,7 @@ what asks for it (75) or was killed, and ends with the code of whoever halts. Th
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import os
@@ -113,10 +114,10 @@ def keep(topologies: list[Topology]) -> int:
         if pid:
             topology = running.pop(pid)
             code = os.waitstatus_to_exitcode(status)
-            if not stopping and code in (RETRY, -signal.SIGKILL):
+            if code == RETRY or code < 0:
                 print(f"{AGAIN}: {topology.name} ended with {code}", flush=True)
                 due.append((time.monotonic() + PAUSE, topology))
-            elif not (stopping and code in (0, RETRY, -signal.SIGTERM)):  # told to end before it could know how
+            elif code or not stopping:
                 print(f"--- {topology.name} ended with {code}", flush=True)
                 worst = code or 70  # nobody told it to end
                 stopping += [1] * (GO_ON not in os.environ)
@@ -129,6 +130,7 @@ def keep(topologies: list[Topology]) -> int:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()  # says where a crash of native code came from
     if os.environ.get("LDP_KAFKA_TEST_STOP"):
         stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
     sys.exit(keep([lk.load_topology(path) for path in sys.argv[1:]]))

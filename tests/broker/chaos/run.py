@@ -38,6 +38,7 @@ class Round:
     lost: int = 0
     """Events that a producer was told of as lost."""
     retried: int = 0
+    crashed: int = 0
     seconds: float = 0.0
 
     @property
@@ -54,7 +55,7 @@ class Round:
         sums = {name: sum(getattr(verdict, name) for verdict in self.verdicts.values()) for name in ("events", "reports", "releases", "states")}
         return (
             f"seed {self.seed}, {self.nodes} node(s), {len(self.faults)} faults in {self.seconds:.0f} s: {dict(sorted(counts.items()))}; {len(self.verdicts)} methods, "
-            f"{sums}; wrong {self.wrong}; not held {self.not_held}; unexpected {self.unexpected}; lost {self.lost}; restarts asked for {self.retried}"
+            f"{sums}; wrong {self.wrong}; not held {self.not_held}; unexpected {self.unexpected}; lost {self.lost}; restarts {self.retried}, of which crashes of native code {self.crashed}"
         )
 
 
@@ -92,7 +93,7 @@ def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[ki
         told(traceback.format_exc())
         raise
     finally:
-        made.unexpected, made.retried = world.unexpected, world.retried
+        made.unexpected, made.retried, made.crashed = world.unexpected, world.retried, sum(crew.crashed for crew in world.crews)
         world.close()
     made.seconds = time.time() - begin
     told(str(made))

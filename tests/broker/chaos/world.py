@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -59,6 +60,12 @@ class Crew:
     def retried(self) -> int:
         """How often one of its processes asked to be started again."""
         return self.log.read_text(errors="replace").count(AGAIN) if self.log.exists() else 0
+
+    @property
+    def crashed(self) -> int:
+        """How often one of its processes was ended by a signal that nobody had sent: native code that crashed, at which a supervisor shrugs as at any other death."""
+        ends = re.findall(r" ended with -(\d+)$", self.log.read_text(errors="replace"), re.MULTILINE) if self.log.exists() else []
+        return sum(int(number) not in (signal.SIGKILL, signal.SIGTERM) for number in ends)
 
     def signal(self, number: int) -> None:
         """To all of its processes."""
