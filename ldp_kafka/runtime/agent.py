@@ -72,7 +72,7 @@ class Agent:
     def take(self, event: Any) -> Owned | None:
         """Admit one event; the partition if its snapshot must not wait."""
         message = event.message
-        self.worker.delivered = time.monotonic()
+        self.worker.delivered[self.spec.topic, message.partition] = time.monotonic()
         owned = self.parts.get(message.partition)
         if owned is None:
             if (self.spec.topic, message.partition) not in self.worker.assigned():
@@ -179,7 +179,7 @@ class Agent:
             owned.folded = 0
             await self.persist(owned, snapshot, mark)
             owned.cost = time.perf_counter() - begin
-            owned.saved = time.monotonic()
+            owned.saved = self.worker.saved = time.monotonic()
             self.worker.metrics.snapshot(owned.cost, sum(map(len, snapshot.shards.values())) + len(snapshot.meta[1]))
 
     async def persist(self, owned: Owned, snapshot: Snapshot, mark: list[dict[tuple[str, int], int]]) -> None:
@@ -207,7 +207,10 @@ class Agent:
             except TimeoutError:
                 raise BrokerError(f"the changelog of {self.spec.name} took nothing for {WAIT:g} s") from None
             except Exception as error:  # noqa: BLE001 - what the client of Faust says of a record that the broker refused; by its type: the text may show more than it should
-                raise BrokerError(f"the changelog of {self.spec.name} did not take a record of {len(value or b''):,} bytes: {type(error).__name__}") from None
+                refused = (
+                    ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
+                )  # what an operator has to put right, or may have changed again
+                raise refused(f"the changelog of {self.spec.name} did not take a record of {len(value or b''):,} bytes: {type(error).__name__}") from None
 
         await persist(snapshot, flush=flush, put=put, acknowledge=lambda event: event.ack() if self.parts.get(number) is owned else None)
 

@@ -129,16 +129,16 @@ class Standing:
 
         return compacted(self._own, self._topology.changelog(self._role, spec.name))
 
-    def left(self, assigned: set[tuple[str, int]]) -> int:
-        """Messages of these partitions that are not folded and acknowledged."""
-        left = 0
+    def left(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Of each of these partitions, messages that are not folded and acknowledged."""
+        left = dict.fromkeys(assigned, 0)
         for topic, number in assigned:
             place = TopicPartition(topic, number)
             low, high = self._asker.get_watermark_offsets(place, timeout=10)
             committed = self._asker.committed([place], timeout=10)[0].offset
             stands, self._stood[topic, number] = self._stood.get((topic, number)), (committed, high)
             if not (any(spec.topic == topic and spec.gaps for spec in self._specs) and stands == (committed, high)):
-                left += high - (
+                left[topic, number] = high - (
                     committed if committed >= 0 else low
                 )  # where offsets have gaps, the end of a transaction is never acknowledged: what stands still is done
         return left

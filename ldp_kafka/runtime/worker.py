@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -41,8 +42,9 @@ __all__ = ["Side", "work"]
 
 IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
 HEAR = 5.0  # seconds at least between two looks at what other workers have kept
+CLIENT = "aiokafka"  # Faust's client
 STALL = 60.0  # seconds for which messages may wait without one being delivered
-LEAVE = 15.0  # seconds for ending in order; whoever started a worker waits a little longer
+LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
 
 
 class Side:
@@ -97,19 +99,32 @@ class Assignor(PartitionAssignor):  # type: ignore[misc]
 
 
 class Process(faust.Worker):  # type: ignore[misc]
-    """Ends within `LEAVE` seconds of being told to, whatever hangs in Faust or at a broker.
+    """Ends when it is told to: where nothing comes of it for `LEAVE` seconds, whatever hangs in Faust or at a broker, at once.
 
     What counts is safe before any end, as before any crash; but a process that neither works nor ends keeps its partitions from others.
     """
 
-    leaving: threading.Timer | None = None
+    saved: Callable[[], float] = staticmethod(lambda: 0.0)
+    """When the last snapshot was written."""
+    _leaving: threading.Event | None = None
 
     async def stop(self) -> None:
-        if self.leaving is None:
-            self.leaving = threading.Timer(LEAVE, end, [BrokerError(f"ending in order took more than {LEAVE:g} s: ended at once")])
-            self.leaving.daemon = True
-            self.leaving.start()
+        if self._leaving is None:
+            self._leaving = threading.Event()
+            threading.Thread(target=self._guard, args=(self._leaving,), daemon=True, name="leave").start()
         await super().stop()
+
+    def _guard(self, left: threading.Event) -> None:
+        """Wait until it has left, or nothing moves."""
+        begin = time.monotonic()
+        while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
+            if time.monotonic() - max(begin, self.saved()) >= LEAVE:
+                end(BrokerError(f"ending in order came to nothing for {LEAVE:g} s: ended at once"))
+
+    def left(self) -> None:
+        """It has ended."""
+        if self._leaving is not None:
+            self._leaving.set()
 
 
 class Worker:
@@ -158,7 +173,8 @@ class Worker:
         self.agents = [Agent(self, spec, making[spec.name]) for spec in specs]
         if any(agent.spec.gaps for agent in self.agents):
             read_committed()
-        self.delivered = time.monotonic()
+        self.delivered: dict[tuple[str, int], float] = {}
+        self.saved = 0.0
         self._quiet, self._asked = time.monotonic(), 0.0
         self._ticked: dict[int, float] = {}
         self._heard = float("-inf")
@@ -216,12 +232,9 @@ class Worker:
                 self._asked = now
                 left = await asyncio.get_running_loop().run_in_executor(None, self.standing.left, assigned)
                 await asyncio.get_running_loop().run_in_executor(None, self.standing.counted)
-                self.metrics.lag(left)
-                held = any(owned.partition.pending or owned.waiting for agent in self.agents for owned in agent.parts.values())
-                self.delivered = self.delivered if left and not held else time.monotonic()
-                if time.monotonic() - self.delivered > STALL:
-                    raise GapError(f"{left} messages wait, but none was delivered for {STALL:g} s; a new assignment will bring them")
-                await self.leave_when_idle(left)
+                self.metrics.lag(sum(left.values()))
+                self.look(left, time.monotonic())
+                await self.leave_when_idle(sum(left.values()))
             else:
                 self._quiet = now if not assigned else self._quiet
         except asyncio.CancelledError:
@@ -230,6 +243,22 @@ class Worker:
             end(BrokerError(f"the broker did not say how far the group is: {error.args[0].str()}"))
         except BaseException as error:  # noqa: BLE001
             end(error)
+
+    def look(self, left: Mapping[tuple[str, int], int], now: float) -> None:
+        """Whether a partition stands still: messages wait in it, none of them is in our hands, and none has come for long."""
+        parts = {
+            (agent.spec.topic, number): owned.partition
+            for agent in self.agents
+            for number, owned in agent.parts.items()
+            if owned.waiting or owned.partition.pending
+        }
+        waiting = {place for place, count in left.items() if count and place not in parts}
+        self.delivered = {place: self.delivered.get(place, now) if place in waiting else now for place in left}
+        for (topic, number), since in self.delivered.items():
+            if now - since > STALL:
+                raise GapError(
+                    f"{topic} partition {number}: {left[topic, number]} messages wait, but none was delivered for {STALL:g} s; a new assignment will bring them"
+                )
 
     def assigned(self) -> set[tuple[str, int]]:
         """The partitions that this worker has of the topics that its agents fold."""
@@ -275,18 +304,30 @@ class Worker:
         self.worker.spinner = None  # it would hide the cursor
         for noisy in ("aiokafka", "mode.timers"):  # a rebalance is no warning, nor a snapshot that takes longer than its timer
             logging.getLogger(noisy).setLevel(logging.ERROR)
+        self.worker.saved = lambda: self.saved
         try:
             self.worker.execute_from_commandline()
-        except SystemExit as stop:  # a crash of Faust's own, such as a broker that is gone while it starts: what must halt ends the process in our bodies
+        except SystemExit as stop:  # a crash of Faust's own: what must halt in our bodies ends the process there
+            crash = self.worker.crash_reason or self.app.crash_reason
+            if stop.code and not passing(crash):
+                end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0
         finally:
-            if self.worker.leaving is not None:
-                self.worker.leaving.cancel()
+            self.worker.left()
             with contextlib.suppress(OSError):
                 import shutil
 
                 shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0
+
+
+def passing(crash: BaseException | None) -> bool:
+    """Whether a crash of Faust's came out of its client, such as a broker that is gone just then: another start may help. Else somebody has to look at it."""
+    while crash is not None:
+        if any(frame.f_globals.get("__name__", "").startswith(CLIENT) for frame, _ in traceback.walk_tb(crash.__traceback__)):
+            return True
+        crash = crash.__cause__ or crash.__context__
+    return False
 
 
 def work(topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, *, key: bytes | Keyring | None, until_idle: float | None = None) -> int:

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.agent import Agent
 from ldp_kafka.runtime.fold import Message
@@ -113,8 +113,13 @@ class MessageTooLarge(Exception):
     """As Faust's client has it; its text might show a value."""
 
 
-def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_acknowledged():
-    """And asks for a new start, as a limit of the broker's may be put right meanwhile."""
+class TopicAuthorizationFailedError(Exception):
+    """The same."""
+
+
+@pytest.mark.parametrize(("kind", "raised"), [(MessageTooLarge, BrokerError), (TopicAuthorizationFailedError, ConfigurationError)])
+def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_acknowledged(kind, raised):
+    """A limit of the broker's may be put right meanwhile; a right that is missing has to be given."""
     made, done = agent((None, 0, 9, False)), []
     owned = made.load(0)
     owned.partition.admit(0)
@@ -125,10 +130,9 @@ def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_ackno
         done.append("settled")
 
     async def refused(*_, **__) -> None:
-        raise MessageTooLarge("secret")
+        raise kind("secret")
 
     made.worker.settle, made.table.send_changelog, made.parts = settled, refused, {0: owned}
-    with pytest.raises(BrokerError, match=r"the changelog of perturb did not take a record of [\d,]+ bytes: MessageTooLarge$") as told:
+    with pytest.raises(raised, match=rf"the changelog of perturb did not take a record of [\d,]+ bytes: {kind.__name__}$"):
         asyncio.run(made.persist(owned, owned.partition.snapshot(), []))
     assert done == ["settled"]
-    assert told.value.action == "retry"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.errors import BrokerError, GapError, StateError
 
 BUILD = """
 import os
@@ -112,4 +113,47 @@ def test_a_worker_that_hangs_while_it_ends_is_ended():
     """It asks to be started again, as after a crash."""
     done = subprocess.run([sys.executable, "-c", HANG], capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 75
-    assert "ending in order took more than 0.2 s" in done.stderr
+    assert "ending in order came to nothing for 0.2 s" in done.stderr
+
+
+def crashed(*modules: str) -> BaseException:
+    """An exception that came through functions of these modules, each of which says it in its own words."""
+    inner = None
+    for module in modules:
+        space = {"__name__": module, "inner": inner}
+        exec("def fail():\n    raise OSError('gone') from inner", space)
+        try:
+            space["fail"]()
+        except OSError as error:
+            inner = error
+    return inner
+
+
+@pytest.mark.parametrize(("modules", "again"), [(["aiokafka.client"], True), (["aiokafka.conn", "faust.app"], True), (["faust.tables.recovery"], False)])
+def test_a_crash_of_fausts_is_passing_where_its_client_had_it(modules, again):
+    """A broker that is gone asks for a new start; tables that do not fit want somebody to look."""
+    from ldp_kafka.runtime.worker import passing
+
+    assert passing(crashed(*modules)) == again
+    assert not passing(None)
+
+
+def standing_still(at, *, delivered=None, pending=False):
+    """A worker at this moment, with 5 messages in one of two partitions."""
+    from ldp_kafka.runtime.worker import Worker
+
+    made = object.__new__(Worker)
+    made.delivered = delivered or {}
+    part = SimpleNamespace(waiting=[], partition=SimpleNamespace(pending=[1] if pending else []))
+    made.agents = [SimpleNamespace(spec=SimpleNamespace(topic="t"), parts={0: part})]
+    made.look({("t", 0): 5, ("t", 1): 0}, at)
+    return made.delivered
+
+
+def test_a_partition_that_stands_still_is_seen_beside_one_that_does_not():
+    """Sixty seconds without a message of its own; not where all that is left is in our hands, or there is nothing."""
+    assert standing_still(100.0) == {("t", 0): 100.0, ("t", 1): 100.0}
+    assert standing_still(150.0, delivered={("t", 0): 100.0, ("t", 1): 149.0}) == {("t", 0): 100.0, ("t", 1): 150.0}
+    assert standing_still(200.0, delivered={("t", 0): 100.0}, pending=True)["t", 0] == 200.0
+    with pytest.raises(GapError, match="t partition 0: 5 messages wait"):
+        standing_still(161.0, delivered={("t", 0): 100.0, ("t", 1): 160.0})
