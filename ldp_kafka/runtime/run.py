@@ -169,7 +169,7 @@ def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -
                 child.process.terminate()
         for child in children:
             try:
-                child.process.wait(20)
+                child.process.wait(60)  # one of whom nothing comes ends by itself before that
             except subprocess.TimeoutExpired:
                 child.process.kill()
                 child.process.wait()

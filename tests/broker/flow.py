@@ -160,6 +160,7 @@ class Flow:
         self.workers: list[tuple[str, subprocess.Popen]] = []
         self.exits: list[tuple[str, int]] = []
         self.readers: dict[str, Reader] = {}
+        self.gone: dict[str, list] = {}  # by topic, records of one that a fault deleted
 
     # -- input -----------------------------------------------------------------------------------------------------------------------------------------
 

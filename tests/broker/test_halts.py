@@ -35,7 +35,7 @@ def halted(flow: Flow, code: int = 1) -> str:
     process = flow.start("perturb")
     ended = process.wait(60)
     flow.workers.clear()
-    said = flow.log_path.read_text()[before:]
+    said = flow.log_path.read_bytes()[before:].decode(errors="replace")
     assert ended == code, said
     assert len(flow.read(flow.topology.reports_topic)) == told, said
     return said

@@ -40,8 +40,8 @@ PAUSE = 0.5  # seconds before a process is started again
 
 
 def step_clock(place: Path) -> None:
-    """Have the wall clock jump when the file says so: `time.time` is what Faust, aiokafka and the workers read. What measures durations does not jump, as on a real machine."""
-    true, off = time.time, [0.0]
+    """Have the wall clock of Python's code jump when the file says so. Native clients keep the true one; what measures durations does not jump, as on a real machine."""
+    true, true_ns, off = time.time, time.time_ns, [0.0]
 
     def follow() -> None:
         while True:
@@ -51,6 +51,7 @@ def step_clock(place: Path) -> None:
 
     threading.Thread(target=follow, daemon=True).start()
     time.time = lambda: true() + off[0]
+    time.time_ns = lambda: true_ns() + round(off[0] * 1e9)
 
 
 def work(topology: Topology) -> int:
@@ -102,6 +103,7 @@ def keep(topologies: list[Topology]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
     os.nice(10)  # workers without a broker ask for it again and again: on a small machine it would not come back for long
     gc.freeze()
+    begun = {topology.name: time.monotonic() for topology in topologies}
     running = {fork(topology): topology for topology in topologies}
     due: list[tuple[float, Topology]] = []
     worst = told = 0
@@ -114,7 +116,10 @@ def keep(topologies: list[Topology]) -> int:
         if pid:
             topology = running.pop(pid)
             code = os.waitstatus_to_exitcode(status)
-            if code == RETRY or code < 0:
+            if code == -signal.SIGTERM and time.monotonic() - begun[topology.name] > 30:
+                print(f"--- {topology.name} did not hear SIGTERM", flush=True)  # a younger one may not be told yet what to do then
+                worst = 70
+            elif code == RETRY or code < 0:
                 print(f"{AGAIN}: {topology.name} ended with {code}", flush=True)
                 due.append((time.monotonic() + PAUSE, topology))
             elif code or not stopping:
@@ -124,6 +129,7 @@ def keep(topologies: list[Topology]) -> int:
             continue
         for each in [each for each in due if each[0] <= time.monotonic() and not stopping]:
             due.remove(each)
+            begun[each[1].name] = time.monotonic()
             running[fork(each[1])] = each[1]
         time.sleep(0.05)
     return worst

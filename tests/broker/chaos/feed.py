@@ -7,6 +7,7 @@ import random
 import threading
 import time
 import traceback
+from collections import defaultdict
 
 import numpy as np
 
@@ -26,8 +27,7 @@ PACE = 1.5  # seconds between two slots
 class Feed:
     """Appends slots until it is closed.
 
-    ``twice``, ``shuffled`` and ``clock`` are what faults set: how many of the next slots have each message up to three times, have their messages out of order with those of the slot
-    before, and by how many milliseconds the clock of the raw log's producers is off.
+    ``clock`` is what a fault sets: by how many milliseconds the clock of the raw log's producers is off. What brokers acknowledged is in ``taken``: {topic: {(partition, offset, value)}}.
     """
 
     def __init__(self, flows: list[Flow], seed: int) -> None:
@@ -35,12 +35,18 @@ class Feed:
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.twice = self.shuffled = self.clock = 0
         self.lost: list[str] = []
-        self.sent = 0
+        self.taken: dict[str, set[tuple[int, int, bytes]]] = defaultdict(set)
+        self._lock = threading.Lock()
         self._held: dict[str, list[tuple[int, bytes]]] = {}
         self._stop = threading.Event()
         self._error = ""
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def disturb(self, *, twice: int = 0, shuffled: int = 0) -> None:
+        """Have each message of so many of the next slots up to three times; or out of order with those of the slot before."""
+        with self._lock:
+            self.twice, self.shuffled = max(twice, self.twice), max(shuffled, self.shuffled)
 
     def stop(self) -> None:
         """Append no more."""
@@ -51,7 +57,6 @@ class Feed:
         """Write what is held back and the ticks that close every slot, and see that everything arrived."""
         self.stop()
         assert not self._error, self._error
-        self.shuffled = 0
         for flow in self.flows:
             for partition, value in self._held.pop(flow.topology.name, []):
                 self._put(flow, partition, value)
@@ -63,25 +68,27 @@ class Feed:
     def _run(self) -> None:
         try:
             while not self._stop.wait(PACE):
+                with self._lock:
+                    twice, shuffled = self.twice, self.shuffled
+                    self.twice, self.shuffled = max(0, twice - 1), max(0, shuffled - 1)
                 for flow in self.flows:
-                    self._one(flow)
+                    self._one(flow, twice, shuffled)
                 self.slot += 1
-                self.twice, self.shuffled = max(0, self.twice - 1), max(0, self.shuffled - 1)
         except BaseException:
             self._error = traceback.format_exc()
 
-    def _one(self, flow: Flow) -> None:
+    def _one(self, flow: Flow, twice: int, shuffled: int) -> None:
         """One slot of one topology: a few batches and single events, a tick in each partition."""
         partitions = [0] if self.slot % 40 in IDLE else range(flow.topology.input.partitions)
         messages = [(partition, value) for partition in partitions for value in self._messages(flow, partition)]
         held = self._held.pop(flow.topology.name, [])
-        if self.twice:
+        if twice:
             messages += [self.random.choice(messages) for _ in range(2 * len(messages))]
-        if self.shuffled > 1:
+        if shuffled > 1:
             self._held[flow.topology.name] = messages[::2]
             messages = messages[1::2]
         messages += held
-        if held or self.twice:
+        if held or twice:
             self.random.shuffle(messages)
         for partition, value in messages:
             self._put(flow, partition, value)
@@ -106,12 +113,13 @@ class Feed:
         return 20 * values if method.ball else 10 + 20 * values
 
     def _put(self, flow: Flow, partition: int, value: bytes) -> None:
-        self.sent += 1
         flow.producer.produce(
             flow.topology.raw_topic, value=value, partition=partition, timestamp=int(time.time() * 1000) + self.clock, on_delivery=self._delivered
         )
         flow.producer.poll(0)
 
-    def _delivered(self, error, _message) -> None:
-        if error is not None:
+    def _delivered(self, error, message) -> None:
+        if error is None:
+            self.taken[message.topic()].add((message.partition(), message.offset(), message.value()))
+        else:
             self.lost.append(error.str())

@@ -64,8 +64,8 @@ def booked(ledger) -> Iterator[dict[bytes, Counter[int]]]:
             setattr(kind, name, charge)
 
 
-def gather(flow: Flow) -> dict[str, list]:
-    """Read all topics of a topology, which takes its time; its changelogs."""
+def gather(flow: Flow) -> dict[str, tuple[list, list]]:
+    """Read all topics of a topology, which takes its time; its changelogs, where a fault made one anew with what was in it before."""
     topology = flow.topology
     for topic in (topology.raw_topic, topology.reports_topic, topology.partials_topic, topology.releases_topic):
         flow.read(topic)
@@ -74,7 +74,7 @@ def gather(flow: Flow) -> dict[str, list]:
     kept = {}
     for topic in (topology.changelog("perturb", "perturb"), topology.changelog("collect", "collect"), topology.changelog("collect", "merge")):
         reader = Reader(flow.boot, topic, None)
-        kept[topic] = reader.read(60)
+        kept[topic] = (flow.gone.get(topic, []), reader.read(60))
         reader.consumer.close()
     return kept
 
@@ -86,7 +86,7 @@ def judge_all(flows: list[Flow]) -> list[Verdict]:
     return [judge(flow, logs) for flow, logs in zip(flows, kept, strict=True)]
 
 
-def judge(flow: Flow, kept: dict[str, list]) -> Verdict:
+def judge(flow: Flow, kept: dict[str, tuple[list, list]]) -> Verdict:
     """Everything that was ever written, against the straight fold of the raw log; ``kept`` is what `gather` gives."""
     topology = flow.topology
     raw = flow.raw()
@@ -137,7 +137,7 @@ def told(values) -> dict[str, set]:
 # -- states ----------------------------------------------------------------------------------------------------------------------------------------------
 
 
-def states(flow: Flow, raw: list[list[Message]], kept: dict[str, list], verdict: Verdict) -> dict[bytes, Counter[int]]:
+def states(flow: Flow, raw: list[list[Message]], kept: dict[str, tuple[list, list]], verdict: Verdict) -> dict[bytes, Counter[int]]:
     """Compare every record of every changelog with the straight fold of the log that it is the state of, and the last complete one with the log's end; what users paid by their own ledgers."""
     topology = flow.topology
     randomness = stages.edge_randomness(topology, KEY)
@@ -148,11 +148,11 @@ def states(flow: Flow, raw: list[list[Message]], kept: dict[str, list], verdict:
     ]
     paid: dict[bytes, Counter[int]] = defaultdict(Counter)
     for role, name, make, logs in agents:
-        records = [(json.loads(m.key()), m.value()) for m in kept[topology.changelog(role, name)]]  # Faust writes its keys as JSON
-        table: dict[str, bytes | None] = {}
+        gone, now = kept[topology.changelog(role, name)]
+        records = [(json.loads(m.key()), m.value()) for m in (*gone, *now)]  # Faust writes its keys as JSON
+        table = {json.loads(m.key()): m.value() for m in now}
         asked: dict[int, dict[int, list[tuple[str, bytes]]]] = defaultdict(lambda: defaultdict(list))
         for key, value in records:
-            table[key] = value
             if value is not None:
                 number, part, _ = key.split("/")
                 cover, payload = unpack(value)
