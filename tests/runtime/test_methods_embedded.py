@@ -10,7 +10,6 @@ import pytest
 from tests.broker.conftest import embedded, prefix  # noqa: F401
 from tests.broker.test_methods import GROUPS, run
 
-
 SOME = ["capp", "cgm_vector", "lpu", "sppa"]
 
 
