@@ -126,7 +126,7 @@ def stop_at(place: Path) -> None:
 
         await persist(snapshot, flush=flushed, put=put, acknowledge=acknowledge)
 
-    fold.persist = stopping  # before the worker's module takes its name
+    agent.persist = stopping
 
 
 if __name__ == "__main__":

@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from ldp_kafka.runtime.exits import RETRY
-from ldp_kafka.runtime.kafka_server import free_port
-from ldp_kafka.runtime.run import SUPERVISED
 from tests.broker.flow import Flow
 
 
@@ -85,26 +82,6 @@ def test_a_killed_child_is_started_again_and_sigterm_ends_all(flow):
     assert not alive(second["perturb"])
     assert not alive(second["collect"])
     assert "Traceback" not in flow.log_path.read_text()
-
-
-def test_a_child_that_finds_no_broker_asks_to_be_started_again(tmp_path, prefix):
-    """A broker that is down while a worker starts is no reason to halt the topology."""
-    key, path = tmp_path / "edge.key", tmp_path / "t.yaml"
-    key.write_bytes(bytes(range(32)))
-    key.chmod(0o600)
-    path.write_text(
-        f"topology: {prefix}\nkafka: {{bootstrap_servers: '127.0.0.1:{free_port()}'}}\ninput: {{slot: 1s, partitions: 2}}\n"
-        f"privacy: {{method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}}\noutput: {{statistics: [mean]}}\nedge: {{key_file: {key}}}\n"
-    )
-    words = [sys.executable, "-m", "ldp_kafka", "run", str(path), "--role", "perturb"]
-    child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, SUPERVISED: "1"})
-    try:
-        assert child.wait(60) == RETRY
-        assert b"Unable to bootstrap" in child.stdout.read(), "it was Faust that found none"
-    finally:
-        child.kill()
-        child.stdin.close()
-        child.stdout.close()
 
 
 def test_children_die_with_their_parent(flow):
