@@ -5,7 +5,6 @@ what asks for it (75) or was killed or crashed, and ends with the code of whoeve
 
 - ``LDP_KAFKA_TEST_MUTANT``: JSON, {topology: one thing broken on purpose}; see `tests.broker.mutant`.
 - ``LDP_KAFKA_TEST_GO_ON``: where one halts, the others go on.
-- ``LDP_KAFKA_TEST_STOP``: a file; a worker that finds it while it writes a snapshot stops itself there; see `tests.broker.mutant`.
 - ``LDP_KAFKA_TEST_CLOCK``: a file with seconds; the wall clock of these processes is off by so many from the moment it says so.
 """
 
@@ -29,7 +28,7 @@ from ldp_kafka.runtime.exits import RETRY
 from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.runtime.setup import resolve
 from ldp_kafka.topology import Topology
-from tests.broker.mutant import break_it, stop_at
+from tests.broker.mutant import break_it
 
 MUTANT = "LDP_KAFKA_TEST_MUTANT"
 GO_ON = "LDP_KAFKA_TEST_GO_ON"
@@ -139,6 +138,4 @@ def keep(topologies: list[Topology]) -> int:
 
 if __name__ == "__main__":
     faulthandler.enable()  # says where a crash of native code came from
-    if os.environ.get("LDP_KAFKA_TEST_STOP"):
-        stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
     sys.exit(keep([lk.load_topology(path) for path in sys.argv[1:]]))
