@@ -80,6 +80,25 @@ def read_committed() -> None:
     driver.AIOKafkaConsumerThread._create_worker_consumer = committed  # noqa: SLF001
 
 
+async def seek_to_committed(thread: Any) -> Any:
+    """What Faust asks for once its tables are there: each partition back to where its group stands.
+
+    Its client leaves one alone that stands at 0 or nowhere yet: what had been fetched of it by then was thrown away, and is not fetched again.
+    """
+    consumer = thread._ensure_consumer()  # noqa: SLF001
+
+    async def seek() -> Any:
+        found = await consumer.seek_to_committed()
+        if fresh := [place for place, offset in found.items() if not offset and place.topic in thread.app.folded]:
+            await consumer.seek_to_beginning(*fresh)
+        return found
+
+    return await thread.call_thread(seek)
+
+
+driver.AIOKafkaConsumerThread.seek_to_committed = seek_to_committed
+
+
 class Assignor(PartitionAssignor):  # type: ignore[misc]
     """Gives out all partitions or none.
 
@@ -169,6 +188,7 @@ class Worker:
             "merge": lambda _: stages.merge(topology),
         }
         specs = stages.agents(topology, role)
+        self.app.folded = {spec.topic for spec in specs}
         self.standing = Standing(topology, role, specs, self.side.config, self.collector.config)
         self.agents = [Agent(self, spec, making[spec.name]) for spec in specs]
         if any(agent.spec.gaps for agent in self.agents):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -114,6 +115,31 @@ def test_a_worker_that_hangs_while_it_ends_is_ended():
     done = subprocess.run([sys.executable, "-c", HANG], capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 75
     assert "ending in order came to nothing for 0.2 s" in done.stderr
+
+
+def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
+    """Others are where aiokafka puts them; a changelog is read by the tables."""
+    from aiokafka import TopicPartition
+
+    from ldp_kafka.runtime import worker
+
+    asked = []
+    stands = {TopicPartition("t", 0): 0, TopicPartition("t", 1): None, TopicPartition("t", 2): 7, TopicPartition("changelog", 0): None}
+
+    async def committed():
+        return stands
+
+    async def begin(*places):
+        asked.extend(places)
+
+    consumer = SimpleNamespace(seek_to_committed=committed, seek_to_beginning=begin)
+
+    async def call(function):
+        return await function()
+
+    thread = SimpleNamespace(_ensure_consumer=lambda: consumer, call_thread=call, app=SimpleNamespace(folded={"t"}))
+    assert asyncio.run(worker.driver.AIOKafkaConsumerThread.seek_to_committed(thread)) == stands
+    assert asked == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
 def crashed(*modules: str) -> BaseException:
