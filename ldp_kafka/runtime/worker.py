@@ -264,6 +264,22 @@ class Worker:
         except BaseException as error:  # noqa: BLE001
             end(error)
 
+    def dropped(self) -> bool:
+        """Whether the client's own task for the group has ended, as after a long silence of all brokers. Nobody else asks: Faust fetches past the place where the client would say so."""
+        client = getattr(getattr(self.app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001 - `consumer` would make one
+        task = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
+        return task is not None and task.done() and not self.app.should_stop
+
+    def guard(self) -> None:
+        """Look for that from now on, from a thread: none of Faust's timers runs before its first tables are there, which is when it may happen."""
+
+        def keep() -> None:
+            while not self.dropped():
+                time.sleep(1)
+            end(BrokerError("the client has given up its group after an error: a new worker joins it again"))
+
+        threading.Thread(target=keep, daemon=True, name="guard").start()
+
     def look(self, left: Mapping[tuple[str, int], int], now: float) -> None:
         """Whether a partition stands still: messages wait in it, none of them is in our hands, and none has come for long."""
         parts = {
@@ -325,6 +341,7 @@ class Worker:
         for noisy in ("aiokafka", "mode.timers"):  # a rebalance is no warning, nor a snapshot that takes longer than its timer
             logging.getLogger(noisy).setLevel(logging.ERROR)
         self.worker.saved = lambda: self.saved
+        self.guard()
         try:
             self.worker.execute_from_commandline()
         except SystemExit as stop:  # a crash of Faust's own: what must halt in our bodies ends the process there

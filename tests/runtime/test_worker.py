@@ -142,6 +142,31 @@ def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
     assert asked == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
+@pytest.mark.parametrize(("done", "stopping", "lost"), [(True, False, True), (False, False, False), (True, True, False)])
+def test_a_client_that_has_given_up_its_group_is_seen(done, stopping, lost):
+    """Its partitions are still assigned, as far as it knows, and nothing comes."""
+    from ldp_kafka.runtime.worker import Worker
+
+    made = object.__new__(Worker)
+    coordinator = SimpleNamespace(_coordination_task=SimpleNamespace(done=lambda: done))
+    consumer = SimpleNamespace(_thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator)))
+    made.app = SimpleNamespace(_consumer=consumer, should_stop=stopping)
+    assert made.dropped() == lost
+    made.app._consumer = None  # not made yet
+    assert not made.dropped()
+
+
+def test_the_names_by_which_the_client_is_asked_are_there():
+    """They are private: another version may have others."""
+    import inspect
+
+    from aiokafka.consumer.group_coordinator import GroupCoordinator
+    from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
+
+    assert "self._coordination_task = create_task(" in inspect.getsource(GroupCoordinator.__init__)
+    assert AIOKafkaConsumerThread._consumer is None
+
+
 def crashed(*modules: str) -> BaseException:
     """An exception that came through functions of these modules, each of which says it in its own words."""
     inner = None

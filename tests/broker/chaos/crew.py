@@ -64,6 +64,7 @@ def work(topology: Topology) -> int:
         for role, key in (("collect", None), ("perturb", read_key(topology.edge.key_file)))
     ]
     beside, last = workers
+    beside.guard()
 
     class Beside(worker.faust.Service):
         """The first role's app, started without waiting for it."""
