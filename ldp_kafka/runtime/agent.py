@@ -207,9 +207,8 @@ class Agent:
             except TimeoutError:
                 raise BrokerError(f"the changelog of {self.spec.name} took nothing for {WAIT:g} s") from None
             except Exception as error:  # noqa: BLE001 - what the client of Faust says of a record that the broker refused; by its type: the text may show more than it should
-                refused = (
-                    ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
-                )  # what an operator has to put right, or may have changed again
+                # A right that is missing has to be given; a limit may be put right meanwhile.
+                refused = ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
                 raise refused(f"the changelog of {self.spec.name} did not take a record of {len(value or b''):,} bytes: {type(error).__name__}") from None
 
         await persist(snapshot, flush=flush, put=put, acknowledge=lambda event: event.ack() if self.parts.get(number) is owned else None)

@@ -359,9 +359,11 @@ class Worker:
 
 
 def passing(crash: BaseException | None) -> bool:
-    """Whether a crash of Faust's came out of its client, such as a broker that is gone just then: another start may help. Else somebody has to look at it."""
+    """Whether a crash of Faust's came out of its client, or of waiting, such as for a broker that is gone just then: another start may help. Else somebody has to look at it."""
     while crash is not None:
-        if any(frame.f_globals.get("__name__", "").startswith(CLIENT) for frame, _ in traceback.walk_tb(crash.__traceback__)):
+        if isinstance(crash, (OSError, TimeoutError)) or any(
+            frame.f_globals.get("__name__", "").startswith(CLIENT) for frame, _ in traceback.walk_tb(crash.__traceback__)
+        ):
             return True
         crash = crash.__cause__ or crash.__context__
     return False

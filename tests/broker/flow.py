@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord
@@ -305,6 +306,13 @@ class Flow:
         verdict.releases = len(wanted)
         verdict.releases_missing, verdict.releases_different = len(wanted - released), len(released - wanted)
         return verdict
+
+
+def configure(admin: AdminClient, topic: str, name: str, value: str | None) -> None:
+    """Change a topic's setting, or take the change back."""
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
+    for answer in admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]).values():
+        answer.result(15)
 
 
 def header(value: bytes) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.exits import RETRY
-from tests.broker.flow import MUTANT, TEXT, Flow
+from tests.broker.flow import MUTANT, TEXT, Flow, configure
 
 USERS = 200
 
@@ -107,13 +107,8 @@ def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tm
     """A failure that a producer does not survive is the broker's word like any other: the worker asks to be started again, and halts nothing."""
     flow, client = Flow(kafka, tmp_path, prefix), AdminClient({"bootstrap.servers": kafka})
 
-    def most(size: int) -> None:
-        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-        for answer in client.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, flow.topology.reports_topic, incremental_configs=[entry])]).values():
-            answer.result(20)
-
     try:
-        most(64)
+        configure(client, flow.topology.reports_topic, "max.message.bytes", "64")
         for t in range(4):
             flow.slot(random.Random(7), t, USERS)
         flow.finish(4)
@@ -121,7 +116,7 @@ def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tm
         assert worker.wait(60) == RETRY
         assert "Message size too large" in flow.log_path.read_text()
         assert "unexpected" not in flow.log_path.read_text()
-        most(1_000_000)
+        configure(client, flow.topology.reports_topic, "max.message.bytes", None)
         flow.start("collect")
         verdict = settle(flow)
     finally:

@@ -6,9 +6,9 @@ import random
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import AdminClient, NewPartitions
 
-from tests.broker.flow import KEY, Flow
+from tests.broker.flow import KEY, Flow, configure
 from tests.broker.test_faults import until, until_acknowledged
 
 USERS = 40
@@ -39,15 +39,6 @@ def halted(flow: Flow, code: int = 1) -> str:
     assert ended == code, said
     assert len(flow.read(flow.topology.reports_topic)) == told, said
     return said
-
-
-def raw(flow: Flow, name: str, value: str | None) -> None:
-    """Change a setting of the raw topic, or take the change back."""
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, flow.topology.raw_topic, incremental_configs=[entry])
-    client = AdminClient({"bootstrap.servers": flow.boot})
-    for answer in client.incremental_alter_configs([resource]).values():
-        answer.result(20)
 
 
 def test_another_key(flow):
@@ -90,11 +81,12 @@ def test_other_fields(flow):
 
 
 def test_a_compacted_log(flow):
-    raw(flow, "cleanup.policy", "compact")
+    client = AdminClient({"bootstrap.servers": flow.boot})
+    configure(client, flow.topology.raw_topic, "cleanup.policy", "compact")
     try:
         said = halted(flow, 2)
     finally:
-        raw(flow, "cleanup.policy", None)
+        configure(client, flow.topology.raw_topic, "cleanup.policy", None)
     assert "cleanup.policy=delete" in said and "compact" in said
 
 

@@ -127,7 +127,7 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
         assert largest - rest < GROWTH, f"{rest >> 20} MiB became {largest >> 20} MiB"
         for low, shown, high in lags:  # it is told every five seconds, and grows as the input comes
             assert low - 8 * rate <= shown <= high, (low, shown, high)
-        assert len({shown for _, shown, _ in lags}) >= SECONDS // 10, "it does not follow"
+        assert len({shown for _, shown, _ in lags}) > 3
 
         flow.start("collect")
         flow.finish(events.count // USERS)

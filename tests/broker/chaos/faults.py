@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.admin import TopicSpec
@@ -17,6 +16,7 @@ from ldp_kafka.runtime.state_tools import rewind
 from tests.broker.chaos.place import alive
 from tests.broker.chaos.world import SESSION, Crew, World
 from tests.broker.flow import Flow, Reader
+from tests.broker.flow import configure as set_topic
 
 Fault = Callable[[World], str]
 HALT = 1  # what a worker ends with that must not go on
@@ -162,13 +162,10 @@ def oversize_event(world: World) -> str:
 
 
 def configure(world: World, topic: str, name: str, value: str | None) -> None:
-    """Change a topic's setting, or take the change back."""
-    kind = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry(name, value, incremental_operation=kind)
+    """Change a topic's setting, or take the change back, asking again where a broker is not there just then."""
     for attempt in range(10):
         try:
-            for answer in world.admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]).values():
-                answer.result(15)
+            set_topic(world.admin, topic, name, value)
         except KafkaException:
             if attempt == 9:
                 raise
