@@ -53,6 +53,7 @@ class Plan:
     linkable: bool
     """Whether the reports of a user carry one pseudonym."""
     epsilon_per_report: float
+    """Of the first report; others of ``ba_sw``, and of a Gaussian budget, have other prices."""
     topics: tuple[Topic, ...]
     batched: Traffic
     """Where a gateway sends one message a partition and slot."""
@@ -96,11 +97,14 @@ class Plan:
     def lines(self) -> list[str]:
         """Text, a line at a time."""
         wide = max(len(topic.name) for topic in self.topics)
-        influence = "without bound" if self.guarantee.influence == inf else f"{self.guarantee.influence:g} report{'s' * (self.guarantee.influence != 1)}"
+        unbounded = self.guarantee.influence == inf
+        influence = "without bound" if unbounded else f"{self.guarantee.influence:g} report{'s' * (self.guarantee.influence != 1)}"
+        reached = "all of a user" if self.guarantee.level == "user" else "one window of changed values"
+        alike = unbounded or 0 <= self.guarantee.epsilon / self.guarantee.influence - self.epsilon_per_report <= 1e-6  # budgets are whole millionths
         return [
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
-            f"influence    {influence} reached by {'all of a user' if self.guarantee.level == 'user' else 'one window of changed values'}; epsilon {self.epsilon_per_report:g} {'the first' if self.guarantee.level == 'user' else 'a'} report",
+            f"influence    {influence} reached by {reached}; epsilon {self.epsilon_per_report:g} {'a' if alike else 'the first'} report",
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
             *(f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}" for topic in self.topics),

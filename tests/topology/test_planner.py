@@ -93,6 +93,15 @@ def test_a_plan_in_numbers():
     assert "14 reports" in text
 
 
+@pytest.mark.parametrize(
+    ("method", "more", "said"),
+    [("capp", "", "0.071428 a report"), ("ba_sw", "", "0.05 the first report"), ("capp", ", calibration: published", "0.1 a report")],
+)
+def test_the_price_of_a_report_or_of_the_first(method, more, said):
+    """Later reports of ba_sw take what earlier slots have left."""
+    assert f"; epsilon {said}" in plan(topology(method, "per_user", shape=f"domain: [0, 10]{more}")).lines()[2]
+
+
 def test_a_plan_is_json_without_infinities():
     for method, statistics, more in (
         ("capp", "per_user", "domain: [0, 1], calibration: published"),
