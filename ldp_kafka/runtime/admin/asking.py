@@ -1,0 +1,118 @@
+"""Questions to a broker, and what is said of those that have no good answer: what librdkafka would write to standard error is kept, and its last word is part of the one error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+
+__all__ = ["PASSING", "Config", "asker", "explained", "patiently", "quiet", "where", "without_errors"]
+
+Config = Mapping[str, Any]
+
+_PERMANENT = frozenset(
+    {
+        KafkaError.INVALID_CONFIG,
+        KafkaError.INVALID_PARTITIONS,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_REPLICATION_FACTOR,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+
+# A coordinator or leader moves, or is only just made: on a fresh broker the first question of all meets one of these. Asked again, it answers.
+PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    }
+)
+_UNREACHED = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._MSG_TIMED_OUT})  # noqa: SLF001
+_HINT = "is it up, and do kafka.bootstrap_servers and kafka.client fit it?"
+
+_Answer = TypeVar("_Answer")
+
+
+class _Heard:
+    """What a client says of its connections."""
+
+    last = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - comes after the reason
+            self.last = error.str()
+
+
+def quiet(config: Config) -> dict[str, Any]:
+    """The configuration of a client that only asks: what it hears of its connections is said once, in the error. With ``debug`` it says all that it would."""
+    return dict(config) if "debug" in config else {**config, "log_level": 0, "error_cb": _Heard()}
+
+
+def asker(config: Config, group: str, **more: object) -> Consumer:
+    """A consumer that only asks: it subscribes to nothing, creates nothing and commits nothing by itself."""
+    # read_uncommitted: the end of the log is what a worker has to reach, whatever transactions are open.
+    own = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
+    # Never closed, only dropped: it is in no group it could leave, and close() would wait for a broker that hangs.
+    return Consumer({**config, **own, **more})
+
+
+def patiently(
+    config: Config, what: str, ask: Callable[[], _Answer], timeout: float, client: Consumer | AdminClient, passing: Collection[int] = PASSING
+) -> _Answer:
+    """Ask, and where the answer is one of ``passing`` ask again, until ``timeout`` seconds are over."""
+    end = time.monotonic() + timeout
+    while True:
+        with explained(config, what, client):
+            try:
+                return ask()
+            except KafkaException as error:
+                if error.args[0].code() not in passing or time.monotonic() > end:
+                    raise
+        time.sleep(0.1)
+
+
+def without_errors(answers: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
+    """The answers; KafkaException where one of them is an error of its partition only."""
+    for answer in answers:
+        if answer.error is not None:
+            raise KafkaException(answer.error)
+    return answers
+
+
+def where(config: Config) -> str:
+    """The broker's name in messages."""
+    return str(config.get("bootstrap.servers", "the broker"))
+
+
+@contextmanager
+def explained(config: Config, what: str, client: AdminClient | Consumer | Producer) -> Iterator[None]:
+    """Say which question to which broker failed, and whether to ask again."""
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0]
+        kind = ConfigurationError if reason.code() in _PERMANENT else BrokerError
+        raise kind(f"{where(config)} gave no good answer about {what}: {reason.name()}: {reason.str()}{_why(config, reason, client)}") from error
+
+
+def _why(config: Config, reason: KafkaError, client: AdminClient | Consumer | Producer) -> str:
+    """What the client has heard of its connections, where that is why there is no answer."""
+    if reason.code() not in _UNREACHED:
+        return ""
+    heard = config.get("error_cb")
+    for _ in range(20):  # a consumer serves few of them at a time
+        client.poll(0)
+    last = f"{heard.last}; " if isinstance(heard, _Heard) and heard.last else ""
+    return f" ({last}{_HINT})"
