@@ -345,7 +345,7 @@ class Worker:
         try:
             self.worker.execute_from_commandline()
         except SystemExit as stop:  # a crash of Faust's own: what must halt in our bodies ends the process there
-            crash = self.worker.crash_reason or self.app.crash_reason
+            crash = self.worker.crash_reason or self.app.crash_reason or stop.__context__  # the last is what its start came to
             if stop.code and not passing(crash):
                 end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldp_kafka.errors import BrokerError, GapError, StateError
+from ldp_kafka.runtime.exits import RETRY
 
 BUILD = """
 import os
@@ -187,6 +188,16 @@ def test_a_crash_of_fausts_is_passing_where_its_client_had_it(modules, again):
 
     assert passing(crashed(*modules)) == again
     assert passing(TimeoutError()) and passing(ConnectionResetError()) and not passing(None)
+
+
+def test_a_worker_that_finds_nobody_as_it_starts_asks_for_a_new_start():
+    """The broker was there a moment ago, when its supervisor asked: Faust's start raises, and neither its app nor its worker has crashed."""
+    code = (
+        BUILD.partition("app = ")[0]
+        + 'os._exit(Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t", "perturb", "sw_direct"), bytes(32), None).main())'
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert found.returncode == RETRY, found.stderr[-2000:]
 
 
 def standing_still(at, *, delivered=None, pending=False):
