@@ -82,13 +82,16 @@ def work(topology: Topology) -> int:
 
 
 def fork(topology: Topology) -> int:
-    """Its process."""
+    """Its process. One that is told to end before it has run at all must not take that by its parent's handler, which would be the last that it hears of it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return pid
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if mutant := json.loads(os.environ.get(MUTANT) or "{}").get(topology.name):
             break_it(mutant)
             whole, topology = topology, lk.load_topology(topology.file)  # its method was made before it was broken
