@@ -14,11 +14,12 @@ import numpy as np
 
 from ldp_kafka.accounting import NEVER, LifetimeLedger
 from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Partial
 from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.columns import read_batch
+from ldp_kafka.runtime.columns import ARROW, read_batch
 from ldp_kafka.runtime.fold import META, Message, choose, tenures
 from ldp_kafka.runtime.packing import unpack
-from ldp_kafka.runtime.wire import read_reports
+from ldp_kafka.runtime.wire import decode_json, parse_json, read_reports
 from tests.broker.flow import KEY, Flow, Reader, header
 from tests.fold.judge import shard
 
@@ -37,6 +38,8 @@ class Verdict:
     """Records of changelogs that were recomputed."""
     wrong: Counter[str] = field(default_factory=Counter)
     """How often what went wrong; empty is the promise."""
+    details: list[str] = field(default_factory=list)
+    """The first few records that are missing or different, as they are: the data are the harness's own."""
 
 
 @contextmanager
@@ -113,6 +116,14 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
     wanted = {(record.key, record.value) for record in expected.releases}
     released = {(m.key(), m.value()) for m in flow.read(topology.releases_topic) if not header(m.value())}
     wrong["missing releases"], wrong["different releases"] = len(wanted - released), len(released - wanted)
+    reports = [record for made in expected.reports for record in made]
+    for name, records, topic in (("batches", reports, topology.reports_topic), ("partials", expected.partials, topology.partials_topic)):
+        right = firsts((record.partition, record.value) for record in records)
+        came = firsts((m.partition(), m.value()) for m in flow.read(topic))
+        other = [place for place, value in came.items() if right.get(place) != value]
+        wrong[f"missing {name}"], wrong[f"different {name}"] = len(right.keys() - came.keys()), len(other)
+        verdict.details += [f"{name} {place}: {came[place]!r} came first, not {right.get(place)!r}" for place in other[:5]]
+    verdict.details += [f"{name}: {found!r}" for name, few in (("missing", wanted - released), ("different", released - wanted)) for found in sorted(few)[:5]]
     dead = {(record.value, record.headers) for record in expected.dead_letters}
     buried = {
         (m.value() or b"", tuple(m.headers() or ()))
@@ -122,6 +133,21 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
     }
     wrong["missing dead letters"], wrong["different dead letters"] = len(dead - buried), len(buried - dead)
     return seen
+
+
+def firsts(values) -> dict[tuple, bytes]:
+    """What came first of each batch (partition, offset of its raw message, chunk) and partial (source, slot): that counts. A worker that begins with parts of its state ahead of the rest
+    answers a message again, without the users whose reports were there."""
+    found: dict[tuple, bytes] = {}
+    for partition, value in values:
+        if header(value):
+            continue
+        partial = None if value.startswith(ARROW) else decode_json(parse_json(value))
+        if isinstance(partial, Partial):
+            found.setdefault((partial.source, partial.slot), value)
+        elif (batch := read_reports(value)) is not None:
+            found.setdefault((partition, batch.offset, batch.chunk), value)
+    return found
 
 
 def told(values) -> dict[str, set]:

@@ -87,6 +87,9 @@ def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[ki
         world.settle()
         told(f"{time.time() - begin:6.1f} s: settled")
         made.verdicts = world.verdicts()
+        for method, verdict in made.verdicts.items():
+            for detail in verdict.details:
+                told(f"{method}: {detail}")
         made.lost = len(world.feed.lost)
     except BaseException:
         told(traceback.format_exc())
