@@ -1,0 +1,110 @@
+"""The outbox without a broker: what goes when. (`tests/broker/test_outbox.py` has why.)"""
+
+from __future__ import annotations
+
+import pytest
+
+from ldp_kafka.runtime import outbox
+from ldp_kafka.runtime.fold import Record
+
+
+class Slow:
+    """A producer whose broker confirms when it is told to."""
+
+    def __init__(self, config):
+        self.delivered, self.log, self.under_way, self.room = config["on_delivery"], [], [], 1000
+
+    def produce(self, topic, *, key, value, partition, headers):
+        if len(self.under_way) >= self.room:
+            raise BufferError
+        self.under_way.append(Note(topic, partition, value))
+
+    def poll(self, seconds):
+        if seconds:  # whoever waits for room gets some
+            self.confirm(1)
+
+    def confirm(self, number):
+        for _ in range(number):
+            note = self.under_way.pop(0)
+            self.log.append((note.partition(), note.value))
+            self.delivered(None, note)
+
+
+class Note:
+    def __init__(self, topic, partition, value):
+        self.place, self.value = (topic, partition), value
+
+    def topic(self):
+        return self.place[0]
+
+    def partition(self):
+        return self.place[1]
+
+
+@pytest.fixture
+def box(monkeypatch):
+    """An outbox, its producer, and the clock that it reads."""
+    monkeypatch.setattr(outbox, "Producer", Slow)
+    clock = [1000.0]
+    monkeypatch.setattr(outbox.time, "monotonic", lambda: clock[0])
+    made = outbox.Outbox({}, pytest.fail)
+    return made, made._producer, clock
+
+
+def records(values, partition=0):
+    return [Record("reports", partition, None, bytes([value])) for value in values]
+
+
+def values(notes):
+    return [note.value[0] for note in notes]
+
+
+def test_the_first_goes_alone(box):
+    """The rest follows, in order, with what came meanwhile, once it is confirmed; other partitions do not wait for it."""
+    made, producer, _ = box
+    made.send(records(range(3)))
+    made.send(records([100], partition=1))
+    made.send(records([3]))
+    assert values(producer.under_way) == [0, 100]
+    producer.confirm(1)
+    made.poll()
+    assert values(producer.under_way) == [100, 1, 2, 3]
+    made.send(records([4]))
+    assert values(producer.under_way) == [100, 1, 2, 3, 4]
+    assert made.mark() == {("reports", 0): 5, ("reports", 1): 1}
+
+
+def test_after_a_silence_one_goes_alone_again(box):
+    """Also where it is a record that has waited, and where what was under way takes long."""
+    made, producer, clock = box
+    made.send(records([0]))
+    producer.confirm(1)
+    clock[0] += outbox.KNOWN
+    made.send(records([1, 2, 3]))
+    assert values(producer.under_way) == [1]
+    producer.confirm(1)
+    clock[0] += outbox.KNOWN  # nobody has polled since
+    made.poll()
+    assert values(producer.under_way) == [2]
+    producer.confirm(1)
+    made.send(records([4, 5]))
+    assert values(producer.under_way) == [3, 4, 5]
+    clock[0] += outbox.KNOWN
+    made.send(records([6]))
+    assert values(producer.under_way) == [3, 4, 5]
+    producer.confirm(3)
+    made.poll()
+    producer.confirm(1)
+    assert [value[0] for _, value in producer.log] == list(range(7))
+
+
+def test_a_full_queue_loses_nothing_and_keeps_the_order(box):
+    """Also while what was held back is handed over."""
+    made, producer, _ = box
+    producer.room = 2
+    made.send(records(range(6)))
+    producer.confirm(1)
+    made.send(records(range(6, 9)))
+    producer.confirm(len(producer.under_way))
+    made.poll()
+    assert [value[0] for _, value in producer.log] == list(range(9))
