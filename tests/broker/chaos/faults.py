@@ -174,11 +174,14 @@ def configure(world: World, topic: str, name: str, value: str | None) -> None:
             return
 
 
-def refused(world: World, topic: str, setting: str, value: str, words: tuple[str, ...]) -> None:
-    """Change a topic so that it refuses what workers write, until one of them minds, and put it right again."""
+def refused(world: World, topic: str, setting: str, value: str, words: tuple[str, ...], then: tuple[str, ...] = ()) -> None:
+    """Change a topic so that it refuses what workers write, until one of them minds; ``then`` so that it refuses some of it, for some seconds each; and put it right again."""
     marks = world.marks()
     configure(world, topic, setting, value)
     minded = world.until(lambda: world.heard(marks, topic, words), 30)
+    for other in then:
+        configure(world, topic, setting, other)
+        world.pause(world.random.uniform(1, 3))
     configure(world, topic, setting, None)
     must(minded, f"nobody minded that {topic} took nothing")
 
@@ -192,10 +195,10 @@ def produce_error(world: World) -> str:
 
 
 def oversize_record(world: World) -> str:
-    """A record that the broker takes for too large."""
+    """A record that the broker takes for too large; at first they all are, then a large one is, and what comes behind it is not."""
     flow = world.random.choice(world.flows)
     topic = world.random.choice((flow.topology.reports_topic, flow.topology.releases_topic, flow.topology.partials_topic))
-    refused(world, topic, "max.message.bytes", "64", ("Message size too large",))
+    refused(world, topic, "max.message.bytes", "64", ("Message size too large",), then=("400", "1500"))
     return topic.partition(".")[2]
 
 
