@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from tests.bench.broker import Topics
 from tests.bench.measure import Figure, cores, pin, say
 from tests.bench.subject import ROOT, spawn, stop
 
-USERS, SHARDS, ROUNDS = (100_000, 300_000, 1_000_000), 512, 3
+USERS, SHARDS, ROUNDS = (100_000, 300_000, 1_000_000), 512, 7
 QUICK = (10_000, 30_000, 100_000)
 WHAT = "start to first report, less the same without a state"
 
@@ -53,6 +54,12 @@ def memory(*, quick: bool = False) -> list[Figure]:
     ]
 
 
+def cpu(pid: int) -> float:
+    """Seconds of CPU that a process has had, its threads' with them."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Recovery:
     """The same worker twice: over a state, and over none."""
 
@@ -73,8 +80,8 @@ class Recovery:
         count = self.topics.fill(topology.raw_topic, inputs.crowd(users))
         self.until(path, topology, 1 + count)
 
-    def until(self, path: Path, topology: Topology, want: int) -> tuple[float, float]:
-        """Run a worker until the reports topic holds ``want`` records, and end it gracefully: (when it was started, when the last of them was written)."""
+    def until(self, path: Path, topology: Topology, want: int) -> tuple[float, float, float]:
+        """Run a worker until the reports topic holds ``want`` records, and end it gracefully: (when it was started, when the last of them was written, seconds of CPU until then)."""
         consumer = self.topics.reader()
         log, begin = self.folder / f"{topology.name}.log", time.time()
         process = spawn(["-m", "ldp_kafka", "run", str(path), "--role", "perturb"], log)
@@ -83,20 +90,21 @@ class Recovery:
                 time.sleep(0.05)
                 if process.poll() is not None or time.time() - begin > 120:
                     raise RuntimeError(f"the worker ended or stood still at {end} of {want}: {log.read_text(errors='replace')[-2000:]}")
+            spent = cpu(process.pid)
         finally:
             stop(process)
             consumer.close()
-        return begin, self.topics.read(topology.reports_topic, want - 1)[-1][0]
+        return begin, self.topics.read(topology.reports_topic, want - 1)[-1][0], spent
 
-    def restart(self, path: Path, topology: Topology, slot: int) -> float:
-        """Seconds from a worker's start to its first report."""
+    def restart(self, path: Path, topology: Topology, slot: int) -> tuple[float, float]:
+        """Seconds from a worker's start to its first report: on the clock, and of the CPU."""
         value, _ = next(inputs.batches(inputs.ROWS, 1, first=slot))
         consumer = self.topics.reader()
         have = self.topics.end(topology.reports_topic, consumer)
         consumer.close()
         self.topics.fill(topology.raw_topic, [value])
-        begin, first = self.until(path, topology, have + 1)
-        return first - begin
+        begin, first, spent = self.until(path, topology, have + 1)
+        return first - begin, spent
 
 
 def recovery(boot: str, *, quick: bool = False) -> list[Figure]:
@@ -110,19 +118,23 @@ def recovery(boot: str, *, quick: bool = False) -> list[Figure]:
             for users in counts:
                 say(f"state: writing {users:,} users")
                 bench.grow(*of[users], users)
-            found: dict[int, list[float]] = {users: [] for users in of}
+            found: dict[int, list[tuple[float, float]]] = {users: [] for users in of}
             for at in range(1 if quick else ROUNDS):
                 for users, made in of.items():
                     found[users].append(bench.restart(*made, 1 + at))
-                    say(f"state: first report {found[users][-1]:.2f} s after the start over {users:,} users")
+                    say(f"state: first report {found[users][-1][0]:.2f} s after the start over {users:,} users, {found[users][-1][1]:.2f} s of CPU")
         finally:
             bench.topics.delete(bench.prefix)
-    gaps = {users: tuple(a - b for a, b in zip(found[users], found[0], strict=True)) for users in counts}
-    slope, off = line(counts, [float(np.median(gaps[users])) for users in counts])
+    clock, work = ({users: tuple(a[part] - b[part] for a, b in zip(found[users], found[0], strict=True)) for users in counts} for part in (0, 1))
+    slope, off = line((0, *counts), [0.0, *(float(np.median(work[users])) for users in counts)])
     return [
-        *(Figure("state", f"recovery of {users:,} users", "s", gaps[users], "<= 4" if users == USERS[-1] else "", WHAT) for users in counts),
-        Figure("state", "recovery, slope", "s/million users", (1e6 * slope,)),
-        Figure("state", "its furthest point from the line", "%", (off,), note="of the largest"),
-        Figure("state", "start to first report", "s", tuple(found[counts[-1]])),
-        Figure("state", "the same without a state", "s", tuple(found[0])),
+        *(Figure("state", f"recovery of {users:,} users", "s", clock[users], "<= 4" if users == USERS[-1] else "", WHAT) for users in counts),
+        *(
+            Figure("state", f"of which work, {users:,} users", "s of CPU", work[users], note="what waits, as for a group, changes from start to start by more")
+            for users in counts
+        ),
+        Figure("state", "its slope", "s/million users", (1e6 * slope,)),
+        Figure("state", "its furthest point from the line", "%", (off,), note="of the largest; the line through none and these"),
+        Figure("state", "start to first report", "s", tuple(each[0] for each in found[counts[-1]])),
+        Figure("state", "the same without a state", "s", tuple(each[0] for each in found[0])),
     ]
