@@ -127,8 +127,8 @@ def reports_are_float_safe(trial: MechanismTrial) -> None:
     require(low <= indices.min() and indices.max() <= high, "index_range must hold every output of the law, in units of scale")
     if width:
         require(outputs.dtype == np.uint8 and outputs.shape[1:] == (width,), "packed bits must be uint8 (n, width)")
-    rarest = min(float(probabilities(law).min()) for law in trial.laws)
-    for n in (0, 1, CHUNK + 1, int(min(SAMPLES, OFTEN / rarest))):
+    rarest = max(OFTEN / SAMPLES, min(float(probabilities(law).min(initial=1)) for law in trial.laws))  # an impossible one is for `law_is_exact`
+    for n in (0, 1, CHUNK + 1, int(OFTEN / rarest)):
         reports = np.asarray(m.perturb(trial.spread(n), system()))
         require(len(reports) == n, "there must be one report for each value")
         require(reports.dtype.kind == outputs.dtype.kind, "reports must have the kind of number that the support has")
