@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 import ldp_kafka as lk
@@ -97,8 +97,16 @@ class Reader:
         self.found: list = []
 
     def ends(self, partition: int) -> tuple[int, int]:
-        """The first offset of the log and the next one that it will give."""
-        return self.consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=10)
+        """The first offset of the log and the next one that it will give; asked again while its leader changes."""
+        for attempt in range(10):
+            try:
+                return self.consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=10)
+            except KafkaException as error:
+                if attempt == 9 or error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                    raise
+                self.consumer.list_topics(self.topic, timeout=10)  # who leads it now
+                time.sleep(0.5)
+        raise AssertionError("unreachable")
 
     def read(self, limit: float) -> list:
         """All records up to the present end, by partition and offset."""
