@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.evaluation import data, streams
@@ -142,8 +142,15 @@ def remove(boot: str, flow: Flow) -> None:
     for answer in client.delete_topics(names).values():
         answer.result(20)
     for role in ("perturb", "collect"):
-        for answer in client.delete_consumer_groups([flow.topology.group(role)]).values():
-            answer.result(20)
+        end = time.time() + 30
+        while True:
+            try:
+                client.delete_consumer_groups([flow.topology.group(role)])[flow.topology.group(role)].result(20)
+                break
+            except KafkaException as error:  # who left while others were joining stays for a session
+                if error.args[0].code() != KafkaError.NON_EMPTY_GROUP or time.time() > end:
+                    raise
+                time.sleep(0.5)
     while set(names) & set(client.list_topics(timeout=10).topics):
         time.sleep(0.1)
 
