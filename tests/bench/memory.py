@@ -1,4 +1,4 @@
-"""RSS of a process that holds one partition's state and its table. ``python -m tests.bench.memory USERS SHARDS`` prints JSON"""
+"""RSS of a process that holds one partition's state and its table, and the time that a new ownership takes over that table. ``python -m tests.bench.memory USERS SHARDS`` prints JSON"""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from ldp_kafka.runtime import stages
 from ldp_kafka.runtime.fold import Message, Partition, persist
 from tests.bench import inputs
+
+LOADS = 9
 
 
 def resident() -> int:
@@ -39,7 +42,18 @@ def main(users: int, shards: int) -> None:
         return
 
     asyncio.run(persist(partition.snapshot(), flush=flush, put=put, acknowledge=lambda _: None))
-    print(json.dumps({"users": users, "rss": resident() - before, "table": sum(map(len, table.values())), "largest": max(map(len, table.values()))}))
+    found = {"rss": resident() - before, "table": sum(map(len, table.values())), "largest": max(map(len, table.values()))}
+    print(json.dumps({**found, "loads": [load(partition, table) for _ in range(LOADS)]}))
+
+
+def load(owned: Partition, table: dict[str, bytes]) -> float:
+    """Seconds until another owner has this state: what recovery does once the table is there."""
+    begin = time.perf_counter()
+    other = Partition(owned.stage, 0, table, owned.cover + 1, committed=True)
+    seconds = time.perf_counter() - begin
+    if other.cover != owned.cover:
+        raise RuntimeError(f"loaded up to {other.cover}, not {owned.cover}")
+    return seconds
 
 
 if __name__ == "__main__":

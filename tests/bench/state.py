@@ -21,6 +21,7 @@ from tests.bench.measure import Figure, cores, pin, say
 from tests.bench.subject import ROOT, spawn, stop
 
 USERS, SHARDS, ROUNDS = (100_000, 300_000, 1_000_000), 512, 7
+HELD = (*USERS, 3_000_000)
 QUICK = (10_000, 30_000, 100_000)
 WHAT = "start to first report, less the same without a state"
 
@@ -33,14 +34,17 @@ def line(users: tuple[int, ...], found: list[float]) -> tuple[float, float]:
 
 
 def memory(*, quick: bool = False) -> list[Figure]:
-    """A process for each number of users; the least-squares line through them."""
-    counts, found = QUICK if quick else USERS, []
+    """A process for each number of users; the least-squares line through them: of what it holds, and of how long its table takes to load."""
+    counts, found = QUICK if quick else HELD, []
     for users in counts:
         made = subprocess.run([sys.executable, "-m", "tests.bench.memory", str(users), str(SHARDS)], cwd=ROOT, check=True, capture_output=True, text=True)
         found.append(json.loads(made.stdout.splitlines()[-1]))
-        say(f"state: {users:,} users: {found[-1]['rss'] / 2**20:.0f} MiB, of which the table {found[-1]['table'] / 2**20:.0f} MiB")
+        say(
+            f"state: {users:,} users: {found[-1]['rss'] / 2**20:.0f} MiB, of which the table {found[-1]['table'] / 2**20:.0f} MiB, loaded in {np.median(found[-1]['loads']):.3f} s"
+        )
     slope, off = line(counts, sizes := [each["rss"] for each in found])
     each = ", ".join(f"{users:,}: {rss / users:.0f}" for users, rss in zip(counts, sizes, strict=True))
+    pace, bent = line(counts, [float(np.median(one["loads"])) for one in found])
     return [
         Figure("state", "RSS, arrays and table, slope", "bytes/user", (slope,), note=f"bytes a user at {each}"),
         Figure("state", "its furthest point from the line", "%", (off,), note="of the largest; arrays grow by doubling"),
@@ -51,6 +55,12 @@ def memory(*, quick: bool = False) -> list[Figure]:
             (found[-1]["table"] / counts[-1],),
             note=f"largest record {found[-1]['largest'] / 1024:.0f} KiB",
         ),
+        *(
+            Figure("state", f"load of {users:,} users", "s", tuple(one["loads"]), note="a new owner over its table, without the broker")
+            for users, one in zip(counts, found, strict=True)
+        ),
+        Figure("state", "slope of the loads", "s/million users", (1e6 * pace,)),
+        Figure("state", "their furthest point from the line", "%", (bent,), note="of the largest"),
     ]
 
 
