@@ -7,6 +7,12 @@ import os
 import pytest
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for processes of their own."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what is marked ``long`` unless LDP_KAFKA_LONG=1."""
     if os.environ.get("LDP_KAFKA_LONG") == "1":
