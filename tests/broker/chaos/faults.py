@@ -71,7 +71,7 @@ def zombie(world: World) -> str:
     sleeper.held = True
     begin = time.time()
     sleeper.signal(signal.SIGSTOP)
-    inherited = world.until(lambda: world.stable(members=1), 6 * SESSION)
+    inherited = world.until(lambda: world.stable(members=1), 12 * SESSION)
     sleeper.signal(signal.SIGCONT)
     sleeper.held = False
     must(inherited, "nobody took over what the sleeper had")
