@@ -15,6 +15,7 @@ from ldp_kafka.evaluation import data, streams
 from ldp_kafka.runtime import admin
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays, from_slots
+from tests import real_data
 from tests.broker.flow import TEXT as flow_text
 from tests.broker.flow import Flow, Reader
 
@@ -34,12 +35,8 @@ START = 1_600_000_000_000 // 3_600_000 * 3_600_000
 
 def sliced(name: str, users: int, slots: int) -> tuple[np.ndarray, str]:
     """A series in slices, one a user, and the domain for the topology; the whole of it in the long run."""
-    try:
+    with real_data.needed():
         values = data.series(name)
-    except FileNotFoundError as missing:
-        if os.environ.get("LDP_KAFKA_REQUIRE_DATA") == "1":
-            pytest.fail(str(missing), pytrace=False)
-        pytest.skip(str(missing))
     table = streams.slice_series(values, users)
     lo, hi = data.SERIES[name].domain
     return table if LONG else table[:, :slots], f"domain: [{lo}, {hi}]"

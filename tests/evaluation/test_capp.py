@@ -14,19 +14,18 @@ from ldp_kafka.evaluation.metrics import mean_error
 from ldp_kafka.methods import feedback
 from ldp_kafka.methods.shrinkage import debias
 from ldp_kafka.randomness import seeded
+from tests import real_data
 
 SETTINGS = [(name, window) for name in ("volume", "c6h6") for window in (10, 30)]
 REPETITIONS = {"volume": 16, "c6h6": 40}  # C6H6 has a fifth of the windows
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _there():
     """The data are not part of this package."""
     for name in ("volume", "c6h6"):
-        try:
+        with real_data.needed():
             data.find(data.SERIES[name].file)
-        except FileNotFoundError as missing:
-            pytest.skip(str(missing))
 
 
 def by(rows, *names):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.evaluation import data, sppa
+from ldp_kafka.evaluation import sppa
+from tests import real_data
 
 STREAMS = ("trips", "volume", "c6h6")
 
@@ -16,11 +17,8 @@ def streams(request):
     """(users, slots) in [0, 1]."""
     if request.param == "trips":
         return sppa.trips(100, 120, seed=1)
-    try:
-        data.find(data.SERIES[request.param].file)
-    except FileNotFoundError:
-        pytest.skip("the data sets are not here")
-    return sppa.real(request.param, 50, 120)
+    with real_data.needed():
+        return sppa.real(request.param, 50, 120)
 
 
 def errors(rows, method):
@@ -61,10 +59,8 @@ def test_soundness_costs(streams):
 @pytest.mark.parametrize("name", ["volume", "c6h6", "appliances"])
 def test_sppa_tells_velocity_best_on_real_series(name):
     """Figure 8, the order of its areas: SPPA, ETM, PeGaSus; the last no better than chance."""
-    try:
+    with real_data.needed():
         streams = sppa.real(name)
-    except FileNotFoundError:
-        pytest.skip("the data sets are not here")
     s, e, p = sppa.monitoring(streams)
     assert s.rank_auc > e.rank_auc + 0.05 and e.rank_auc > p.rank_auc and abs(p.rank_auc - 0.5) < 0.03
     assert s.auc > e.auc > p.auc
