@@ -1,7 +1,9 @@
 # ruff: noqa: INP001 - a script beside the files that it makes
-"""Makes the Grafana dashboard: ``python deploy/dashboard.py`` writes docker/grafana/dashboards/ldp-kafka.json.
+"""Makes the Grafana dashboard: ``python deploy/dashboard.py`` writes
+docker/grafana/dashboards/ldp-kafka.json.
 
-Needs grafana-foundation-sdk. Edit this file, never the JSON: a test compares them, and runs every query against a real Prometheus.
+Needs grafana-foundation-sdk. Edit this file, never the JSON: a test compares them, and runs every
+query against a real Prometheus.
 """
 
 from __future__ import annotations
@@ -49,7 +51,10 @@ def rate(metric: str, by: str = "topology") -> str:
 
 def quantile(share: float, metric: str) -> str:
     """Of a histogram, each role by itself."""
-    return f"histogram_quantile({share}, sum by (topology, role, le) (rate({metric}_bucket{SELECT}{WINDOW})))"
+    return (
+        f"histogram_quantile({share}, sum by (topology, role, le)"
+        f" (rate({metric}_bucket{SELECT}{WINDOW})))"
+    )
 
 
 def gauge(metric: str, how: str = "max", by: str = "topology") -> str:
@@ -78,14 +83,18 @@ OPERATION = (
     Chart(
         "Time to fold a run of messages",
         "s",
-        {"{{topology}} {{role}} p50": quantile(0.5, "ldp_step_seconds"), "{{topology}} {{role}} p99": quantile(0.99, "ldp_step_seconds")},
+        {
+            "{{topology}} {{role}} p50": quantile(0.5, "ldp_step_seconds"),
+            "{{topology}} {{role}} p99": quantile(0.99, "ldp_step_seconds"),
+        },
         "Decoding, ledger, method, noise and encoding.",
     ),
     Chart(
         "Event time behind the clock",
         "s",
         {"{{topology}}": "time() - " + gauge("ldp_watermark_timestamp_seconds", "min")},
-        "Of the slowest partition. It rises while nothing newer comes, and is large where old data are replayed.",
+        "Of the slowest partition. It rises while nothing newer comes, and is large where old data"
+        " are replayed.",
     ),
     Chart(
         "Release lag",
@@ -96,13 +105,20 @@ OPERATION = (
     Chart(
         "Slots",
         "none",
-        {"{{topology}} closed": gauge("ldp_closed_slot", "min"), "{{topology}} released": gauge("ldp_released_slot")},
+        {
+            "{{topology}} closed": gauge("ldp_closed_slot", "min"),
+            "{{topology}} released": gauge("ldp_released_slot"),
+        },
         "Last one that every source has closed, and last one released.",
     ),
     Chart(
         "Dead letters",
         "short",
-        {"{{topology}} {{role}} {{reason}}": "increase(ldp_dead_letters_total" + SELECT + WINDOW + ") > 0"},
+        {
+            "{{topology}} {{role}} {{reason}}": (
+                "increase(ldp_dead_letters_total" + SELECT + WINDOW + ") > 0"
+            )
+        },
         "By reason, in each interval; nothing shown is nothing bad.",
     ),
     Chart(
@@ -114,7 +130,8 @@ OPERATION = (
             "{{topology}} silent": rate("ldp_silent_total"),
             "{{topology}} repeated at the collector": rate("ldp_repeated_total"),
         },
-        "Per second. Silent users have no turn in this slot; repeats come after a crash and count once.",
+        "Per second. Silent users have no turn in this slot; repeats come after a crash and count"
+        " once.",
     ),
     Chart(
         "Partitions",
@@ -158,7 +175,8 @@ PRIVACY = (
         "Clamped values",
         "percentunit",
         {"{{topology}}": rate("ldp_clamped_total") + " / " + rate("ldp_events_total")},
-        "Share of events outside the domain. Many say that the domain is too small, which biases what is released.",
+        "Share of events outside the domain. Many say that the domain is too small, which biases"
+        " what is released.",
     ),
     Chart(
         "Reports in the last slot",
@@ -179,7 +197,13 @@ PRIVACY = (
 
 def query(expression: str, legend: str, ref_id: str) -> prometheus.Dataquery:
     """A query over the dashboard's time."""
-    return prometheus.Dataquery().expr(expression).legend_format(legend).ref_id(ref_id).datasource(SOURCE)
+    return (
+        prometheus.Dataquery()
+        .expr(expression)
+        .legend_format(legend)
+        .ref_id(ref_id)
+        .datasource(SOURCE)
+    )
 
 
 def chart(panel: Chart) -> timeseries.Panel:
@@ -200,9 +224,14 @@ def chart(panel: Chart) -> timeseries.Panel:
     return built if panel.unit == "none" else built.min(0)
 
 
-def number(title: str, description: str, expression: str, unit: str, warn: float | None = None) -> stat.Panel:
+def number(
+    title: str, description: str, expression: str, unit: str, warn: float | None = None
+) -> stat.Panel:
     """One large number of now; red from ``warn`` on."""
-    steps = [Threshold(color="green"), *([] if warn is None else [Threshold(color="red", value=warn)])]
+    steps = [
+        Threshold(color="green"),
+        *([] if warn is None else [Threshold(color="red", value=warn)]),
+    ]
     return (
         stat.Panel()
         .title(title)
@@ -221,8 +250,21 @@ def number(title: str, description: str, expression: str, unit: str, warn: float
 
 def guarantees() -> table.Panel:
     """One row a topology and role: what is promised."""
-    expression = f"sum by (topology, role, method, level, epsilon, window, calibration, protects) (ldp_guarantee_info{SELECT})"
-    order = ["topology", "role", "method", "level", "epsilon", "window", "calibration", "protects", "Value"]
+    expression = (
+        "sum by (topology, role, method, level, epsilon, window, calibration, protects)"
+        f" (ldp_guarantee_info{SELECT})"
+    )
+    order = [
+        "topology",
+        "role",
+        "method",
+        "level",
+        "epsilon",
+        "window",
+        "calibration",
+        "protects",
+        "Value",
+    ]
     options = {
         "excludeByName": {"Time": True},
         "indexByName": {name: at for at, name in enumerate(order)},
@@ -231,7 +273,10 @@ def guarantees() -> table.Panel:
     return (
         table.Panel()
         .title("Guarantees")
-        .description("An epsilon of inf is no guarantee. Calibration published spends as the paper does, whatever truly holds.")
+        .description(
+            "An epsilon of inf is no guarantee. Calibration published spends as the paper does,"
+            " whatever truly holds."
+        )
         .datasource(SOURCE)
         .span(24)
         .height(6)
@@ -265,12 +310,29 @@ def build() -> str:
         )
         .with_row(Row("Now"))
         .with_panel(number("Events per second", "At the edge.", rate("ldp_events_total"), "short"))
-        .with_panel(number("Messages waiting", "In all partitions that are held.", gauge("ldp_lag_messages", "sum"), "short", 1000))
-        .with_panel(number("Budget spent", "The largest share of any user.", gauge("ldp_spent_ratio"), "percentunit", 1.000001))
+        .with_panel(
+            number(
+                "Messages waiting",
+                "In all partitions that are held.",
+                gauge("ldp_lag_messages", "sum"),
+                "short",
+                1000,
+            )
+        )
+        .with_panel(
+            number(
+                "Budget spent",
+                "The largest share of any user.",
+                gauge("ldp_spent_ratio"),
+                "percentunit",
+                1.000001,
+            )
+        )
         .with_panel(
             number(
                 "Workers that are not sound",
-                "Workers whose calibration is not sound: what they promise need not be what the topology says.",
+                "Workers whose calibration is not sound: what they promise need not be what the"
+                " topology says.",
                 'sum(ldp_guarantee_info{topology=~"$topology", calibration!="sound"}) or vector(0)',
                 "none",
                 1,

@@ -1,6 +1,7 @@
 """Local differential privacy for data streams, run as Kafka stream processors.
 
-The core (mechanisms, methods, accounting, randomness) needs numpy and cryptography; topologies, the wire and the workers need the extra ``kafka``::
+The core (mechanisms, methods, accounting, randomness) needs numpy and cryptography; topologies, the
+wire and the workers need the extra ``kafka``::
 
     pip install 'ldp-kafka[kafka]'
 """
@@ -65,47 +66,63 @@ def mechanism(name: str, **parameters: Any) -> Any:
     return _known(MECHANISMS, name, "mechanism")(**parameters)
 
 
-def method(name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any) -> Method:
+def method(
+    name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any
+) -> Method:
     """The streaming method of that name over a mechanism; `ldp_kafka.METHODS` lists them.
 
-    ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``; default: the method's own.
+    ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``;
+    default: the method's own.
     """
     kind = _known(METHODS, name, "method")
     chosen = kind.default_mechanism if mechanism is None else mechanism
-    made: Method = kind(mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen, **parameters)
+    made: Method = kind(
+        mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen,
+        **parameters,
+    )
     return made
 
 
 def audit(mechanism_or_function: Any, first: Any, second: Any, **options: Any) -> AuditResult:
-    """A lower bound on the epsilon of a mechanism or of any function of an array of equal inputs, from what it reports for two inputs; see `ldp_kafka.audits.audit`."""
+    """A lower bound on the epsilon of a mechanism or of any function of an array of equal inputs,
+    from what it reports for two inputs; see `ldp_kafka.audits.audit`.
+    """
     from ldp_kafka.audits import audit as attack
 
     return attack(mechanism_or_function, first, second, **options)
 
 
 def load_topology(path: str | PathLike[str]) -> Topology:
-    """The topology in a YAML file, checked; `errors.TopologyError` names file, line and key. Needs the extra ``kafka``."""
+    """The topology in a YAML file, checked; `errors.TopologyError` names file, line and key. Needs
+    the extra ``kafka``.
+    """
     from ldp_kafka.topology import load
 
     return load(path)
 
 
 def encode(records: Any) -> bytes:
-    """One message for one record (JSON) or several of one kind (Arrow IPC). Needs the extra ``kafka``."""
+    """One message for one record (JSON) or several of one kind (Arrow IPC). Needs the extra
+    ``kafka``.
+    """
     from ldp_kafka.runtime.codec import encode as write
 
     return write(records)
 
 
 def decode(message: bytes) -> list[Any]:
-    """The single records of a message, batches expanded; a header record gives an empty list. Needs the extra ``kafka``."""
+    """The single records of a message, batches expanded; a header record gives an empty list. Needs
+    the extra ``kafka``.
+    """
     from ldp_kafka.runtime.codec import decode as read
 
     return read(message)
 
 
 def __getattr__(name: str) -> Any:
-    """`Client` and `AsyncClient`, for devices without a raw topic, when they are asked for: they need the extra ``kafka``."""
+    """`Client` and `AsyncClient`, for devices without a raw topic, when they are asked for: they
+    need the extra ``kafka``.
+    """
     if name == "Client":
         from ldp_kafka.runtime.client import Client
 
@@ -119,7 +136,10 @@ def __getattr__(name: str) -> Any:
 
 def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
     if not isinstance(name, str) or name not in registry:
-        raise ConfigurationError(f"unknown {what} {name!r}; known: {', '.join(sorted(registry))}{_nearest(name, registry)}")
+        raise ConfigurationError(
+            f"unknown {what} {name!r}; known:"
+            f" {', '.join(sorted(registry))}{_nearest(name, registry)}"
+        )
     return registry[name]
 
 

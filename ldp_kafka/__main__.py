@@ -7,14 +7,28 @@ from importlib.util import find_spec
 
 __all__ = ["main"]
 
-_EXTRA = ("click", "rich", "confluent_kafka", "faust", "jsonschema", "prometheus_client", "pyarrow", "ruamel.yaml")
+_EXTRA = (
+    "click",
+    "rich",
+    "confluent_kafka",
+    "faust",
+    "jsonschema",
+    "prometheus_client",
+    "pyarrow",
+    "ruamel.yaml",
+)
 
 
 def main() -> int:
-    """Run the command line; the exit code is one of `cli.options.CODES`, 2 where an extra is missing."""
+    """Run the command line; the exit code is one of `cli.options.CODES`, 2 where an extra is
+    missing.
+    """
     missing = [name for name in _EXTRA if not _found(name)]
     if missing:
-        sys.stderr.write(f"ldp-kafka needs {', '.join(missing)}; install them with\n\n    pip install 'ldp-kafka[kafka]'\n\n")
+        sys.stderr.write(
+            f"ldp-kafka needs {', '.join(missing)}; install them with\n\n    pip install"
+            " 'ldp-kafka[kafka]'\n\n"
+        )
         return 2
     from ldp_kafka.cli import main as run
 

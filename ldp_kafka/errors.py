@@ -11,7 +11,8 @@
     ├── GapError              retry  an offset is missing from what was delivered; a new assignment brings it
     └── BadRecord             drop   (ValueError) one record is no good: a dead letter with its reason, and on
 
-An error's text says what must hold and which parameter or field got it wrong. It never holds a value of the data.
+An error's text says what must hold and which parameter or field got it wrong. It never holds a
+value of the data.
 """
 
 from __future__ import annotations
@@ -44,14 +45,18 @@ class ConfigurationError(LdpKafkaError, ValueError):
 
 
 class TopologyError(ConfigurationError):
-    """A topology file is wrong: ``file:line: key: what must hold``, a line for each thing that is wrong with it.
+    """A topology file is wrong: ``file:line: key: what must hold``, a line for each thing that is
+    wrong with it.
 
-    ``problems`` holds one error for each line of the text; ``file``, ``line``, ``key`` and ``reason`` are those of the first.
+    ``problems`` holds one error for each line of the text; ``file``, ``line``, ``key`` and
+    ``reason`` are those of the first.
     """
 
     problems: tuple[TopologyError, ...]
 
-    def __init__(self, message: str, *, file: str = "<topology>", line: int | None = None, key: str = "") -> None:
+    def __init__(
+        self, message: str, *, file: str = "<topology>", line: int | None = None, key: str = ""
+    ) -> None:
         self.file, self.line, self.key, self.reason = file, line, key, message
         self.problems = (self,)
         where = f"{file}:{line}" if line is not None else file
@@ -95,7 +100,8 @@ class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record tha
 
     Parameters
     ----------
-    reason : a code from a fixed list (``runtime.events.REASONS``): what goes to the dead letter and the metric
+    reason : a code from a fixed list (``runtime.events.REASONS``): what goes to the dead letter and
+        the metric
     """
 
     action = "drop"

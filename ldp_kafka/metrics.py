@@ -1,11 +1,15 @@
 """What a worker lets be seen of itself, for Prometheus: one value made from a registry.
 
-Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the topology, the role and the method, which are constant in a process, the reason of dead
-letters, and what a guarantee says. Never a user and never a value: a reason that is none of `ldp_kafka.runtime.events.REASONS` is refused.
+Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the
+topology, the role and the method, which are constant in a process, the reason of dead letters, and
+what a guarantee says. Never a user and never a value: a reason that is none of
+`ldp_kafka.runtime.events.REASONS` is refused.
 
-What depends on values stays at the edge. How many values were clamped or refused, how many were late, the greatest event time: these are exact functions of raw data, without any noise.
-So they exist in the process of the ``perturb`` role alone (`EDGE_ONLY`), which serves them on loopback unless it is told otherwise; whoever scrapes them is trusted by the users as the edge
-is. The ``collect`` role refuses to count them.
+What depends on values stays at the edge. How many values were clamped or refused, how many were
+late, the greatest event time: these are exact functions of raw data, without any noise. So they
+exist in the process of the ``perturb`` role alone (`EDGE_ONLY`), which serves them on loopback
+unless it is told otherwise; whoever scrapes them is trusted by the users as the edge is. The
+``collect`` role refuses to count them.
 """
 
 from __future__ import annotations
@@ -43,35 +47,87 @@ class Family(NamedTuple):
 FAMILIES = (
     Family(Counter, "ldp_events_total", "Valid events that were folded.", PERTURB),
     Family(Counter, "ldp_reports_total", "Reports: written (perturb), counted (collect)."),
-    Family(Counter, "ldp_silent_total", "Events of users whose turn it was not to report.", PERTURB),
+    Family(
+        Counter, "ldp_silent_total", "Events of users whose turn it was not to report.", PERTURB
+    ),
     Family(Counter, "ldp_late_total", "Events of slots that were closed.", PERTURB),
     Family(Counter, "ldp_duplicates_total", "Events at or before their user's last slot.", PERTURB),
-    Family(Counter, "ldp_refused_total", "Reports that the ledger refused for want of budget.", PERTURB),
+    Family(
+        Counter, "ldp_refused_total", "Reports that the ledger refused for want of budget.", PERTURB
+    ),
     Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", PERTURB),
-    Family(Counter, "ldp_repeated_total", "Batches, devices' reports and partials that came again and were not counted again.", COLLECT),
+    Family(
+        Counter,
+        "ldp_repeated_total",
+        "Batches, devices' reports and partials that came again and were not counted again.",
+        COLLECT,
+    ),
     Family(
         Counter,
         "ldp_second_reports_total",
-        "Reports whose id its slot had already, in a sample (of devices: all): a user in two partitions, an edge without its state, a device's database that was copied.",
+        "Reports whose id its slot had already, in a sample (of devices: all): a user in two"
+        " partitions, an edge without its state, a device's database that was copied.",
         COLLECT,
     ),
-    Family(Counter, "ldp_partials_total", "Partials written: what one source has of a slot.", COLLECT),
+    Family(
+        Counter, "ldp_partials_total", "Partials written: what one source has of a slot.", COLLECT
+    ),
     Family(Counter, "ldp_releases_total", "Releases written.", COLLECT),
-    Family(Counter, "ldp_dead_letters_total", "Records that were no good, by reason.", labels=("reason",)),
-    Family(Gauge, "ldp_watermark_timestamp_seconds", "Greatest event time accepted; the least of the partitions held.", PERTURB),
-    Family(Gauge, "ldp_closed_slot", "Last slot that the edge has closed, or the watermark of devices; the least of the partitions held.", COLLECT),
+    Family(
+        Counter,
+        "ldp_dead_letters_total",
+        "Records that were no good, by reason.",
+        labels=("reason",),
+    ),
+    Family(
+        Gauge,
+        "ldp_watermark_timestamp_seconds",
+        "Greatest event time accepted; the least of the partitions held.",
+        PERTURB,
+    ),
+    Family(
+        Gauge,
+        "ldp_closed_slot",
+        "Last slot that the edge has closed, or the watermark of devices; the least of the"
+        " partitions held.",
+        COLLECT,
+    ),
     Family(Gauge, "ldp_released_slot", "Last slot that was released or passed over.", COLLECT),
     Family(Histogram, "ldp_step_seconds", "Time to fold one run of messages."),
     Family(Histogram, "ldp_snapshot_seconds", "Time to write a snapshot of one partition's state."),
     Family(Counter, "ldp_snapshot_bytes_total", "Bytes of state written in snapshots."),
     Family(Gauge, "ldp_release_reports", "Reports in the slot that was released last.", COLLECT),
-    Family(Gauge, "ldp_release_standard_error", "Standard error of the last release (the largest, of a list); absent without reports.", COLLECT),
-    Family(Gauge, "ldp_release_lag_seconds", "From the end of the slot that was released last to its release.", COLLECT),
-    Family(Gauge, "ldp_spent_ratio", "Largest epsilon spent in any user's current window, as a share of the budget.", PERTURB),
-    Family(Gauge, "ldp_guarantee_info", "What the topology promises.", labels=("level", "epsilon", "window", "calibration", "protects")),
+    Family(
+        Gauge,
+        "ldp_release_standard_error",
+        "Standard error of the last release (the largest, of a list); absent without reports.",
+        COLLECT,
+    ),
+    Family(
+        Gauge,
+        "ldp_release_lag_seconds",
+        "From the end of the slot that was released last to its release.",
+        COLLECT,
+    ),
+    Family(
+        Gauge,
+        "ldp_spent_ratio",
+        "Largest epsilon spent in any user's current window, as a share of the budget.",
+        PERTURB,
+    ),
+    Family(
+        Gauge,
+        "ldp_guarantee_info",
+        "What the topology promises.",
+        labels=("level", "epsilon", "window", "calibration", "protects"),
+    ),
     Family(Gauge, "ldp_partitions", "Partitions held."),
     Family(Gauge, "ldp_lag_messages", "Messages that wait in the partitions held."),
-    Family(Gauge, "ldp_idle_partitions", "Partitions held that are without events; each holds every release back."),
+    Family(
+        Gauge,
+        "ldp_idle_partitions",
+        "Partitions held that are without events; each holds every release back.",
+    ),
 )
 
 NAMES: dict[str, str] = {family.name: family.help for family in FAMILIES}
@@ -80,7 +136,11 @@ NAMES: dict[str, str] = {family.name: family.help for family in FAMILIES}
 EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.roles == PERTURB)
 """Exact functions of raw data: never beyond the perturb role's process."""
 
-PROGRESS = {"watermark": "ldp_watermark_timestamp_seconds", "closed": "ldp_closed_slot", "released": "ldp_released_slot"}
+PROGRESS = {
+    "watermark": "ldp_watermark_timestamp_seconds",
+    "closed": "ldp_closed_slot",
+    "released": "ldp_released_slot",
+}
 DEAD_LETTERS = "ldp_dead_letters_total"
 GUARANTEE = "ldp_guarantee_info"
 
@@ -88,7 +148,8 @@ GUARANTEE = "ldp_guarantee_info"
 class Metrics:
     """The metrics of one process, which runs one role of one topology.
 
-    Counters are there from the start, so that a first count is seen as an increase. A gauge is there once it is known.
+    Counters are there from the start, so that a first count is seen as an increase. A gauge is
+    there once it is known.
 
     Parameters
     ----------
@@ -102,7 +163,9 @@ class Metrics:
 
     """
 
-    def __init__(self, topology: str, role: str, method: str, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self, topology: str, role: str, method: str, registry: CollectorRegistry | None = None
+    ) -> None:
         if role not in BOTH:
             raise ConfigurationError(f"role must be one of {', '.join(sorted(BOTH))}")
         self.role = role
@@ -119,18 +182,27 @@ class Metrics:
     def _register(self, family: Family) -> None:
         labels = (*LABELS, *family.labels)
         if family.kind is Gauge:
-            self._gauges[family.name] = Gauge(family.name, family.help, labels, registry=self.registry)
+            self._gauges[family.name] = Gauge(
+                family.name, family.help, labels, registry=self.registry
+            )
         elif family.kind is Histogram:
-            self._histograms[family.name] = Histogram(family.name, family.help, labels, registry=self.registry, buckets=BUCKETS).labels(*self._constant)
+            self._histograms[family.name] = Histogram(
+                family.name, family.help, labels, registry=self.registry, buckets=BUCKETS
+            ).labels(*self._constant)
         else:
             counter = Counter(family.name, family.help, labels, registry=self.registry)
             if family.name == DEAD_LETTERS:
-                self._counters |= {f"{DEAD_LETTERS}:{reason}": counter.labels(*self._constant, reason) for reason in REASONS}
+                self._counters |= {
+                    f"{DEAD_LETTERS}:{reason}": counter.labels(*self._constant, reason)
+                    for reason in REASONS
+                }
             else:
                 self._counters[family.name] = counter.labels(*self._constant)
 
     def count(self, counts: Mapping[str, float], partition: int = 0) -> None:
-        """Take what the fold of a partition counted (`ldp_kafka.runtime.fold.Folded.counts`); of watermark and closed, the least of all partitions held is shown."""
+        """Take what the fold of a partition counted (`ldp_kafka.runtime.fold.Folded.counts`); of
+        watermark and closed, the least of all partitions held is shown.
+        """
         for key, value in counts.items():
             if key == "watermark":
                 if value >= 0:  # -1: no event yet
@@ -150,27 +222,44 @@ class Metrics:
         self._histograms["ldp_snapshot_seconds"].observe(seconds)
         self._counter("ldp_snapshot_bytes_total").inc(size)
 
-    def release(self, reports: int, standard_error: float | Sequence[float | None] | None, lag_seconds: float) -> None:
-        """A slot's crowd statistic was released, so long after the slot's end; of a list of standard errors the largest is shown, None says that there were no reports."""
+    def release(
+        self,
+        reports: int,
+        standard_error: float | Sequence[float | None] | None,
+        lag_seconds: float,
+    ) -> None:
+        """A slot's crowd statistic was released, so long after the slot's end; of a list of
+        standard errors the largest is shown, None says that there were no reports.
+        """
         self._set("ldp_release_reports", reports)
         self._set("ldp_release_lag_seconds", lag_seconds)
         if standard_error is None:
             self._gauge("ldp_release_standard_error").clear()
         else:
             known = (
-                [error for error in standard_error if error is not None] if isinstance(standard_error, Sequence) else [standard_error]
+                [error for error in standard_error if error is not None]
+                if isinstance(standard_error, Sequence)
+                else [standard_error]
             )  # of a vector's coordinates some
             self._set("ldp_release_standard_error", max(known))
 
     def spent(self, largest_micro: int, budget_micro: int, partition: int = 0) -> None:
-        """The largest spending of any user of a partition in a current window, and the budget; the largest of all partitions is shown."""
+        """The largest spending of any user of a partition in a current window, and the budget; the
+        largest of all partitions is shown.
+        """
         self._hold("ldp_spent_ratio", partition, largest_micro / budget_micro, max)
 
     def guarantee(self, guarantee: Guarantee) -> None:
         """What the topology promises."""
         info = self._gauge(GUARANTEE)
         info.clear()
-        said = (guarantee.level, f"{guarantee.epsilon:g}", str(guarantee.window), guarantee.calibration, guarantee.protects)
+        said = (
+            guarantee.level,
+            f"{guarantee.epsilon:g}",
+            str(guarantee.window),
+            guarantee.calibration,
+            guarantee.protects,
+        )
         info.labels(*self._constant, *said).set(1)
 
     def partitions(self, number: int) -> None:
@@ -178,7 +267,9 @@ class Metrics:
         self._set("ldp_partitions", number)
 
     def revoked(self) -> None:
-        """The partitions are no longer held: what was known of them is no longer shown, since another worker may have them now."""
+        """The partitions are no longer held: what was known of them is no longer shown, since
+        another worker may have them now.
+        """
         self._held.clear()
         for name, gauge in self._gauges.items():
             if name != GUARANTEE:
@@ -193,7 +284,9 @@ class Metrics:
         """Partitions held that are without events."""
         self._set("ldp_idle_partitions", number)
 
-    def _hold(self, name: str, partition: int, value: float, combine: Callable[[Any], float]) -> None:
+    def _hold(
+        self, name: str, partition: int, value: float, combine: Callable[[Any], float]
+    ) -> None:
         held = self._held.setdefault(name, {})
         held[partition] = value
         self._set(name, combine(held.values()))
@@ -209,14 +302,19 @@ class Metrics:
     def _counter(self, name: str) -> Counter:
         if name not in self._counters:
             # What follows the colon is not shown: it may be anything, since it is no known reason.
-            raise InvariantError(f"the {self.role} role has no metric {name.partition(':')[0]}, or none with this reason")
+            raise InvariantError(
+                f"the {self.role} role has no metric {name.partition(':')[0]}, or none with this"
+                " reason"
+            )
         return self._counters[name]
 
 
 def serve(metrics: Metrics, port: int, host: str = "127.0.0.1") -> tuple[int, Callable[[], None]]:
-    """Answer Prometheus over HTTP, in a thread. Returns the real port (0 takes a free one), and what ends the server.
+    """Answer Prometheus over HTTP, in a thread. Returns the real port (0 takes a free one), and
+    what ends the server.
 
-    Any ``host`` but loopback lets a network read the metrics: for the perturb role, let that be the edge's own. ConfigurationError where the address cannot be bound.
+    Any ``host`` but loopback lets a network read the metrics: for the perturb role, let that be the
+    edge's own. ConfigurationError where the address cannot be bound.
     """
     if not 0 <= port < 2**16:
         raise ConfigurationError("metrics port must be from 0 to 65535")

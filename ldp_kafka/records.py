@@ -50,7 +50,9 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Event time has come this far: closes the slots of a partition that has no events of its own."""
+    """Event time has come this far: closes the slots of a partition that has no events
+    of its own.
+    """
 
     time: int
     """Milliseconds since 1970-01-01 UTC."""
@@ -65,7 +67,9 @@ class Report:
     slot: int
     phase: int
     value: float | int | bytes | tuple[float, ...]
-    """What the mechanism emitted, on its own scale; packed bits as bytes; a tuple for vectors whose coordinates are reported together."""
+    """What the mechanism emitted, on its own scale; packed bits as bytes; a tuple for vectors whose
+    coordinates are reported together.
+    """
     fingerprint: str
     """Of the topology: 32 hexadecimal digits."""
     series: str | None = None
@@ -77,12 +81,16 @@ class Report:
 
 @dataclass(frozen=True, repr=False, slots=True)
 class Reports:
-    """The reports of one raw message as columns, sorted by id; ``offset`` and ``chunk`` are what the collector counts once by."""
+    """The reports of one raw message as columns, sorted by id; ``offset`` and ``chunk`` are what
+    the collector counts once by.
+    """
 
     ids: Digests
     slots: NDArray[np.int64]
     values: NDArray[Any]
-    """(n,) int64 output indices: the mechanism's outputs in units of ``scale``; or (n, width) uint8 packed bits; or (n, dimension) int64 indices of vectors."""
+    """(n,) int64 output indices: the mechanism's outputs in units of ``scale``; or (n, width) uint8
+    packed bits; or (n, dimension) int64 indices of vectors.
+    """
     scale: float
     fingerprint: str
     offset: int
@@ -103,7 +111,10 @@ class Reports:
         """One `Report` a row."""
         whole = self.scale == int(self.scale)
         scale: float | int = int(self.scale) if whole else self.scale
-        ids, series = hexadecimal(self.ids), [None] * len(self) if self.series is None else hexadecimal(self.series)
+        ids, series = (
+            hexadecimal(self.ids),
+            ([None] * len(self) if self.series is None else hexadecimal(self.series)),
+        )
         if self.values.dtype == np.uint8:
             values: list[Any] = [bits.tobytes() for bits in self.values]
         elif self.values.ndim == 2:
@@ -111,12 +122,17 @@ class Reports:
         else:
             values = [value * scale for value in self.values.tolist()]
         rows = zip(ids, self.slots.tolist(), values, series, strict=True)
-        return [Report(i, slot, self.phase, value, self.fingerprint, link) for i, slot, value, link in rows]
+        return [
+            Report(i, slot, self.phase, value, self.fingerprint, link)
+            for i, slot, value, link in rows
+        ]
 
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What one source (a raw partition) has to say of a slot, or that it has nothing for slots up to and including it."""
+    """What one source (a raw partition) has to say of a slot, or that it has nothing for slots up
+    to and including it.
+    """
 
     source: int
     slot: int

@@ -19,4 +19,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in items:
         if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason="takes minutes or much memory: set LDP_KAFKA_LONG=1"))
+            item.add_marker(
+                pytest.mark.skip(reason="takes minutes or much memory: set LDP_KAFKA_LONG=1")
+            )

@@ -11,7 +11,9 @@ import pytest
 
 @contextmanager
 def needed() -> Iterator[None]:
-    """Skip where a file of data is missing, or fail where LDP_KAFKA_REQUIRE_DATA=1 says that it must be there."""
+    """Skip where a file of data is missing, or fail where LDP_KAFKA_REQUIRE_DATA=1 says that it
+    must be there.
+    """
     try:
         yield
     except FileNotFoundError as missing:

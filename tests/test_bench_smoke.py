@@ -20,10 +20,19 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.parametrize(("words", "part"), [(["--only", "core"], "core"), (["--profile"], "fold")])
 def test_quick_run_prints_its_table_and_writes_every_round(words, part, tmp_path):
     file = tmp_path / "figures.json"
-    done = subprocess.run([sys.executable, "-m", "tests.bench", "--quick", *words, "--json", str(file)], cwd=ROOT, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.bench", "--quick", *words, "--json", str(file)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     figures = json.loads(file.read_text())
     assert {figure["part"] for figure in figures} == {part}
-    assert all(figure["rounds"] and all(0 <= each < float("inf") for each in figure["rounds"]) for figure in figures)
+    assert all(
+        figure["rounds"] and all(0 <= each < float("inf") for each in figure["rounds"])
+        for figure in figures
+    )
     assert len(done.stdout.splitlines()) == 1 + len(figures)
     assert done.stderr  # progress
 
@@ -36,7 +45,18 @@ def test_ratios_are_taken_round_by_round():
 
 def test_the_table_says_median_and_spread():
     text = table([Figure("core", "grr", "M values/s", (150.0, 170.0, 1600.0), ">= 150")])
-    assert text.splitlines()[1].split() == ["core:", "grr", "170", "150", "..", "1,600", "M", "values/s", ">=", "150"]
+    assert text.splitlines()[1].split() == [
+        "core:",
+        "grr",
+        "170",
+        "150",
+        "..",
+        "1,600",
+        "M",
+        "values/s",
+        ">=",
+        "150",
+    ]
     assert digits(0.1234) == "0.123"
 
 

@@ -1,4 +1,6 @@
-"""The command line: every command explains itself, exit codes mean what they say, and no user's value or traceback is shown for what was expected."""
+"""The command line: every command explains itself, exit codes mean what they say, and no user's
+value or traceback is shown for what was expected.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,12 @@ def commands(group: click.Group = cli, path: tuple[str, ...] = ()):
 
 def shell(*words, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "ldp_kafka", *words], capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment}
+        [sys.executable, "-m", "ldp_kafka", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
     )
 
 
@@ -91,10 +98,26 @@ def test_every_command_has_help_with_an_example(path):
 
 def test_help_and_version_are_light():
     """Asking what there is loads neither Kafka, Faust nor YAML."""
-    code = "import sys\nfrom ldp_kafka.cli import main\nmain(['--help']); main(['run', '--help'])\nprint(sorted(sys.modules), file=sys.stderr)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    code = (
+        "import sys\nfrom ldp_kafka.cli import main\nmain(['--help']); main(['run',"
+        " '--help'])\nprint(sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert "Commands:" in done.stdout
-    assert not [name for name in ("faust", "confluent_kafka", "ruamel.yaml", "pyarrow", "matplotlib", "rich.console") if f"'{name}'" in done.stderr]
+    assert not [
+        name
+        for name in (
+            "faust",
+            "confluent_kafka",
+            "ruamel.yaml",
+            "pyarrow",
+            "matplotlib",
+            "rich.console",
+        )
+        if f"'{name}'" in done.stderr
+    ]
     assert shell("--version").stdout.strip() == f"ldp-kafka, version {__version__}"
 
 
@@ -102,8 +125,14 @@ def test_exit_codes_are_documented():
     """All that the code has, where one looks for them."""
     codes = {0, options.FAILED, options.WRONG, options.STOPPED, exits.RETRY, exits.HALT}
     readme = (Path(__file__).parents[1] / "README.md").read_text()
-    for text in (CliRunner().invoke(cli, ["--help"]).output, CliRunner().invoke(cli, ["run", "--help"]).output, readme[readme.index("**Exit codes**") :][:700]):
-        assert codes == {int(code) for code in re.findall(r"(?:^ +|: |; )(\d+) +[a-zC]", text, re.MULTILINE)}
+    for text in (
+        CliRunner().invoke(cli, ["--help"]).output,
+        CliRunner().invoke(cli, ["run", "--help"]).output,
+        readme[readme.index("**Exit codes**") :][:700],
+    ):
+        assert codes == {
+            int(code) for code in re.findall(r"(?:^ +|: |; )(\d+) +[a-zC]", text, re.MULTILINE)
+        }
 
 
 def test_messages_name_commands_that_exist():
@@ -113,7 +142,11 @@ def test_messages_name_commands_that_exist():
     named = {name for text in texts for name in re.findall(r"`ldp-kafka ((?:[a-z-]+ ?)+)", text)}
     known = {" ".join(path) for path in commands()}
     assert {"state rewind", "state inspect", "state verify"} <= {name.strip() for name in named}
-    assert not {name for name in named if not any(name.strip() == path or name.startswith(f"{path} ") for path in known if path)}
+    assert not {
+        name
+        for name in named
+        if not any(name.strip() == path or name.startswith(f"{path} ") for path in known if path)
+    }
 
 
 def test_only_what_is_built_is_listed():
@@ -124,7 +157,16 @@ def test_only_what_is_built_is_listed():
     ]
 
 
-@pytest.mark.parametrize("words", [["no-such-command"], ["run"], ["plan", "x.yaml", "--users", "0"], ["run", "x.yaml", "--role", "both"], ["replay", "x.csv"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["no-such-command"],
+        ["run"],
+        ["plan", "x.yaml", "--users", "0"],
+        ["run", "x.yaml", "--role", "both"],
+        ["replay", "x.csv"],
+    ],
+)
 def test_wrong_usage_is_2(words):
     """Without a traceback."""
     done = shell(*words)
@@ -152,12 +194,17 @@ def test_validate(good, bad, capsys):
     assert main(["validate", str(bad), "--json"]) == 2
     (found,) = json.loads(capsys.readouterr().out)
     assert found["valid"] is False
-    assert {(problem["line"], problem["key"]) for problem in found["problems"]} == {(5, "input.lateness"), (8, "privacy.epsilonn")}
+    assert {(problem["line"], problem["key"]) for problem in found["problems"]} == {
+        (5, "input.lateness"),
+        (8, "privacy.epsilonn"),
+    }
     assert main(["validate", str(good.with_name("missing.yaml"))]) == 2
     assert "cannot read the topology" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in (Path(__file__).parents[1] / "topologies").glob("*.yaml")))
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in (Path(__file__).parents[1] / "topologies").glob("*.yaml"))
+)
 def test_shipped_topologies_are_valid_and_plan(name, capsys):
     """Through the command line."""
     path = str(Path(__file__).parents[1] / "topologies" / name)
@@ -209,14 +256,18 @@ def test_topics(good, capsys):
         assert main(["topics", str(good), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["done"] == []
-        assert {topic["name"] for topic in found["topics"]} == {topic.name for topic in made.topics()}
+        assert {topic["name"] for topic in found["topics"]} == {
+            topic.name for topic in made.topics()
+        }
         good.write_text(GOOD.replace("epsilon: 2.0", "epsilon: 3.0"))
         assert main(["topics", str(good)]) == 2
         assert "was begun under other parameters" in capsys.readouterr().err
 
 
 def test_replay(good, tmp_path, capsys):
-    """A file, slices and generated streams; what was written as JSON; what cannot be replayed at all."""
+    """A file, slices and generated streams; what was written as JSON; what cannot be replayed at
+    all.
+    """
     (tmp_path / "x.csv").write_text("u,v,t\na,1.5,2023-11-14T22:00:00\nb,2.5,2023-11-14T23:00:00\n")
     columns = ["--user-column", "u", "--value-column", "v", "--time-column", "t"]
     with EmbeddedBroker() as broker:
@@ -224,11 +275,34 @@ def test_replay(good, tmp_path, capsys):
         prepare(load(good), broker)
         ask = ["replay", str(tmp_path / "x.csv"), "-t", str(good), "--json"]
         assert main([*ask, *columns]) == 0
-        assert json.loads(capsys.readouterr().out).items() >= {"topic": "meters.raw", "events": 2, "users": 2}.items()
+        assert (
+            json.loads(capsys.readouterr().out).items()
+            >= {
+                "topic": "meters.raw",
+                "events": 2,
+                "users": 2,
+            }.items()
+        )
         assert main([*ask, "--slice", "2", "--value-column", "v"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["events"], found["last_slot"] - found["first_slot"]) == (2, 0)
-        assert main(["replay", "--generate", "lns", "--users", "30", "--slots", "4", "-t", str(good), "--json"]) == 0
+        assert (
+            main(
+                [
+                    "replay",
+                    "--generate",
+                    "lns",
+                    "--users",
+                    "30",
+                    "--slots",
+                    "4",
+                    "-t",
+                    str(good),
+                    "--json",
+                ]
+            )
+            == 0
+        )
         assert json.loads(capsys.readouterr().out)["events"] == 120
         assert main([*ask, *columns, "--start", "2100-01-01T00:00:00Z"]) == 2
         assert "max_ahead" in capsys.readouterr().err
@@ -238,7 +312,9 @@ def test_replay(good, tmp_path, capsys):
     assert main([*ask, "--start", "yesterday"]) == 2
 
 
-@pytest.mark.parametrize(("error", "code"), [(BrokerError("down"), 1), (ConfigurationError("wrong\nand more"), 2)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(BrokerError("down"), 1), (ConfigurationError("wrong\nand more"), 2)]
+)
 def test_errors_of_ours_are_lines_and_codes(error, code, monkeypatch, good, capsys):
     """No traceback."""
 
@@ -247,7 +323,9 @@ def test_errors_of_ours_are_lines_and_codes(error, code, monkeypatch, good, caps
 
     monkeypatch.setattr("ldp_kafka.topology.load", raises)
     assert main(["plan", str(good)]) == code
-    assert capsys.readouterr().err == "".join(f"error: {line}\n" for line in str(error).splitlines())
+    assert capsys.readouterr().err == "".join(
+        f"error: {line}\n" for line in str(error).splitlines()
+    )
 
 
 def test_run_needs_a_key(good):

@@ -10,14 +10,22 @@ import pytest
 from ldp_kafka import errors
 from ldp_kafka.errors import BadRecord, LdpKafkaError, TopologyError
 
-CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Exception) and kind.__module__ == errors.__name__]
+CLASSES = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, Exception) and kind.__module__ == errors.__name__
+]
 
 
 def drawn():
-    """name -> (name of the parent, action, name of the second base) as in the module's docstring."""
+    """name -> (name of the parent, action, name of the second base) as in the module's
+    docstring.
+    """
     found, path = {}, {}
     for line in (errors.__doc__ or "").splitlines():
-        match = re.match(r"^ {4}([│ ]*[├└]── )?([A-Z]\w+)(?: +(halt|retry|drop))?(?: +\((\w+)\))?", line)
+        match = re.match(
+            r"^ {4}([│ ]*[├└]── )?([A-Z]\w+)(?: +(halt|retry|drop))?(?: +\((\w+)\))?", line
+        )
         if match:
             depth = len(match[1] or "") // 4
             path[depth] = match[2]
@@ -50,11 +58,19 @@ def test_a_topology_error_names_file_line_and_key():
     """In the form that editors understand."""
     error = TopologyError("must be positive", file="a.yaml", line=7, key="privacy.epsilon")
     assert str(error) == "a.yaml:7: privacy.epsilon: must be positive"
-    assert (error.file, error.line, error.key, error.reason) == ("a.yaml", 7, "privacy.epsilon", "must be positive")
+    assert (error.file, error.line, error.key, error.reason) == (
+        "a.yaml",
+        7,
+        "privacy.epsilon",
+        "must be positive",
+    )
     assert str(TopologyError("is empty", file="a.yaml")) == "a.yaml: is empty"
 
 
 def test_a_bad_record_says_its_reason_and_no_more():
     """The reason is a code; it is what goes into the dead letter."""
-    assert (BadRecord("not_finite").reason, str(BadRecord("not_finite"))) == ("not_finite", "not_finite")
+    assert (BadRecord("not_finite").reason, str(BadRecord("not_finite"))) == (
+        "not_finite",
+        "not_finite",
+    )
     assert issubclass(BadRecord, ValueError)

@@ -29,10 +29,18 @@ ORDER = [
     {"__init__", "__main__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
-BESIDE = [{"checks", "audits", "evaluation"}, {"topology"}]  # of one rank, and strangers to each other
-FRONT = {"__init__", "__main__", "cli"}  # may import upward inside a function, so that their own import stays light
+BESIDE = [
+    {"checks", "audits", "evaluation"},
+    {"topology"},
+]  # of one rank, and strangers to each other
+FRONT = {
+    "__init__",
+    "__main__",
+    "cli",
+}  # may import upward inside a function, so that their own import stays light
 
-# Third-party package -> the only files or folders that may import it; what is not here may be imported nowhere but by these.
+# Third-party package -> the only files or folders that may import it; what is not here may be
+# imported nowhere but by these.
 ONLY = {
     "aiokafka": (),
     "click": ("cli", "runtime/demo"),
@@ -81,13 +89,17 @@ class Import(NamedTuple):
 
 
 def imports(path):
-    """Every import of a file, with the names that ``from package import`` takes from a package as modules of their own."""
+    """Every import of a file, with the names that ``from package import`` takes from a package as
+    modules of their own.
+    """
     found = []
 
     def visit(node, lazy, typing):
         for child in ast.iter_child_nodes(node):
             inside = lazy or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            unreal = typing or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test))
+            unreal = typing or (
+                isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)
+            )
             names = []
             if isinstance(child, ast.Import):
                 names = [alias.name for alias in child.names]
@@ -95,7 +107,10 @@ def imports(path):
                 assert not child.level, f"{path}: relative imports hide where they lead"
                 assert child.module
                 names = [f"{child.module}.{alias.name}" for alias in child.names]
-            found.extend(Import(str(path.relative_to(ROOT)), getattr(child, "lineno", 0), name, lazy, unreal) for name in names)
+            found.extend(
+                Import(str(path.relative_to(ROOT)), getattr(child, "lineno", 0), name, lazy, unreal)
+                for name in names
+            )
             visit(child, inside, unreal)
 
     visit(ast.parse(path.read_text(encoding="utf-8")), False, False)
@@ -127,62 +142,132 @@ def stranger(room, other):
     if room in FRONT and other in FRONT:
         return False
     if other == "__init__":
-        return RANK[room] < RANK["runtime"]  # the whole house: only what is above all rooms that it opens at import
+        return (
+            RANK[room] < RANK["runtime"]
+        )  # the whole house: only what is above all rooms that it opens at import
     if RANK[room] == RANK[other]:
         return any((room in side) != (other in side) for side in BESIDE)
     return RANK[other] > RANK[room]
 
 
 def test_imports_go_down():
-    """errors, records, randomness <- mechanisms <- accounting <- methods <- topology <- runtime <- cli; checks, audits and evaluation stand beside topology."""
-    wrong = [one for one in OURS if not one.typing and stranger(room_of(one.file), target(one.module)) and not (one.lazy and room_of(one.file) in FRONT)]
+    """errors, records, randomness <- mechanisms <- accounting <- methods <- topology <- runtime <-
+    cli; checks, audits and evaluation stand beside topology.
+    """
+    wrong = [
+        one
+        for one in OURS
+        if not one.typing
+        and stranger(room_of(one.file), target(one.module))
+        and not (one.lazy and room_of(one.file) in FRONT)
+    ]
     assert not wrong
 
 
 def test_only_the_front_imports_upward_lazily():
     """And types may not be borrowed from above either, but by the front."""
-    wrong = [one for one in OURS if one.typing and stranger(room_of(one.file), target(one.module)) and room_of(one.file) not in FRONT]
+    wrong = [
+        one
+        for one in OURS
+        if one.typing
+        and stranger(room_of(one.file), target(one.module))
+        and room_of(one.file) not in FRONT
+    ]
     assert not wrong
 
 
 def test_the_worker_is_for_the_runner_only():
     """What imports Faust is loaded by whoever starts a worker, when it starts one."""
-    users = [one for one in OURS if one.module.startswith("ldp_kafka.runtime.worker") and one.file not in ("runtime/worker.py", "runtime/agent.py")]
+    users = [
+        one
+        for one in OURS
+        if one.module.startswith("ldp_kafka.runtime.worker")
+        and one.file not in ("runtime/worker.py", "runtime/agent.py")
+    ]
     assert all(one.lazy and room_of(one.file) in {"runtime", "cli"} for one in users), users
 
 
 def test_third_parties_stay_where_they_belong():
-    """faust only in runtime/worker.py, confluent_kafka only in runtime, prometheus_client only in metrics, YAML only in topology, scipy only in accounting and evaluation."""
-    theirs = [one for one in IMPORTS if one.module.split(".")[0] not in {*sys.stdlib_module_names, "ldp_kafka"}]
+    """faust only in runtime/worker.py, confluent_kafka only in runtime, prometheus_client only in
+    metrics, YAML only in topology, scipy only in accounting and evaluation.
+    """
+    theirs = [
+        one
+        for one in IMPORTS
+        if one.module.split(".")[0] not in {*sys.stdlib_module_names, "ldp_kafka"}
+    ]
     wrong = [
         one
         for one in theirs
-        if not any(one.file == place or place == "" or one.file.startswith(place + "/") for place in ONLY.get(one.module.split(".")[0], ()))
+        if not any(
+            one.file == place or place == "" or one.file.startswith(place + "/")
+            for place in ONLY.get(one.module.split(".")[0], ())
+        )
     ]
     assert not wrong
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_all_is_sorted_and_true(path):
-    """Every file says what it offers, in the order that ruff keeps (constants, classes, functions), and offers it."""
+    """Every file says what it offers, in the order that ruff keeps (constants, classes, functions),
+    and offers it.
+    """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    lists = [node.value for node in tree.body if isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["__all__"]]
-    if not tree.body or all(isinstance(node, ast.Expr) for node in tree.body) or path.name == "version.py":
+    lists = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        and [getattr(name, "id", "") for name in node.targets] == ["__all__"]
+    ]
+    if (
+        not tree.body
+        or all(isinstance(node, ast.Expr) for node in tree.body)
+        or path.name == "version.py"
+    ):
         return
     if path.name == "__init__.py" and not lists:
         assert not [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
         return
     (names,) = (ast.literal_eval(value) for value in lists)
     assert len(set(names)) == len(names)
-    assert names == sorted(names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
-    bound = {alias.asname or alias.name for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
-    bound |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    assert names == sorted(
+        names, key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+    )
+    bound = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    bound |= {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        bound |= {leaf.id for one in targets for leaf in ast.walk(one) if isinstance(leaf, ast.Name)}
-    if any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body):  # names that come when they are asked for
-        late = [one for node in tree.body if isinstance(node, ast.If) for one in node.body if isinstance(one, ast.ImportFrom)]
-        bound |= {alias.name for one in late for alias in one.names if hasattr(ldp_kafka, alias.name)}
+        targets = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign)
+            else []
+        )
+        bound |= {
+            leaf.id for one in targets for leaf in ast.walk(one) if isinstance(leaf, ast.Name)
+        }
+    if any(
+        isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body
+    ):  # names that come when they are asked for
+        late = [
+            one
+            for node in tree.body
+            if isinstance(node, ast.If)
+            for one in node.body
+            if isinstance(one, ast.ImportFrom)
+        ]
+        bound |= {
+            alias.name for one in late for alias in one.names if hasattr(ldp_kafka, alias.name)
+        }
     assert set(names) <= bound
 
 
@@ -206,19 +291,33 @@ def loaded(code):
 
 
 @pytest.mark.parametrize(
-    "code", ["import ldp_kafka", "import ldp_kafka.checks", "import ldp_kafka as lk; lk.mechanism('grr', epsilon=1.0, categories=3).law(0)"]
+    "code",
+    [
+        "import ldp_kafka",
+        "import ldp_kafka.checks",
+        "import ldp_kafka as lk; lk.mechanism('grr', epsilon=1.0, categories=3).law(0)",
+    ],
 )
 def test_the_core_is_light(code):
-    """The core, and the contract that is shipped with it, load numpy and nothing else of ours or theirs."""
+    """The core, and the contract that is shipped with it, load numpy and nothing else of ours or
+    theirs.
+    """
     modules = loaded(code)
     assert not modules & set(LIGHT)
-    assert not {module for module in modules if module.startswith(("ldp_kafka.runtime", "ldp_kafka.topology", "ldp_kafka.metrics", "ldp_kafka.cli"))}
+    assert not {
+        module
+        for module in modules
+        if module.startswith(
+            ("ldp_kafka.runtime", "ldp_kafka.topology", "ldp_kafka.metrics", "ldp_kafka.cli")
+        )
+    }
 
 
 def test_the_core_runs_on_cryptography_alone():
     """A draw loads it, and no more."""
     modules = loaded(
-        "import ldp_kafka as lk; lk.method('sw_direct', epsilon=1.0, window=2, domain=(0.0, 1.0)).release([[0.5, 0.2]], lk.randomness.keyed(bytes(32)))"
+        "import ldp_kafka as lk; lk.method('sw_direct', epsilon=1.0, window=2, domain=(0.0,"
+        " 1.0)).release([[0.5, 0.2]], lk.randomness.keyed(bytes(32)))"
     )
     assert modules & set(LIGHT) == {"cryptography"}
 
@@ -227,7 +326,11 @@ def test_registries_are_literal():
     """MECHANISMS and METHODS are dicts written out, sorted, whose keys are their classes' names."""
     for room, name in (("mechanisms", "MECHANISMS"), ("methods", "METHODS")):
         tree = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
-        (table,) = [node.value for node in tree.body if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name]
+        (table,) = [
+            node.value
+            for node in tree.body
+            if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == name
+        ]
         assert isinstance(table, ast.Dict)
         keys = [ast.literal_eval(key) for key in table.keys if key]
         assert keys == sorted(keys) == list(getattr(import_module(f"ldp_kafka.{room}"), name))
@@ -253,4 +356,7 @@ def test_registries_are_literal():
 def test_the_rule_has_teeth(room, other):
     """One way is forbidden, the other is not."""
     assert stranger(room, other)
-    assert not stranger(other, room) or {room, other} in ({"checks", "topology"}, {"topology", "evaluation"})
+    assert not stranger(other, room) or {room, other} in (
+        {"checks", "topology"},
+        {"topology", "evaluation"},
+    )

@@ -21,9 +21,33 @@ from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, Metrics, serve
 from ldp_kafka.runtime import collector, edge, merger
 from ldp_kafka.runtime.events import REASONS
 
-PERTURB = {"events": 7, "reports": 5, "silent": 1, "late": 2, "duplicates": 3, "refused": 4, "clamped": 6, "watermark": 1_500, "dead_letters:not_json": 8}
-COLLECT = {"reports": 5, "repeated": 2, "partials": 3, "second_reports": 1, "releases": 4, "closed": 9, "dead_letters:range": 1}
-MERGE = {"releases": 1, "repeated": 1, "second_reports": 2, "released": 8, "dead_letters:not_json": 1}
+PERTURB = {
+    "events": 7,
+    "reports": 5,
+    "silent": 1,
+    "late": 2,
+    "duplicates": 3,
+    "refused": 4,
+    "clamped": 6,
+    "watermark": 1_500,
+    "dead_letters:not_json": 8,
+}
+COLLECT = {
+    "reports": 5,
+    "repeated": 2,
+    "partials": 3,
+    "second_reports": 1,
+    "releases": 4,
+    "closed": 9,
+    "dead_letters:range": 1,
+}
+MERGE = {
+    "releases": 1,
+    "repeated": 1,
+    "second_reports": 2,
+    "released": 8,
+    "dead_letters:not_json": 1,
+}
 GUARANTEE = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
 
 
@@ -32,12 +56,16 @@ def made(role: str = "perturb") -> Metrics:
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
-    """What is shown, without the clients' own series of creation times; labels beside the constant ones in the name."""
+    """What is shown, without the clients' own series of creation times; labels beside the constant
+    ones in the name.
+    """
     found = {}
     for family in metrics.registry.collect():
         for sample in family.samples:
             assert [sample.labels[label] for label in LABELS] == ["meters", metrics.role, "capp"]
-            own = ",".join(f"{name}={value}" for name, value in sample.labels.items() if name not in LABELS)
+            own = ",".join(
+                f"{name}={value}" for name, value in sample.labels.items() if name not in LABELS
+            )
             if not sample.name.endswith("_created"):
                 found[f"{sample.name}{{{own}}}" if own else sample.name] = sample.value
     return found
@@ -45,7 +73,10 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 def families(role: str) -> dict[str, str]:
     """Name in the inventory's spelling, and type."""
-    return {family.name + "_total" * (family.type == "counter"): family.type for family in made(role).registry.collect()}
+    return {
+        family.name + "_total" * (family.type == "counter"): family.type
+        for family in made(role).registry.collect()
+    }
 
 
 def counted(module) -> set[str]:
@@ -53,12 +84,23 @@ def counted(module) -> set[str]:
     source = Path(module.__file__).read_text()
     keys = set(re.findall(r"""counts\[f?"([a-z_]+)[:"]""", source))
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "counts":
-            keys |= {each.value for each in ast.walk(node.value) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and node.target.id == "counts"
+        ):
+            keys |= {
+                each.value
+                for each in ast.walk(node.value)
+                if isinstance(each, ast.Constant) and isinstance(each.value, str)
+            }
     return keys
 
 
-@pytest.mark.parametrize(("role", "counts", "module"), [("perturb", PERTURB, edge), ("collect", COLLECT, collector), ("collect", MERGE, merger)])
+@pytest.mark.parametrize(
+    ("role", "counts", "module"),
+    [("perturb", PERTURB, edge), ("collect", COLLECT, collector), ("collect", MERGE, merger)],
+)
 def test_every_count_of_a_stage_is_mapped(role, counts, module):
     """The keys in a stage's source are those of the specimen, and each of them moves one sample."""
     assert counted(module) == {key.partition(":")[0] for key in counts}
@@ -84,7 +126,9 @@ def test_counts_add_up():
     assert shown["ldp_dead_letters_total{reason=range}"] == 1
 
 
-@pytest.mark.parametrize("key", ["users", "events:x", "dead_letters", "dead_letters:", "dead_letters:poison", ""])
+@pytest.mark.parametrize(
+    "key", ["users", "events:x", "dead_letters", "dead_letters:", "dead_letters:poison", ""]
+)
 def test_unknown_keys_raise(key):
     """Nothing is dropped in silence, and no text that came with a key is shown."""
     metrics = made()
@@ -95,8 +139,16 @@ def test_unknown_keys_raise(key):
 
 
 def test_raw_counts_stay_at_the_edge():
-    """The collect role has no metric for what is an exact function of raw data, and refuses to take one."""
-    assert {"ldp_clamped_total", "ldp_refused_total", "ldp_late_total", "ldp_watermark_timestamp_seconds", "ldp_spent_ratio"} <= EDGE_ONLY
+    """The collect role has no metric for what is an exact function of raw data, and refuses to take
+    one.
+    """
+    assert {
+        "ldp_clamped_total",
+        "ldp_refused_total",
+        "ldp_late_total",
+        "ldp_watermark_timestamp_seconds",
+        "ldp_spent_ratio",
+    } <= EDGE_ONLY
     assert EDGE_ONLY.isdisjoint(families("collect"))
     assert set(families("perturb")) >= EDGE_ONLY
     metrics = made("collect")
@@ -117,7 +169,9 @@ def test_the_inventory_is_what_exists():
 
 
 def test_names_follow_the_conventions():
-    """ldp_ in front; counters, and they alone, end in _total; base units; histograms are of seconds."""
+    """ldp_ in front; counters, and they alone, end in _total; base units; histograms are of
+    seconds.
+    """
     for name, kind in (families("perturb") | families("collect")).items():
         assert re.fullmatch(r"ldp_[a-z]+(_[a-z]+)*", name)
         assert name.endswith("_total") == (kind == "counter")
@@ -126,20 +180,50 @@ def test_names_follow_the_conventions():
 
 
 def test_no_label_can_carry_a_user():
-    """All label names there are; those that vary within a process take values from fixed lists or from the topology."""
+    """All label names there are; those that vary within a process take values from fixed lists or
+    from the topology.
+    """
     metrics = [made(role) for role in ("perturb", "collect")]
     for each in metrics:
         each.guarantee(GUARANTEE)
-    names = {label for each in metrics for family in each.registry.collect() for sample in family.samples for label in sample.labels}
-    assert names == {"topology", "role", "method", "reason", "le", "level", "epsilon", "window", "calibration", "protects"}
-    reasons = {sample.labels["reason"] for each in metrics for family in each.registry.collect() for sample in family.samples if "reason" in sample.labels}
+    names = {
+        label
+        for each in metrics
+        for family in each.registry.collect()
+        for sample in family.samples
+        for label in sample.labels
+    }
+    assert names == {
+        "topology",
+        "role",
+        "method",
+        "reason",
+        "le",
+        "level",
+        "epsilon",
+        "window",
+        "calibration",
+        "protects",
+    }
+    reasons = {
+        sample.labels["reason"]
+        for each in metrics
+        for family in each.registry.collect()
+        for sample in family.samples
+        if "reason" in sample.labels
+    }
     assert reasons == set(REASONS)
 
 
 def test_counters_are_there_before_the_first_count_and_gauges_are_not():
     """A first dead letter is an increase, not a new series; a watermark of zero would be 1970."""
     shown = samples(made())
-    assert shown["ldp_dead_letters_total{reason=not_json}"] == shown["ldp_refused_total"] == shown["ldp_step_seconds_count"] == 0
+    assert (
+        shown["ldp_dead_letters_total{reason=not_json}"]
+        == shown["ldp_refused_total"]
+        == shown["ldp_step_seconds_count"]
+        == 0
+    )
     assert "ldp_watermark_timestamp_seconds" not in shown
     metrics = made()
     metrics.count({"watermark": -1})
@@ -153,12 +237,18 @@ def test_progress_is_that_of_the_slowest_partition():
         metrics.count({"watermark": time}, partition)
         other.count({"closed": time // 1000}, partition=partition)
         metrics.spent(250_000 * (1 + partition), 1_000_000, partition)
-    assert samples(metrics)["ldp_watermark_timestamp_seconds"] == samples(other)["ldp_closed_slot"] == 3
+    assert (
+        samples(metrics)["ldp_watermark_timestamp_seconds"]
+        == samples(other)["ldp_closed_slot"]
+        == 3
+    )
     assert samples(metrics)["ldp_spent_ratio"] == 0.5
 
 
 def test_what_is_revoked_is_forgotten():
-    """What another worker has now is no longer shown here; what was counted and what is promised is."""
+    """What another worker has now is no longer shown here; what was counted and what is promised
+    is.
+    """
     metrics = made()
     metrics.guarantee(GUARANTEE)
     metrics.count(PERTURB, 1)
@@ -168,7 +258,11 @@ def test_what_is_revoked_is_forgotten():
     assert samples(metrics)["ldp_watermark_timestamp_seconds"] == 1.5
     metrics.revoked()
     shown = samples(metrics)
-    gauges = {family.name for family in metrics.registry.collect() if family.type == "gauge" and family.samples}
+    gauges = {
+        family.name
+        for family in metrics.registry.collect()
+        if family.type == "gauge" and family.samples
+    }
     assert gauges == {"ldp_partitions", "ldp_guarantee_info"}
     assert shown["ldp_partitions"] == 0
     assert shown["ldp_events_total"] == 7
@@ -191,11 +285,26 @@ def test_the_rest_of_what_a_worker_says():
     shown = samples(metrics)
     metrics.release(500, [None, 0.25, None], 2.5)
     assert samples(metrics)["ldp_release_standard_error"] == 0.25
-    assert (shown["ldp_step_seconds_count"], shown["ldp_step_seconds_sum"]) == (2, pytest.approx(0.022))
+    assert (shown["ldp_step_seconds_count"], shown["ldp_step_seconds_sum"]) == (
+        2,
+        pytest.approx(0.022),
+    )
     assert shown["ldp_step_seconds_bucket{le=0.0025}"] == 1
-    assert (shown["ldp_snapshot_seconds_count"], shown["ldp_snapshot_seconds_sum"], shown["ldp_snapshot_bytes_total"]) == (2, 0.75, 1500)
-    assert (shown["ldp_release_reports"], shown["ldp_release_standard_error"], shown["ldp_release_lag_seconds"]) == (500, 0.5, 2.5)
-    assert (shown["ldp_partitions"], shown["ldp_lag_messages"], shown["ldp_idle_partitions"]) == (2, 7, 1)
+    assert (
+        shown["ldp_snapshot_seconds_count"],
+        shown["ldp_snapshot_seconds_sum"],
+        shown["ldp_snapshot_bytes_total"],
+    ) == (2, 0.75, 1500)
+    assert (
+        shown["ldp_release_reports"],
+        shown["ldp_release_standard_error"],
+        shown["ldp_release_lag_seconds"],
+    ) == (500, 0.5, 2.5)
+    assert (shown["ldp_partitions"], shown["ldp_lag_messages"], shown["ldp_idle_partitions"]) == (
+        2,
+        7,
+        1,
+    )
 
 
 def test_a_release_without_reports_has_no_standard_error():
@@ -212,8 +321,14 @@ def test_the_guarantee_is_one_series():
     metrics = made()
     metrics.guarantee(GUARANTEE)
     metrics.guarantee(GUARANTEE._replace(epsilon=inf, calibration="published"))
-    shown = {name: value for name, value in samples(metrics).items() if name.startswith("ldp_guarantee")}
-    assert shown == {"ldp_guarantee_info{level=w-event,epsilon=inf,window=10,calibration=published,protects=values}": 1}
+    shown = {
+        name: value for name, value in samples(metrics).items() if name.startswith("ldp_guarantee")
+    }
+    assert shown == {
+        "ldp_guarantee_info{level=w-event,epsilon=inf,window=10,calibration=published,protects=values}": (
+            1
+        )
+    }
 
 
 def test_an_unknown_role_is_refused():
@@ -242,7 +357,10 @@ def test_serve_answers_on_loopback_and_closes():
             serve(metrics, port)
     finally:
         close()
-    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), timeout=5):
+    with (
+        pytest.raises(ConnectionRefusedError),
+        socket.create_connection(("127.0.0.1", port), timeout=5),
+    ):
         pass
     close()
 
@@ -251,7 +369,10 @@ def test_serve_listens_on_loopback_only():
     """Another address of this machine gets no answer."""
     port, close = serve(made(), 0)
     try:
-        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.2", port), timeout=5):
+        with (
+            pytest.raises(ConnectionRefusedError),
+            socket.create_connection(("127.0.0.2", port), timeout=5),
+        ):
             pass
     finally:
         close()
@@ -265,7 +386,9 @@ def test_ports_are_ports(port):
 
 
 def test_import_makes_nothing():
-    """No metric in the default registry, no thread; and the package itself does not need the client."""
+    """No metric in the default registry, no thread; and the package itself does not need the
+    client.
+    """
     code = """if True:
         import sys, threading
         import ldp_kafka
@@ -281,5 +404,9 @@ def test_import_makes_nothing():
 def test_no_other_module_imports_the_client():
     """One door."""
     root = Path(ldp_kafka.__file__).parent
-    users = [path.name for path in root.rglob("*.py") if re.search(r"^\s*(from|import) prometheus_client", path.read_text(), re.MULTILINE)]
+    users = [
+        path.name
+        for path in root.rglob("*.py")
+        if re.search(r"^\s*(from|import) prometheus_client", path.read_text(), re.MULTILINE)
+    ]
     assert users == ["metrics.py"]

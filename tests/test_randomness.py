@@ -1,4 +1,6 @@
-"""Words: right by an independent implementation, different wherever something differs, the same wherever nothing does."""
+"""Words: right by an independent implementation, different wherever something differs, the same
+wherever nothing does.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +27,27 @@ UINT64 = st.integers(0, 2**64 - 1)
 def derived(key, purpose, context):
     """RFC 5869 with SHA-256 and no salt, by hand; one block is all that 32 bytes need."""
     extracted = hmac.new(bytes(32), key, hashlib.sha256).digest()
-    return hmac.new(extracted, b"ldp_kafka 1 " + purpose + b"\0" + context + b"\x01", hashlib.sha256).digest()
+    return hmac.new(
+        extracted, b"ldp_kafka 1 " + purpose + b"\0" + context + b"\x01", hashlib.sha256
+    ).digest()
 
 
 def chained(key, users, slot, phase, bound, counter):
     """CBC-MAC of one row, block by block, from the format's description."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    blocks = [struct.pack("<QQ", *users), struct.pack("<qQ", slot, phase << 48 | len(bound) << 40 | counter)]
+    blocks = [
+        struct.pack("<QQ", *users),
+        struct.pack("<qQ", slot, phase << 48 | len(bound) << 40 | counter),
+    ]
     padded = [*bound, *[0] * (len(bound) % 2)]
     blocks += [struct.pack("<qq", *padded[i : i + 2]) for i in range(0, len(padded), 2)]
     mac = bytes(16)
     for block in blocks:
         cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-        mac = cipher.update(bytes(a ^ b for a, b in zip(mac, block, strict=True))) + cipher.finalize()
+        mac = (
+            cipher.update(bytes(a ^ b for a, b in zip(mac, block, strict=True))) + cipher.finalize()
+        )
     return mac
 
 
@@ -53,19 +62,30 @@ def chained(key, users, slot, phase, bound, counter):
     st.integers(1, 9),
     st.data(),
 )
-def test_keyed_words_are_the_mac_of_their_context(key, context, users, slot, phase, columns, k, data):
+def test_keyed_words_are_the_mac_of_their_context(
+    key, context, users, slot, phase, columns, k, data
+):
     """Against an implementation that shares nothing with the library's but the description."""
     bound = [data.draw(st.lists(INT64, min_size=columns, max_size=columns)) for _ in users]
     source = keyed(key, context=context)
-    words = source.at(np.array(users, np.uint64), slot, phase, np.array(bound, np.int64).reshape(len(users), columns)).words(len(users), k)
+    words = source.at(
+        np.array(users, np.uint64),
+        slot,
+        phase,
+        np.array(bound, np.int64).reshape(len(users), columns),
+    ).words(len(users), k)
     noise = derived(key, b"noise", context)
     for row, user in enumerate(users):
-        stream = b"".join(chained(noise, user, slot, phase, bound[row], counter) for counter in range(-(-k // 4)))
+        stream = b"".join(
+            chained(noise, user, slot, phase, bound[row], counter) for counter in range(-(-k // 4))
+        )
         assert words[row].tolist() == list(struct.unpack(f"<{k}I", stream[: 4 * k]))
     ids = source.report_ids(np.array(users, np.uint64), slot, phase)
     series = source.series(np.array(users, np.uint64))
     for row, user in enumerate(users):
-        assert ids[row].tobytes() == chained(derived(key, b"report id", context), user, slot, phase, [], 0)
+        assert ids[row].tobytes() == chained(
+            derived(key, b"report id", context), user, slot, phase, [], 0
+        )
         assert series[row].tobytes() == chained(derived(key, b"series", context), user, 0, 0, [], 0)
 
 
@@ -102,7 +122,11 @@ def test_ids_hold_what_they_were_given(users, data):
     ids = Ids.of(users)
     rows = data.draw(st.lists(st.integers(0, len(users) - 1), max_size=8)) if users else []
     taken = ids.take(np.array(rows, np.intp))
-    assert (len(ids), ids.texts(), taken.texts()) == (len(users), users, [users[row] for row in rows])
+    assert (len(ids), ids.texts(), taken.texts()) == (
+        len(users),
+        users,
+        [users[row] for row in rows],
+    )
     assert Ids.join([ids, taken, ids]).texts() == users + taken.texts() + users
     cut = Ids(ids.data, ids.offsets[len(users) // 2 :])
     assert cut.texts() == users[len(users) // 2 :]
@@ -113,15 +137,34 @@ def test_ids_hold_what_they_were_given(users, data):
 
 def test_ids_that_differ_in_zeros_or_order_differ():
     """Padding is told apart from content by the length, which comes first."""
-    users = ["", "\0", "\0\0", "a", "a\0", "\0a", "a" * 16, "a" * 16 + "\0", "a" * 17, "ab", "ba", "a" * 32]
+    users = [
+        "",
+        "\0",
+        "\0\0",
+        "a",
+        "a\0",
+        "\0a",
+        "a" * 16,
+        "a" * 16 + "\0",
+        "a" * 17,
+        "ab",
+        "ba",
+        "a" * 32,
+    ]
     digests = keyed(KEY).digests(users)
     assert len(np.unique(digests, axis=0)) == len(users)
     assert len(np.unique(digests)) == 2 * len(users)
 
 
-@pytest.mark.parametrize("source", [keyed(KEY, context=b"other"), keyed(KEY[::-1]), system(), seeded(1)], ids=["context", "key", "system", "seeded"])
+@pytest.mark.parametrize(
+    "source",
+    [keyed(KEY, context=b"other"), keyed(KEY[::-1]), system(), seeded(1)],
+    ids=["context", "key", "system", "seeded"],
+)
 def test_digests_belong_to_their_key(source):
-    """And to its context; system randomness has a key of its own, the same as long as the process lives."""
+    """And to its context; system randomness has a key of its own, the same as long as the process
+    lives.
+    """
     users = ["alice", "bob"]
     assert not (keyed(KEY).digests(users) == source.digests(users)).any()
     assert np.array_equal(source.digests(users), source.digests(users))
@@ -134,7 +177,10 @@ def test_keyed_words_are_known():
     assert source.at(users, 42, 1, np.array([[1, -2, 3], [4, 5, -6]])).words(2, 5).tolist() == KNOWN
 
 
-KNOWN = [[2241564982, 3508142150, 1611036843, 494862463, 2339927135], [3617870338, 1071824857, 3495413545, 265299363, 934891636]]
+KNOWN = [
+    [2241564982, 3508142150, 1611036843, 494862463, 2339927135],
+    [3617870338, 1071824857, 3495413545, 265299363, 934891636],
+]
 
 USERS = np.array([[1, 2], [3, 4], [5, 6]], np.uint64)
 BOUND = np.array([[7, 8], [9, 10], [11, 12]], np.int64)
@@ -170,12 +216,16 @@ def draw(key=KEY, context=b"", users=USERS, slot=5, phase=0, bound=BOUND, k=4):
     ids=repr,
 )
 def test_whatever_differs_gives_other_words(other):
-    """Every word of every row: a part of the context that is left out would leave some equal (by chance: 12 in 2**32)."""
+    """Every word of every row: a part of the context that is left out would leave some equal (by
+    chance: 12 in 2**32).
+    """
     assert not (draw() == draw(**other)).any()
 
 
 def test_rows_and_words_of_one_draw_differ():
-    """Users that share slot, phase and input get words of their own, and so does every word of a row."""
+    """Users that share slot, phase and input get words of their own, and so does every word of a
+    row.
+    """
     users = np.column_stack([np.zeros(1000), np.arange(1000)]).astype(np.uint64)
     words = draw(users=users, bound=np.zeros((1000, 1), np.int64), k=8)
     assert len(np.unique(words)) > 7990  # 8,000 words collide about 0.007 times
@@ -206,13 +256,23 @@ def test_pieces_are_the_whole(pieces, k, one_slot):
     users, bound = np.column_stack([rows, rows * 7]).astype(np.uint64), rows.reshape(-1, 1) * -3
     source = keyed(KEY).at(users, 9 if one_slot else rows, 2, bound)
     ends = np.cumsum([0, *pieces])
-    assert np.array_equal(np.vstack([source.words(size, k, first=int(first)) for first, size in zip(ends, pieces, strict=False)]), source.words(n, k))
+    assert np.array_equal(
+        np.vstack(
+            [
+                source.words(size, k, first=int(first))
+                for first, size in zip(ends, pieces, strict=False)
+            ]
+        ),
+        source.words(n, k),
+    )
     with pytest.raises(ValueError, match="row"):
         source.words(2, k, first=n - 1)
 
 
 def test_fewer_words_are_the_first_of_more():
-    """The counter lies inside the message, so a mechanism that asks for more does not change what it had."""
+    """The counter lies inside the message, so a mechanism that asks for more does not change what
+    it had.
+    """
     assert np.array_equal(draw(k=9)[:, :3], draw(k=3))
 
 
@@ -224,7 +284,9 @@ def test_keyed_is_useless_without_a_context():
         keyed(KEY).at(USERS, 0, 0, BOUND).digests(["a"])
 
 
-@pytest.mark.parametrize("wrong", [b"", b"short", bytes(KEY_BYTES - 1), "a" * 32, None, 7, list(KEY)])
+@pytest.mark.parametrize(
+    "wrong", [b"", b"short", bytes(KEY_BYTES - 1), "a" * 32, None, 7, list(KEY)]
+)
 def test_a_key_is_at_least_32_bytes(wrong):
     """And the error does not show it."""
     with pytest.raises((ValueError, TypeError)) as caught:
@@ -265,7 +327,9 @@ def test_seeded_repeats():
     assert np.array_equal(b, again.words(5, 3))
     assert not (a == b).any()
     assert not (a == other.words(5, 3)).any()
-    assert np.array_equal(first.at(USERS, 1, 0, BOUND).words(3, 4), again.at(USERS, 1, 0, BOUND).words(3, 4))
+    assert np.array_equal(
+        first.at(USERS, 1, 0, BOUND).words(3, 4), again.at(USERS, 1, 0, BOUND).words(3, 4)
+    )
 
 
 @pytest.mark.parametrize("wrong", [True, 1.0, "7", None])
@@ -279,7 +343,9 @@ def test_system_does_not_repeat():
     """Not within a source, not between two."""
     one, two = system(), system()
     words = [source.words(100, 2) for source in (one, one, two)]
-    assert not any((words[i] == words[j]).any() for i, j in [(0, 1), (0, 2), (1, 2)])  # by chance: 600 in 2**32
+    assert not any(
+        (words[i] == words[j]).any() for i, j in [(0, 1), (0, 2), (1, 2)]
+    )  # by chance: 600 in 2**32
     assert one.words(0, 3).shape == (0, 3)
 
 
@@ -305,14 +371,26 @@ assert child != source.words(64).tobytes(), "the child repeats its parent"
 
 @pytest.mark.parametrize("kind", ["system", "seeded", "keyed"])
 def test_words_are_uniform(kind):
-    """A smoke test: every byte of the words, and the pairs of neighbouring rows' low bytes; 1e-6 for each of five."""
+    """A smoke test: every byte of the words, and the pairs of neighbouring rows' low bytes; 1e-6
+    for each of five.
+    """
     n = 2**17
     if kind == "keyed":
         rows = np.arange(n)
-        words = keyed(os.urandom(32)).at(np.column_stack([rows, rows]).astype(np.uint64), 1, 0, rows.reshape(-1, 1)).words(n, 2)
+        words = (
+            keyed(os.urandom(32))
+            .at(np.column_stack([rows, rows]).astype(np.uint64), 1, 0, rows.reshape(-1, 1))
+            .words(n, 2)
+        )
     else:
-        words = system().words(n, 2) if kind == "system" else seeded(int.from_bytes(os.urandom(8), "big")).words(n, 2)
-    columns = [words.view(np.uint8).reshape(n, 8)[:, byte].astype(np.int64) for byte in (0, 1, 2, 3)]
+        words = (
+            system().words(n, 2)
+            if kind == "system"
+            else seeded(int.from_bytes(os.urandom(8), "big")).words(n, 2)
+        )
+    columns = [
+        words.view(np.uint8).reshape(n, 8)[:, byte].astype(np.int64) for byte in (0, 1, 2, 3)
+    ]
     columns.append((words[:-1, 1] & 15).astype(np.int64) * 16 + (words[1:, 0] & 15))
     for column in columns:
         seen, due = np.bincount(column, minlength=256), len(column) / 256
@@ -322,4 +400,7 @@ def test_words_are_uniform(kind):
 def test_subclasses_hide_nothing():
     """`Seeded` is `Keyed` under a public key: everything that is bound takes the same path."""
     public = hashlib.sha256(b"not private: 7").digest()
-    assert np.array_equal(seeded(7).at(USERS, 1, 0, BOUND).words(3, 4), Keyed(public).at(USERS, 1, 0, BOUND).words(3, 4))
+    assert np.array_equal(
+        seeded(7).at(USERS, 1, 0, BOUND).words(3, 4),
+        Keyed(public).at(USERS, 1, 0, BOUND).words(3, 4),
+    )

@@ -8,12 +8,35 @@ import numpy as np
 import pytest
 
 from ldp_kafka import records
-from ldp_kafka.records import Event, Events, Ids, Partial, Release, Report, Reports, Request, Tick, hexadecimal
+from ldp_kafka.records import (
+    Event,
+    Events,
+    Ids,
+    Partial,
+    Release,
+    Report,
+    Reports,
+    Request,
+    Tick,
+    hexadecimal,
+)
 
 SECRET = 987654321
 USER = "alice-the-user"
 IDS = np.array([[1, SECRET], [2, 3]], np.uint64)
-RELEASE = Release("t", 1, "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z", "mean", 0.5, 0.1, [0.3, 0.7], 10, "publish", {})
+RELEASE = Release(
+    "t",
+    1,
+    "2026-01-01T00:00:00Z",
+    "2026-01-01T01:00:00Z",
+    "mean",
+    0.5,
+    0.1,
+    [0.3, 0.7],
+    10,
+    "publish",
+    {},
+)
 
 ALL = [
     Event(USER, SECRET, float(SECRET)),
@@ -31,7 +54,9 @@ ALL = [
 
 @pytest.mark.parametrize("record", ALL, ids=lambda record: type(record).__name__)
 def test_repr_hides_the_data(record):
-    """What ends in a log or a traceback says what it is, not what it holds; partials, releases and requests are public."""
+    """What ends in a log or a traceback says what it is, not what it holds; partials, releases and
+    requests are public.
+    """
     for text in (repr(record), str(record), f"{record}", f"{[record]}"):
         assert str(SECRET) not in text
         assert USER not in text
@@ -50,7 +75,9 @@ def test_frozen(record):
 
 def test_every_record_is_tested():
     """Whatever `records` defines is above."""
-    defined = {kind for kind in vars(records).values() if isinstance(kind, type) and is_dataclass(kind)}
+    defined = {
+        kind for kind in vars(records).values() if isinstance(kind, type) and is_dataclass(kind)
+    }
     assert defined == {type(record) for record in ALL}
     assert {kind.__name__ for kind in defined} == set(records.__all__)
 
@@ -58,13 +85,26 @@ def test_every_record_is_tested():
 @pytest.mark.parametrize(("scale", "value"), [(1.0, 5), (2.0**-10, 5 * 2.0**-10)])
 def test_singles(scale, value):
     """A batch is its reports, one by one; whole scales give whole numbers."""
-    batch = Reports(IDS, np.array([3, 4]), np.array([5, -6]), scale, "f" * 32, 7, None, phase=2, series=IDS[::-1])
+    batch = Reports(
+        IDS,
+        np.array([3, 4]),
+        np.array([5, -6]),
+        scale,
+        "f" * 32,
+        7,
+        None,
+        phase=2,
+        series=IDS[::-1],
+    )
     one, two = batch.singles()
     assert one == Report(hexadecimal(IDS)[0], 3, 2, value, "f" * 32, hexadecimal(IDS)[1])
     assert type(one.value) is type(value)
     assert (two.slot, two.value) == (4, -6 * scale)
     assert len(batch) == 2
-    assert [single.series for single in Reports(IDS, batch.slots, batch.values, scale, "f" * 32, 7, None).singles()] == [None, None]
+    assert [
+        single.series
+        for single in Reports(IDS, batch.slots, batch.values, scale, "f" * 32, 7, None).singles()
+    ] == [None, None]
 
 
 def test_hexadecimal():

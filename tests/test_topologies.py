@@ -1,4 +1,6 @@
-"""Every shipped topology, run: its own kind of messages in, its releases out, right within their stated errors."""
+"""Every shipped topology, run: its own kind of messages in, its releases out, right within their
+stated errors.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_there_are_some():
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_it_runs(path):
-    """Crowd statistics lie within six standard errors of the truth: a false alarm once in 10^7 for all of them."""
+    """Crowd statistics lie within six standard errors of the truth: a false alarm once in 10^7 for
+    all of them.
+    """
     topology = load(path)
     rng = np.random.default_rng(3)
     categories = topology.privacy.categories
@@ -33,14 +37,24 @@ def test_it_runs(path):
         lo, hi = topology.privacy.domain
         values = lo + (hi - lo) * rng.beta(2, 5, (USERS, SLOTS))
     else:
-        values = rng.choice(categories, (USERS, SLOTS), p=np.arange(1, categories + 1) / np.arange(1, categories + 1).sum())
-    log = as_log(topology, messages(topology, from_arrays(topology, values, 1_700_000_000_000)), first=1 if topology.input.create else 0)
+        values = rng.choice(
+            categories,
+            (USERS, SLOTS),
+            p=np.arange(1, categories + 1) / np.arange(1, categories + 1).sum(),
+        )
+    log = as_log(
+        topology,
+        messages(topology, from_arrays(topology, values, 1_700_000_000_000)),
+        first=1 if topology.input.create else 0,
+    )
     run = local.run(topology, stages.edge_randomness(topology, bytes(range(32))), log)
     assert not run.dead_letters
     assert run.counts["events"] == values.size
     releases = [json.loads(record.value) for record in run.releases]
     assert {release["statistic"] for release in releases} == set(topology.output.statistics)
-    closed = SLOTS if topology.input.create else SLOTS - 1 - topology.input.lateness  # nobody ticks in a foreign topic
+    closed = (
+        SLOTS if topology.input.create else SLOTS - 1 - topology.input.lateness
+    )  # nobody ticks in a foreign topic
     for statistic in topology.output.statistics:
         mine = [release for release in releases if release["statistic"] == statistic]
         if statistic == "per_user":
@@ -49,5 +63,11 @@ def test_it_runs(path):
             continue
         assert [release["slot"] - mine[0]["slot"] for release in mine] == list(range(closed))
         for at, release in enumerate(mine):
-            truth = values[:, at].mean() if categories is None else np.bincount(values[:, at], minlength=categories) / USERS
-            assert np.all(np.abs(np.array(release["value"]) - truth) < 6 * np.array(release["standard_error"]))
+            truth = (
+                values[:, at].mean()
+                if categories is None
+                else np.bincount(values[:, at], minlength=categories) / USERS
+            )
+            assert np.all(
+                np.abs(np.array(release["value"]) - truth) < 6 * np.array(release["standard_error"])
+            )

@@ -12,7 +12,18 @@ from ldp_kafka.accounting.guarantee import MICRO, Guarantee
 from ldp_kafka.accounting.words import moment, nats, span
 from ldp_kafka.errors import ConfigurationError
 
-__all__ = ["Claim", "Limit", "Loss", "Spender", "frees", "judge", "loss", "micro_up", "slots_touched", "windows_touched"]
+__all__ = [
+    "Claim",
+    "Limit",
+    "Loss",
+    "Spender",
+    "frees",
+    "judge",
+    "loss",
+    "micro_up",
+    "slots_touched",
+    "windows_touched",
+]
 
 
 def micro_up(epsilon: float) -> int:
@@ -29,8 +40,9 @@ def micro_up(epsilon: float) -> int:
 def slots_touched(run_ms: int, slot_ms: int) -> int:
     """The most slots that values whose times are at most ``run_ms`` apart can lie in.
 
-    They lie in the slots t // s .. (t + W) // s of some time t, and (t + W) // s <= t // s + ceil(W / s). At t = s - 1 that is reached: one slot more than the run is long, since nothing lines
-    a run up with the slots.
+    They lie in the slots t // s .. (t + W) // s of some time t, and (t + W) // s <= t // s + ceil(W
+    / s). At t = s - 1 that is reached: one slot more than the run is long, since nothing lines a
+    run up with the slots.
 
     Examples
     --------
@@ -41,7 +53,8 @@ def slots_touched(run_ms: int, slot_ms: int) -> int:
 
 
 def windows_touched(run_ms: int, slot_ms: int, window: int) -> int:
-    """How many windows of ``window`` slots, one after the other, cover all slots that a run of ``run_ms`` touches.
+    """How many windows of ``window`` slots, one after the other, cover all slots that a run of
+    ``run_ms`` touches.
 
     Examples
     --------
@@ -52,14 +65,18 @@ def windows_touched(run_ms: int, slot_ms: int, window: int) -> int:
 
 
 class Loss(NamedTuple):
-    """What is or may be lost: the likelihood of no set of outputs grows by more than e^epsilon, plus delta."""
+    """What is or may be lost: the likelihood of no set of outputs grows by more than e^epsilon,
+    plus delta.
+    """
 
     epsilon: int
     """Micro-epsilon."""
     delta: Fraction
 
     def plus(self, other: Loss) -> Loss:
-        """Of two topologies: the sums (Dwork and Roth 2014, theorem 3.16), as each draws noise of its own: its fingerprint, with its name in it, is in the context of every draw."""
+        """Of two topologies: the sums (Dwork and Roth 2014, theorem 3.16), as each draws noise of
+        its own: its fingerprint, with its name in it, is in the context of every draw.
+        """
         return Loss(self.epsilon + other.epsilon, self.delta + other.delta)
 
     def within(self, limit: Loss) -> bool:
@@ -67,7 +84,9 @@ class Loss(NamedTuple):
         return self.epsilon <= limit.epsilon and self.delta <= limit.delta
 
     def __str__(self) -> str:
-        return f"epsilon {nats(self.epsilon)}" + (f" and delta {float(self.delta):g}" if self.delta else "")
+        return f"epsilon {nats(self.epsilon)}" + (
+            f" and delta {float(self.delta):g}" if self.delta else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -77,8 +96,10 @@ class Limit:
     Parameters
     ----------
     most : of any user
-    run_ms : however its values are changed whose times are at most so far apart; None: all of them, for life, as far as topologies of level ``user`` see them
-    kept_ms : how old, by its own time, a value is at most when a topology reads it: what the raw topic keeps, and what devices delay; None: not known
+    run_ms : however its values are changed whose times are at most so far apart; None: all of them,
+        for life, as far as topologies of level ``user`` see them
+    kept_ms : how old, by its own time, a value is at most when a topology reads it: what the raw
+        topic keeps, and what devices delay; None: not known
     """
 
     most: Loss
@@ -88,7 +109,11 @@ class Limit:
     @property
     def over(self) -> str:
         """Of what."""
-        return "a user's life (topologies of level user)" if self.run_ms is None else f"any run of {span(self.run_ms)}"
+        return (
+            "a user's life (topologies of level user)"
+            if self.run_ms is None
+            else f"any run of {span(self.run_ms)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +125,8 @@ class Spender:
     name : the topology's
     guarantee : what truly holds of it
     slot_ms : length of its slots
-    last_ms : the latest time of any value that it has read when it was retired; None: it was not, and goes on
+    last_ms : the latest time of any value that it has read when it was retired; None: it was not,
+        and goes on
     """
 
     name: str
@@ -111,21 +137,34 @@ class Spender:
     def __post_init__(self) -> None:
         promised = self.guarantee
         if promised.protects == "time":
-            raise ConfigurationError(f"{self.name} protects time only and reports values as they are: no limit on what values lose holds beside it")
+            raise ConfigurationError(
+                f"{self.name} protects time only and reports values as they are: no limit on what"
+                " values lose holds beside it"
+            )
         if not promised.epsilon < inf:
-            raise ConfigurationError(f"{self.name} guarantees nothing that could be counted (calibration {promised.calibration}): no limit holds beside it")
+            raise ConfigurationError(
+                f"{self.name} guarantees nothing that could be counted (calibration"
+                f" {promised.calibration}): no limit holds beside it"
+            )
         if promised.level != "user" and promised.delta:
-            raise ConfigurationError(f"{self.name} has a delta in each window: only topologies of level user are summed with one")
+            raise ConfigurationError(
+                f"{self.name} has a delta in each window: only topologies of level user are summed"
+                " with one"
+            )
 
 
 def loss(spender: Spender, limit: Limit) -> Loss:
     """What one topology loses of what the limit speaks of.
 
-    A run of W ms touches n = ceil(W / slot) + 1 slots, which k = ceil(n / window) windows cover (`windows_touched`). Change the values in the first window, then in the second, and so on: k
-    steps, each between streams that differ inside one window, so of at most epsilon each; together at most k epsilon, since ratios multiply. ``lpu`` loses exactly that: it reports once a
-    window, with all of epsilon. Level user: any change of a user's values is one step, so (epsilon, delta) it is, for a run as for a life. Rounded up.
+    A run of W ms touches n = ceil(W / slot) + 1 slots, which k = ceil(n / window) windows cover
+    (`windows_touched`). Change the values in the first window, then in the second, and so on: k
+    steps, each between streams that differ inside one window, so of at most epsilon each; together
+    at most k epsilon, since ratios multiply. ``lpu`` loses exactly that: it reports once a window,
+    with all of epsilon. Level user: any change of a user's values is one step, so (epsilon, delta)
+    it is, for a run as for a life. Rounded up.
 
-    A limit for life does not count topologies of other levels: every window loses anew, and no life has a bound.
+    A limit for life does not count topologies of other levels: every window loses anew, and no life
+    has a bound.
 
     Examples
     --------
@@ -137,14 +176,24 @@ def loss(spender: Spender, limit: Limit) -> Loss:
     once = Loss(micro_up(promised.epsilon), Fraction(repr(float(promised.delta))))
     if promised.level == "user":
         return once
-    return Loss(0 if limit.run_ms is None else once.epsilon * windows_touched(limit.run_ms, spender.slot_ms, promised.window), Fraction(0))
+    return Loss(
+        (
+            0
+            if limit.run_ms is None
+            else once.epsilon * windows_touched(limit.run_ms, spender.slot_ms, promised.window)
+        ),
+        Fraction(0),
+    )
 
 
 def frees(spender: Spender, limit: Limit) -> int | None:
-    """The last moment, in epoch milliseconds, at which a topology that begins may still read values that lie in one run with values that this one read; None: there is no such moment.
+    """The last moment, in epoch milliseconds, at which a topology that begins may still read values
+    that lie in one run with values that this one read; None: there is no such moment.
 
-    One that begins at T reads the raw topic from its first record: values of times from T - kept on. The retired one read none after ``last``. Where T - kept - last > W no run of W ms holds
-    values of both, and what each run loses is lost to one of them alone. What was lost for life stays lost.
+    One that begins at T reads the raw topic from its first record: values of times from T - kept
+    on. The retired one read none after ``last``. Where T - kept - last > W no run of W ms holds
+    values of both, and what each run loses is lost to one of them alone. What was lost for life
+    stays lost.
 
     Examples
     --------
@@ -187,11 +236,15 @@ class Claim:
     def left(self) -> Loss | None:
         """Of the limit when it has what it asks for; None where it cannot."""
         total, most = self.spent.plus(self.asked), self.limit.most
-        return Loss(most.epsilon - total.epsilon, most.delta - total.delta) if self.allowed else None
+        return (
+            Loss(most.epsilon - total.epsilon, most.delta - total.delta) if self.allowed else None
+        )
 
     @property
     def frees_ms(self) -> int | None:
-        """The moment after which enough of those before no longer count; None where nothing that is retired brings it about."""
+        """The moment after which enough of those before no longer count; None where nothing that is
+        retired brings it about.
+        """
         moments = sorted({when for _, _, when in self.before if when is not None})
         for now in moments:
             rest = _sum([each for _, each, when in self.before if when is None or when > now])
@@ -205,8 +258,15 @@ class Claim:
         promised, run = self.spender.guarantee, self.limit.run_ms
         if promised.level == "user" or run is None:
             return f"{self.asked} for life"
-        slots, windows = slots_touched(run, self.spender.slot_ms), windows_touched(run, self.spender.slot_ms, promised.window)
-        return f"{nats(micro_up(promised.epsilon))} x {windows} window{'s' * (windows != 1)} of {promised.window} slots, over the {slots} slots of {span(self.spender.slot_ms)} that a run can touch"
+        slots, windows = (
+            slots_touched(run, self.spender.slot_ms),
+            windows_touched(run, self.spender.slot_ms, promised.window),
+        )
+        return (
+            f"{nats(micro_up(promised.epsilon))} x {windows} window{'s' * (windows != 1)} of"
+            f" {promised.window} slots, over the {slots} slots of {span(self.spender.slot_ms)} that"
+            " a run can touch"
+        )
 
     @property
     def arithmetic(self) -> str:
@@ -224,11 +284,20 @@ class Claim:
         """
         spent, most = self.spent, self.limit.most
         total = spent.plus(self.asked)
-        by = f" ({', '.join(f'{each.name} {_bare(lost)}' for each, lost, _ in self.before)})" if self.before else ""
-        words = f"{self.limit.over}: spent {spent}{by}, requested by {self.spender.name} {self.asked}, together {total}, limit {most}: "
+        by = (
+            f" ({', '.join(f'{each.name} {_bare(lost)}' for each, lost, _ in self.before)})"
+            if self.before
+            else ""
+        )
+        words = (
+            f"{self.limit.over}: spent {spent}{by}, requested by {self.spender.name} {self.asked},"
+            f" together {total}, limit {most}: "
+        )
         if self.left is not None:
             return f"{words}{_bare(self.left)} is left"
-        over = Loss(max(total.epsilon - most.epsilon, 0), max(total.delta - most.delta, Fraction(0)))
+        over = Loss(
+            max(total.epsilon - most.epsilon, 0), max(total.delta - most.delta, Fraction(0))
+        )
         return f"{words}{_bare(over)} too much; it frees: {self._when}"
 
     @property
@@ -239,8 +308,13 @@ class Claim:
             return f"after {moment(self.frees_ms)}"
         if self.limit.run_ms is None:
             return "never, since what is lost for life does not come back"
-        if self.limit.kept_ms is None and any(each.last_ms is not None for each, _, _ in self.before):
-            return "never, since nobody says how long the raw topic keeps values (kept): a topology that begins reads them all"
+        if self.limit.kept_ms is None and any(
+            each.last_ms is not None for each, _, _ in self.before
+        ):
+            return (
+                "never, since nobody says how long the raw topic keeps values (kept): a topology"
+                " that begins reads them all"
+            )
         return "never, as long as nothing more is retired"
 
     def as_json(self) -> dict[str, Any]:
@@ -258,18 +332,23 @@ class Claim:
 
 
 def judge(limit: Limit, before: Sequence[Spender], spender: Spender, now_ms: int) -> Claim:
-    """The claim of ``spender``, which may begin at ``now_ms``, after those that were admitted ``before`` it, in their order, running or not.
+    """The claim of ``spender``, which may begin at ``now_ms``, after those that were admitted
+    ``before`` it, in their order, running or not.
 
-    Every topology is held against those before it alone, so what comes later never takes away what was granted. Then no run of W ms ever loses more than the limit: among the topologies that
-    read a value in the run take the last of the order, m, which began at T. Every other one is before m, and has a value within W of one of m's, so that it had not been freed at T (`frees`):
-    it was in the sum in which m was allowed, and m itself too.
+    Every topology is held against those before it alone, so what comes later never takes away what
+    was granted. Then no run of W ms ever loses more than the limit: among the topologies that read
+    a value in the run take the last of the order, m, which began at T. Every other one is before m,
+    and has a value within W of one of m's, so that it had not been freed at T (`frees`): it was in
+    the sum in which m was allowed, and m itself too.
 
     Raises
     ------
     ConfigurationError : the limit is for life, and ``spender`` of another level
     """
     if limit.run_ms is None and spender.guarantee.level != "user":
-        raise ConfigurationError(f"{spender.name} loses anew in every window: no limit for life holds of it")
+        raise ConfigurationError(
+            f"{spender.name} loses anew in every window: no limit for life holds of it"
+        )
     counted = []
     for each in before:
         lost, when = loss(each, limit), frees(each, limit)

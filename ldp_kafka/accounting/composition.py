@@ -1,4 +1,6 @@
-"""What many reports lose together: pure, approximate, zCDP and Gaussian composition, each an upper bound that holds for adaptively chosen mechanisms."""
+"""What many reports lose together: pure, approximate, zCDP and Gaussian composition, each an upper
+bound that holds for adaptively chosen mechanisms.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ LARGEST = 700.0  # nats: e to more than this is no float
 
 
 def basic(losses: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """(epsilon, delta) of mechanisms of (epsilon, delta) each: the sums, whatever the mechanisms are.
+    """(epsilon, delta) of mechanisms of (epsilon, delta) each: the sums, whatever the mechanisms
+    are.
 
     Dwork and Roth 2014, theorem 3.16; with delta 0 pure composition, which is tight.
 
@@ -39,10 +42,13 @@ def basic(losses: Iterable[tuple[float, float]]) -> tuple[float, float]:
 
 
 def approximate_delta(epsilon: float, delta: float, reports: int, total: float) -> float:
-    """Delta at ``total`` nats of ``reports`` mechanisms of (``epsilon``, ``delta``) each: the least that holds for all such mechanisms.
+    """Delta at ``total`` nats of ``reports`` mechanisms of (``epsilon``, ``delta``) each: the least
+    that holds for all such mechanisms.
 
-    Kairouz, Oh and Viswanath, ICML 2015, theorem 3.3: no (epsilon, delta) mechanism composes worse than randomised response that fails openly with probability delta, so the answer is the
-    hockey-stick divergence of k of these: 1 - (1 - delta)^k (1 - sum over j of C(k, j) [e^(j epsilon) - e^total e^((k - j) epsilon)]+ / (1 + e^epsilon)^k).
+    Kairouz, Oh and Viswanath, ICML 2015, theorem 3.3: no (epsilon, delta) mechanism composes worse
+    than randomised response that fails openly with probability delta, so the answer is the
+    hockey-stick divergence of k of these: 1 - (1 - delta)^k (1 - sum over j of C(k, j) [e^(j
+    epsilon) - e^total e^((k - j) epsilon)]+ / (1 + e^epsilon)^k).
 
     Examples
     --------
@@ -65,7 +71,8 @@ def approximate_delta(epsilon: float, delta: float, reports: int, total: float) 
 
 
 def approximate_epsilon(epsilon: float, delta: float, reports: int, total_delta: float) -> float:
-    """The least epsilon of ``reports`` mechanisms of (``epsilon``, ``delta``) each at ``total_delta``, rounded up; never above the basic sum.
+    """The least epsilon of ``reports`` mechanisms of (``epsilon``, ``delta``) each at
+    ``total_delta``, rounded up; never above the basic sum.
 
     Examples
     --------
@@ -73,12 +80,14 @@ def approximate_epsilon(epsilon: float, delta: float, reports: int, total_delta:
     4.31
     """
     return min(
-        _least(lambda total: approximate_delta(epsilon, delta, reports, total), total_delta), reports * epsilon if reports * delta <= total_delta else inf
+        _least(lambda total: approximate_delta(epsilon, delta, reports, total), total_delta),
+        reports * epsilon if reports * delta <= total_delta else inf,
     )
 
 
 def zcdp_of_pure(epsilon: float) -> float:
-    """Rho of an epsilon-DP mechanism: epsilon^2 / 2 (Bun and Steinke, TCC 2016, proposition 1.4). Rhos of several mechanisms add up (lemma 1.7).
+    """Rho of an epsilon-DP mechanism: epsilon^2 / 2 (Bun and Steinke, TCC 2016, proposition 1.4).
+    Rhos of several mechanisms add up (lemma 1.7).
 
     Examples
     --------
@@ -89,7 +98,8 @@ def zcdp_of_pure(epsilon: float) -> float:
 
 
 def zcdp_of_gaussian(sigma: float, sensitivity: float = 1.0) -> float:
-    """Rho of normal noise: sensitivity^2 / (2 sigma^2) (Bun and Steinke, TCC 2016, proposition 1.6).
+    """Rho of normal noise: sensitivity^2 / (2 sigma^2) (Bun and Steinke, TCC 2016, proposition
+    1.6).
 
     Examples
     --------
@@ -100,9 +110,11 @@ def zcdp_of_gaussian(sigma: float, sensitivity: float = 1.0) -> float:
 
 
 def zcdp_delta(rho: float, epsilon: float) -> float:
-    """Delta at ``epsilon`` of a rho-zCDP mechanism: the infimum over a > 1 of e^((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1).
+    """Delta at ``epsilon`` of a rho-zCDP mechanism: the infimum over a > 1 of e^((a - 1)(a rho -
+    epsilon)) (1 - 1/a)^a / (a - 1).
 
-    Canonne, Kamath and Steinke, NeurIPS 2020, proposition 12 (every a gives a bound; the best is found by search).
+    Canonne, Kamath and Steinke, NeurIPS 2020, proposition 12 (every a gives a bound; the best is
+    found by search).
 
     Examples
     --------
@@ -134,9 +146,11 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def gaussian_mu(mus: Iterable[float]) -> float:
-    """Mu of several Gaussian mechanisms, mu = sensitivity / sigma of each: the root of the sum of squares, exactly as one Gaussian mechanism would lose.
+    """Mu of several Gaussian mechanisms, mu = sensitivity / sigma of each: the root of the sum of
+    squares, exactly as one Gaussian mechanism would lose.
 
-    Dong, Roth and Su, JRSS B 2022, corollary 3.3: also where each is chosen, and its input made, from the outputs before.
+    Dong, Roth and Su, JRSS B 2022, corollary 3.3: also where each is chosen, and its input made,
+    from the outputs before.
 
     Examples
     --------
@@ -149,7 +163,8 @@ def gaussian_mu(mus: Iterable[float]) -> float:
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Delta at ``epsilon`` of a mu-Gaussian mechanism, rounded up.
 
-    Balle and Wang, ICML 2018, theorem 8: Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu).
+    Balle and Wang, ICML 2018, theorem 8: Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 -
+    epsilon / mu).
 
     Examples
     --------
@@ -173,7 +188,9 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def _least(delta_of: Callable[[float], float], delta: float) -> float:
-    """The least epsilon of at least 0 whose delta, which falls with it, is at most ``delta``; rounded up."""
+    """The least epsilon of at least 0 whose delta, which falls with it, is at most ``delta``;
+    rounded up.
+    """
     if delta_of(0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0

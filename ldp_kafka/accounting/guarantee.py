@@ -23,9 +23,11 @@ def micro(epsilon: float) -> int:
 
 
 class Guarantee(NamedTuple):
-    """Whatever is changed about one user inside one run of ``window`` slots, no set of outputs becomes more than e^epsilon times likelier (plus delta).
+    """Whatever is changed about one user inside one run of ``window`` slots, no set of outputs
+    becomes more than e^epsilon times likelier (plus delta).
 
-    At level ``user`` all of a user's values may change, and ``window`` is the most reports that it ever makes.
+    At level ``user`` all of a user's values may change, and ``window`` is the most reports that it
+    ever makes.
     """
 
     level: str
@@ -45,7 +47,8 @@ class Guarantee(NamedTuple):
     """What else is asked of neighbours, in words; empty: nothing."""
 
     def describe(self, *, linkable: bool = False) -> str:
-        """The line that is printed wherever a topology is; ``linkable``: its reports carry one pseudonym a user.
+        """The line that is printed wherever a topology is; ``linkable``: its reports carry one
+        pseudonym a user.
 
         Examples
         --------
@@ -55,28 +58,52 @@ class Guarantee(NamedTuple):
         'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is silent; protects v'
         """
         linked = "; the reports of a user are linkable" if linkable else ""
-        protects = "time only: when a value was taken, not what it is" if self.protects == "time" else self.protects
+        protects = (
+            "time only: when a value was taken, not what it is"
+            if self.protects == "time"
+            else self.protects
+        )
         protects += f", {self.within}" * bool(self.within)
         if self.epsilon == inf:
             return f"{self._none(protects)}{linked}"
         failure = f" and delta {self.delta:g}" if self.delta else ""
         if self.level == "user":
-            over = f"over the first {self.window} report{'s' * (self.window != 1)} of a user, after which it is silent"
+            over = (
+                f"over the first {self.window} report{'s' * (self.window != 1)} of a user, after"
+                " which it is silent"
+            )
         else:
             over = f"over any {self.window} consecutive slots of a user"
         return (
-            f"{self.level}, epsilon {self.epsilon:g}{failure} {over}; protects {protects}; "
-            f"calibration {self.calibration} (influence {self.influence:g}); computational, while the key is secret{linked}"
+            f"{self.level}, epsilon {self.epsilon:g}{failure} {over}; protects {protects};"
+            f" calibration {self.calibration} (influence {self.influence:g}); computational, while"
+            f" the key is secret{linked}"
         )
 
     def _none(self, protects: str) -> str:
         """That nothing is guaranteed, and why."""
         if self.level == "user":
-            return f"NONE for a user's whole stream (calibration {self.calibration}: what its reports lose together has no bound that can be proved); protects {protects} in no way that can be stated"
+            return (
+                f"NONE for a user's whole stream (calibration {self.calibration}: what its reports"
+                f" lose together has no bound that can be proved); protects {protects} in no way"
+                " that can be stated"
+            )
         if self.protects == "time":
-            return f"NONE (calibration {self.calibration}: the loss of one report has no bound); meant to protect {protects}"
-        return f"NONE over an endless stream (calibration {self.calibration}: one window reaches every later report); protects {protects} for a finite horizon only"
+            return (
+                f"NONE (calibration {self.calibration}: the loss of one report has no bound); meant"
+                f" to protect {protects}"
+            )
+        return (
+            f"NONE over an endless stream (calibration {self.calibration}: one window reaches every"
+            f" later report); protects {protects} for a finite horizon only"
+        )
 
     def as_json(self) -> dict[str, Any]:
-        """The same for machines: infinities are null, since JSON has none; without what is asked of neighbours where that is nothing."""
-        return {name: None if value == inf else value for name, value in self._asdict().items() if name != "within" or value}
+        """The same for machines: infinities are null, since JSON has none; without what is asked of
+        neighbours where that is nothing.
+        """
+        return {
+            name: None if value == inf else value
+            for name, value in self._asdict().items()
+            if name != "within" or value
+        }

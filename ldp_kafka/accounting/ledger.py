@@ -27,14 +27,18 @@ class Field(NamedTuple):
 class State:
     """Users as a structure of arrays: one array a field, one row a user.
 
-    A ring lies slot by slot, ``(length, users)``: what one slot needs of many users lies together. Arrays grow by doubling; ``count`` rows are in use.
+    A ring lies slot by slot, ``(length, users)``: what one slot needs of many users lies together.
+    Arrays grow by doubling; ``count`` rows are in use.
     """
 
     def __init__(self, fields: Mapping[str, Field], users: Digests | None = None) -> None:
         self.fields = dict(fields)
         self.count = 0
         self.users: Digests = np.empty((0, 2), np.uint64)
-        self.columns: dict[str, NDArray[Any]] = {name: np.empty(self._shape(field, 0), field.dtype) for name, field in self.fields.items()}
+        self.columns: dict[str, NDArray[Any]] = {
+            name: np.empty(self._shape(field, 0), field.dtype)
+            for name, field in self.fields.items()
+        }
         if users is not None:
             self.append(users)
 
@@ -51,9 +55,15 @@ class State:
         return take16(self.users, rows)
 
     def lane(self, at: int, names: Iterable[str]) -> State:
-        """The same users with place ``at`` of these rings as their columns: views, so that what is written there is written here."""
+        """The same users with place ``at`` of these rings as their columns: views, so that what is
+        written there is written here.
+        """
         part = State({})
-        part.users, part.count, part.columns = self.users, self.count, {name: self.columns[name][at] for name in names}
+        part.users, part.count, part.columns = (
+            self.users,
+            self.count,
+            {name: self.columns[name][at] for name in names},
+        )
         return part
 
     def _grow(self, capacity: int) -> None:
@@ -77,12 +87,15 @@ class State:
 
 
 def take16(pairs: NDArray[np.uint64], rows: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """``pairs[rows]``: as elements of 16 bytes, which numpy gathers three times as fast as rows of two."""
+    """``pairs[rows]``: as elements of 16 bytes, which numpy gathers three times as fast as rows of
+    two.
+    """
     return pairs.view(np.complex128).ravel().take(rows).view(np.uint64).reshape(-1, 2)
 
 
 class Ledger:
-    """Spend or refuse: in every run of ``run`` consecutive slots a user spends at most ``budget`` micro-epsilon.
+    """Spend or refuse: in every run of ``run`` consecutive slots a user spends at most ``budget``
+    micro-epsilon.
 
     Parameters
     ----------
@@ -91,9 +104,11 @@ class Ledger:
 
     Notes
     -----
-    A user's slots come in increasing order (an event at or before a user's last slot is dropped before it gets here), so the runs that end at the slot being charged are all that
-    can be exceeded; the later ones that contain it are checked when their last slots are charged. The ring holds what each of the last ``run`` slots spent at position
-    ``slot % run``; a running sum makes spend-or-refuse one vector expression. All integers: nothing drifts.
+    A user's slots come in increasing order (an event at or before a user's last slot is dropped
+    before it gets here), so the runs that end at the slot being charged are all that can be
+    exceeded; the later ones that contain it are checked when their last slots are charged. The ring
+    holds what each of the last ``run`` slots spent at position ``slot % run``; a running sum makes
+    spend-or-refuse one vector expression. All integers: nothing drifts.
 
     Examples
     --------
@@ -105,12 +120,22 @@ class Ledger:
 
     def __init__(self, run: int, budget: int) -> None:
         if not (1 <= run <= 2**16 and 1 <= budget < 2**31):
-            raise ConfigurationError("a ledger needs a run of 1..65536 slots and a budget of 1..2**31 - 1 micro-epsilon")
+            raise ConfigurationError(
+                "a ledger needs a run of 1..65536 slots and a budget of 1..2**31 - 1 micro-epsilon"
+            )
         self.run, self.budget = run, budget
-        self.fields = {"last": Field("i8", initial=NEVER), "ring": Field("i4", run), "spent": Field("i4")}
+        self.fields = {
+            "last": Field("i8", initial=NEVER),
+            "ring": Field("i4", run),
+            "spent": Field("i4"),
+        }
 
-    def spend(self, state: State, rows: NDArray[np.intp], slot: int, cost: int | NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Charge ``cost`` micro-epsilon (one, or one a row) to ``slot`` for distinct ``rows``; True (n,) where the budget allowed it, and nothing is charged where not."""
+    def spend(
+        self, state: State, rows: NDArray[np.intp], slot: int, cost: int | NDArray[np.int32]
+    ) -> NDArray[np.bool_]:
+        """Charge ``cost`` micro-epsilon (one, or one a row) to ``slot`` for distinct ``rows``; True
+        (n,) where the budget allowed it, and nothing is charged where not.
+        """
         price = np.asarray(cost, np.int32)
         if not (price >= 0).all():
             raise ValueError("a cost must not be negative")
@@ -136,8 +161,12 @@ class Ledger:
         last[rows] = slot
         return allowed
 
-    def more(self, state: State, rows: NDArray[np.intp], slot: int, cost: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Charge a further ``cost`` a row to the slot that `spend` has just charged, under the same bound; True (n,) where the budget allowed it. ValueError for any other slot."""
+    def more(
+        self, state: State, rows: NDArray[np.intp], slot: int, cost: NDArray[np.int32]
+    ) -> NDArray[np.bool_]:
+        """Charge a further ``cost`` a row to the slot that `spend` has just charged, under the same
+        bound; True (n,) where the budget allowed it. ValueError for any other slot.
+        """
         price = np.asarray(cost, np.int32)
         if not (price >= 0).all():
             raise ValueError("a cost must not be negative")
@@ -152,10 +181,14 @@ class Ledger:
         return allowed
 
     def audit(self, state: State) -> tuple[int, int]:
-        """Users who have more than the budget in their current run, and users whose running sum is not that of their ring: (0, 0), or somebody else wrote this state."""
+        """Users who have more than the budget in their current run, and users whose running sum is
+        not that of their ring: (0, 0), or somebody else wrote this state.
+        """
         ring, spent = state.columns["ring"][:, : state.count], state.columns["spent"][: state.count]
         total = ring.sum(axis=0, dtype=np.int64)
-        return int(np.count_nonzero(total > self.budget)), int(np.count_nonzero((total != spent) | (ring < 0).any(axis=0)))
+        return int(np.count_nonzero(total > self.budget)), int(
+            np.count_nonzero((total != spent) | (ring < 0).any(axis=0))
+        )
 
     def largest(self, state: State) -> int:
         """The most that any user has in its current run, in micro-epsilon."""

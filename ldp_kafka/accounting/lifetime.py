@@ -20,11 +20,13 @@ class LifetimeLedger:
     ----------
     reports : the most that one user makes, 1..2**31 - 1
     budget : micro-epsilon that all of them lose together
-    loss : micro-epsilon that the first n of them lose together, at the delta of the whole: what is shown, not what decides
+    loss : micro-epsilon that the first n of them lose together, at the delta of the whole: what is
+        shown, not what decides
 
     Notes
     -----
-    All reports cost the same, so their number is what counts; it never falls. The same calls as of `Ledger`.
+    All reports cost the same, so their number is what counts; it never falls. The same calls as of
+    `Ledger`.
 
     Examples
     --------
@@ -38,12 +40,19 @@ class LifetimeLedger:
 
     def __init__(self, reports: int, budget: int, loss: Callable[[int], int]) -> None:
         if not (1 <= reports < 2**31 and 1 <= budget < 2**53):
-            raise ConfigurationError("a lifetime ledger needs at least one report and one micro-epsilon")
+            raise ConfigurationError(
+                "a lifetime ledger needs at least one report and one micro-epsilon"
+            )
         self.reports, self.budget, self._loss = reports, budget, loss
         self.fields = {"last": Field("i8", initial=NEVER), "spent": Field("i4")}
 
-    def spend(self, state: State, rows: NDArray[np.intp], slot: int, cost: int | NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Count ``cost`` reports (one number, or one a row) for distinct ``rows``; True (n,) where so many were left, and nothing is counted where not. ValueError: a slot is not later than a user's last."""
+    def spend(
+        self, state: State, rows: NDArray[np.intp], slot: int, cost: int | NDArray[np.integer]
+    ) -> NDArray[np.bool_]:
+        """Count ``cost`` reports (one number, or one a row) for distinct ``rows``; True (n,) where
+        so many were left, and nothing is counted where not. ValueError: a slot is not later than a
+        user's last.
+        """
         price = np.asarray(cost, np.int32)
         if not (price >= 0).all():
             raise ValueError("a cost must not be negative")
@@ -57,7 +66,9 @@ class LifetimeLedger:
         return allowed
 
     def audit(self, state: State) -> tuple[int, int]:
-        """Users who have made more reports than allowed, and users whose number of reports is none: (0, 0), or somebody else wrote this state."""
+        """Users who have made more reports than allowed, and users whose number of reports is none:
+        (0, 0), or somebody else wrote this state.
+        """
         spent = state.columns["spent"][: state.count]
         return int(np.count_nonzero(spent > self.reports)), int(np.count_nonzero(spent < 0))
 

@@ -1,4 +1,6 @@
-"""Exact confidence bounds for a probability (Clopper and Pearson, Biometrika 1934), in numpy and the standard library."""
+"""Exact confidence bounds for a probability (Clopper and Pearson, Biometrika 1934), in numpy and
+the standard library.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["lower", "rough_lower", "rough_upper", "upper"]
 
 _STEPS = 60  # of Newton's method: less than ten are needed
-_TERMS = 100_000  # of the continued fraction: it needs about the square root of the number of trials
+_TERMS = (
+    100_000  # of the continued fraction: it needs about the square root of the number of trials
+)
 _TINY = 1e-300
 
 
 def lower(hits: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
-    """Lower bounds: the largest p at which at least so many hits in so many trials have probability at most ``alpha``; 0 without hits.
+    """Lower bounds: the largest p at which at least so many hits in so many trials have probability
+    at most ``alpha``; 0 without hits.
 
     Whatever the true p, the bound exceeds it with probability at most ``alpha``.
 
@@ -46,11 +51,15 @@ def upper(hits: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float6
     """
     k, n = np.broadcast_arrays(np.asarray(hits, np.float64), np.asarray(trials, np.float64))
     bound = 1 - lower(n - k, n, alpha)
-    return np.where(k == 0, -np.expm1(np.log(alpha) / n), bound)  # without the cancellation where it is smallest
+    return np.where(
+        k == 0, -np.expm1(np.log(alpha) / n), bound
+    )  # without the cancellation where it is smallest
 
 
 def rough_lower(hits: NDArray[np.integer], trials: int, alpha: float) -> NDArray[np.float64]:
-    """Chernoff's bounds: somewhat below `lower`, and a hundred times quicker to compute for many."""
+    """Chernoff's bounds: somewhat below `lower`, and a hundred times quicker to
+    compute for many.
+    """
     k, n = np.asarray(hits, np.float64), np.full(np.shape(hits), float(trials))
     found = np.where(k == n, alpha ** (1 / n), 0.0)
     some = (k > 0) & (k < n)
@@ -64,11 +73,17 @@ def rough_upper(hits: NDArray[np.integer], trials: int, alpha: float) -> NDArray
 
 
 def _solve(k: NDArray[np.float64], n: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """Where P[at least k of n | p] is alpha, for 0 < k < n: Newton's method on the logarithm of P, which is concave in p (a beta density with exponents of at least 0 is log-concave).
+    """Where P[at least k of n | p] is alpha, for 0 < k < n: Newton's method on the logarithm of P,
+    which is concave in p (a beta density with exponents of at least 0 is log-concave).
 
-    The steps start at Chernoff's bound, which is too small, and a tangent of a concave function lies above it: they come from below, and what is returned is never too large.
+    The steps start at Chernoff's bound, which is too small, and a tangent of a concave function
+    lies above it: they come from below, and what is returned is never too large.
     """
-    p, log_scale, log_alpha = _chernoff(k, n, alpha), _log_gamma(n + 1) - _log_gamma(k) - _log_gamma(n - k + 1), np.log(alpha)
+    p, log_scale, log_alpha = (
+        _chernoff(k, n, alpha),
+        _log_gamma(n + 1) - _log_gamma(k) - _log_gamma(n - k + 1),
+        np.log(alpha),
+    )
     for _ in range(_STEPS):
         tail = _tail(k, n, p, log_scale)
         slope = np.exp(log_scale + (k - 1) * np.log(p) + (n - k) * np.log1p(-p)) / tail
@@ -80,21 +95,34 @@ def _solve(k: NDArray[np.float64], n: NDArray[np.float64], alpha: float) -> NDAr
 
 
 def _chernoff(k: NDArray[np.float64], n: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
-    """The p below k / n at which Chernoff's bound of the tail, exp(-n KL(k / n, p)), is alpha: bisection of its logarithm, which is at least ln(k / n) - 1 - ln(1 / alpha) / k."""
+    """The p below k / n at which Chernoff's bound of the tail, exp(-n KL(k / n, p)), is alpha:
+    bisection of its logarithm, which is at least ln(k / n) - 1 - ln(1 / alpha) / k.
+    """
     share, limit = k / n, -np.log(alpha) / n
     a, b = np.log(share) - 1 - limit / share, np.log(share)
     for _ in range(24):
         middle = (a + b) / 2
-        far = share * (np.log(share) - middle) + (1 - share) * (np.log1p(-share) - np.log1p(-np.exp(middle))) >= limit
+        far = (
+            share * (np.log(share) - middle)
+            + (1 - share) * (np.log1p(-share) - np.log1p(-np.exp(middle)))
+            >= limit
+        )
         a, b = np.where(far, middle, a), np.where(far, b, middle)
     bound: NDArray[np.float64] = np.exp(a)
     return bound
 
 
-def _tail(k: NDArray[np.float64], n: NDArray[np.float64], p: NDArray[np.float64], log_scale: NDArray[np.float64]) -> NDArray[np.float64]:
-    """P[at least k of n | p] for 0 < k < n: the regularised incomplete beta function I_p(k, n - k + 1) by its continued fraction (DLMF 8.17.22), in Lentz's way.
+def _tail(
+    k: NDArray[np.float64],
+    n: NDArray[np.float64],
+    p: NDArray[np.float64],
+    log_scale: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """P[at least k of n | p] for 0 < k < n: the regularised incomplete beta function I_p(k, n - k +
+    1) by its continued fraction (DLMF 8.17.22), in Lentz's way.
 
-    The fraction converges fast for p < (k + 1) / (n + 3); beyond it the other tail is taken, which is not small there.
+    The fraction converges fast for p < (k + 1) / (n + 3); beyond it the other tail is taken, which
+    is not small there.
     """
     a, b = k, n - k + 1
     other = p > (a + 1) / (a + b + 2)
@@ -105,11 +133,16 @@ def _tail(k: NDArray[np.float64], n: NDArray[np.float64], p: NDArray[np.float64]
     return np.where(other, 1 - tail, tail)
 
 
-def _fraction(a: NDArray[np.float64], b: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _fraction(
+    a: NDArray[np.float64], b: NDArray[np.float64], x: NDArray[np.float64]
+) -> NDArray[np.float64]:
     c, d = np.ones_like(x), 1 / _away(1 - (a + b) * x / (a + 1))
     value = d.copy()
     for m in range(1, _TERMS):
-        for numerator in (m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)), -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))):
+        for numerator in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
             d = 1 / _away(1 + numerator * d)
             c = _away(1 + numerator / c)
             value *= c * d

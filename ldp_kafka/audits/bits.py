@@ -1,4 +1,6 @@
-"""Reports of packed bits, bit by bit: which of them tells the inputs apart, and what all of them tell together."""
+"""Reports of packed bits, bit by bit: which of them tells the inputs apart, and what all of them
+tell together.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,21 @@ class Bit(NamedTuple):
 
 @dataclass(frozen=True)
 class BitsResult:
-    """What each bit tells; all bounds hold together with probability 1 - alpha. Counts, no reports."""
+    """What each bit tells; all bounds hold together with probability 1 - alpha.
+    Counts, no reports.
+    """
 
     worst: AuditResult
     """The bit that tells most."""
     worst_bit: int
     composed: AuditResult
-    """All bits together, where they are drawn independently of each other, as in unary encodings."""
+    """All bits together, where they are drawn independently of each other, as in unary encodings.
+    """
     bits: tuple[Bit, ...]
     constant: tuple[int, ...]
-    """Bits that never changed for either input: they tell nothing of these two. Unused bits of the last byte are here."""
+    """Bits that never changed for either input: they tell nothing of these two. Unused bits of the
+    last byte are here.
+    """
 
     @property
     def violated(self) -> bool:
@@ -44,7 +51,11 @@ class BitsResult:
 
     def lines(self) -> list[str]:
         """For people."""
-        return [f"bit {self.worst_bit}: {self.worst.lines()[0]}", *self.worst.lines()[1:], f"all bits, if independent: {self.composed.verdict}"]
+        return [
+            f"bit {self.worst_bit}: {self.worst.lines()[0]}",
+            *self.worst.lines()[1:],
+            f"all bits, if independent: {self.composed.verdict}",
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -58,19 +69,24 @@ class BitsResult:
         }
 
 
-def audit_bits(first: Any, second: Any, *, claimed: float | None = None, alpha: float = ALPHA) -> BitsResult:
+def audit_bits(
+    first: Any, second: Any, *, claimed: float | None = None, alpha: float = ALPHA
+) -> BitsResult:
     """Lower bounds on the loss of each bit, and of all of them together.
 
     Parameters
     ----------
-    first, second : reports of two inputs: packed bits (uint8, (n, bytes); bit 0 is the highest of the first byte), or columns of 0 and 1
+    first, second : reports of two inputs: packed bits (uint8, (n, bytes); bit 0 is the highest of
+        the first byte), or columns of 0 and 1
     claimed : the epsilon that is promised for a whole report
     alpha : the probability with which any of the bounds may be above the true loss
 
     Notes
     -----
-    Each bit has two probabilities, one an input, each with a Clopper-Pearson interval of two sides: 4 bounds a bit, of alpha / (4 bits) each. The four likelihood ratios of a bit
-    follow from them. Independent bits compose by addition, along one direction: the sum over bits of the larger of the two ratios' logarithms.
+    Each bit has two probabilities, one an input, each with a Clopper-Pearson interval of two sides:
+    4 bounds a bit, of alpha / (4 bits) each. The four likelihood ratios of a bit follow from them.
+    Independent bits compose by addition, along one direction: the sum over bits of the larger of
+    the two ratios' logarithms.
 
     Raises
     ------
@@ -92,16 +108,23 @@ def audit_bits(first: Any, second: Any, *, claimed: float | None = None, alpha: 
     if min(len(a), len(b)) < FEWEST:
         raise ValueError(f"an audit needs at least {FEWEST} reports of each input")
     if not all(each.dtype == np.uint8 or np.isin(each, (0, 1)).all() for each in (a, b)):
-        raise ValueError("an audit of bits needs packed bits, or columns of 0 and 1; audit_reports takes any reports")
+        raise ValueError(
+            "an audit of bits needs packed bits, or columns of 0 and 1; audit_reports takes any"
+            " reports"
+        )
     ones = np.array([[int(column.sum()) for column in columns(each)] for each in (a, b)])
     n = np.array([[len(a)], [len(b)]])
     part = alpha / (4 * ones.shape[1])
     low, high = binomial.lower(ones, n, part), binomial.upper(ones, n, part)
     # (direction, outcome set or cleared, bit): the logarithm of lower / upper
-    ratios = np.array([[_log(low[i], high[j]), _log(1 - high[i], 1 - low[j])] for i, j in ((0, 1), (1, 0))])
+    ratios = np.array(
+        [[_log(low[i], high[j]), _log(1 - high[i], 1 - low[j])] for i, j in ((0, 1), (1, 0))]
+    )
     of_bit = np.maximum(ratios.max((0, 1)), 0.0)
     worst = int(of_bit.argmax())
-    direction, outcome = (int(at) for at in np.unravel_index(int(ratios[:, :, worst].argmax()), (2, 2)))
+    direction, outcome = (
+        int(at) for at in np.unravel_index(int(ratios[:, :, worst].argmax()), (2, 2))
+    )
     sums = np.maximum(ratios.max(1), 0.0).sum(1)
     name = ("first", "second")
     return BitsResult(
@@ -129,15 +152,23 @@ def audit_bits(first: Any, second: Any, *, claimed: float | None = None, alpha: 
             name[int(sums.argmax())],
         ),
         tuple(Bit(float(loss), int(x), int(y)) for loss, x, y in zip(of_bit, *ones, strict=True)),
-        tuple(np.flatnonzero(((ones == 0) | (ones == n)).all(0) & ((ones[0] == 0) == (ones[1] == 0))).tolist()),
+        tuple(
+            np.flatnonzero(
+                ((ones == 0) | (ones == n)).all(0) & ((ones[0] == 0) == (ones[1] == 0))
+            ).tolist()
+        ),
     )
 
 
 def _log(top: NDArray[np.float64], bottom: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(top > 0, np.log(np.maximum(top, 1e-300)) - np.log(np.maximum(bottom, 1e-300)), -np.inf)
+    return np.where(
+        top > 0, np.log(np.maximum(top, 1e-300)) - np.log(np.maximum(bottom, 1e-300)), -np.inf
+    )
 
 
-def _hits(ones: Any, n: Any, low: Any, high: Any, bit: int, which: int, *, outcome: int, top: bool) -> Hits:
+def _hits(
+    ones: Any, n: Any, low: Any, high: Any, bit: int, which: int, *, outcome: int, top: bool
+) -> Hits:
     seen, trials = int(ones[which, bit]), int(n[which, 0])
     if outcome:
         return Hits(trials - seen, trials, 1 - float(high[which, bit] if top else low[which, bit]))

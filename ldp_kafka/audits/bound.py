@@ -1,8 +1,12 @@
-"""A lower bound on epsilon from reports alone (Ding et al., CCS 2018; Jagielski et al., NeurIPS 2020; Gilani et al. 2020).
+"""A lower bound on epsilon from reports alone (Ding et al., CCS 2018; Jagielski et al., NeurIPS
+2020; Gilani et al. 2020).
 
-For a mechanism that is (epsilon, delta)-private P[S | x] <= e^epsilon P[S | x'] + delta for any set S of reports, so that epsilon >= ln((P[S | x] - delta) / P[S | x']).
-A quarter of the reports ranks sets, another quarter chooses one of them and a direction, and the other half counts it: the choice costs no confidence. Both probabilities are bounded by
-Clopper and Pearson's intervals with alpha / 2 each, so that both hold together with probability 1 - alpha, whatever the mechanism and however small the number of reports.
+For a mechanism that is (epsilon, delta)-private P[S | x] <= e^epsilon P[S | x'] + delta for any set
+S of reports, so that epsilon >= ln((P[S | x] - delta) / P[S | x']). A quarter of the reports ranks
+sets, another quarter chooses one of them and a direction, and the other half counts it: the choice
+costs no confidence. Both probabilities are bounded by Clopper and Pearson's intervals with alpha /
+2 each, so that both hold together with probability 1 - alpha, whatever the mechanism and however
+small the number of reports.
 """
 
 from __future__ import annotations
@@ -30,7 +34,9 @@ FEWEST = 16  # reports of each input
 
 @dataclass(frozen=True)
 class _Event:
-    """A set of a view's numbers, chosen among its family: the first ``cut`` in an order, or the others."""
+    """A set of a view's numbers, chosen among its family: the first ``cut`` in an order, or the
+    others.
+    """
 
     view: View
     order: NDArray[np.intp]
@@ -52,9 +58,17 @@ class _Event:
         if not self.ranked:
             return self.view.say(self.cut, others=self.complement)
         inside = np.flatnonzero(self.mask)
-        if len(inside) == 1 and self.view.exact and self.view.edges is not None and 1 <= inside[0] <= len(self.view.edges):
+        if (
+            len(inside) == 1
+            and self.view.exact
+            and self.view.edges is not None
+            and 1 <= inside[0] <= len(self.view.edges)
+        ):
             return f"{self.view.name} equal to {self.view.edges[inside[0] - 1]:.4g}"
-        return f"{self.view.name}: a union of classes, those of the {'largest' if self.complement != self.swapped else 'smallest'} likelihood ratios"
+        return (
+            f"{self.view.name}: a union of classes, those of the"
+            f" {'largest' if self.complement != self.swapped else 'smallest'} likelihood ratios"
+        )
 
 
 def audit_reports(
@@ -72,17 +86,20 @@ def audit_reports(
 
     Parameters
     ----------
-    first, second : reports of each input, drawn independently: numbers or labels (n,), rows of numbers (n, k), or packed bits (uint8, (n, bytes))
+    first, second : reports of each input, drawn independently: numbers or labels (n,), rows of
+        numbers (n, k), or packed bits (uint8, (n, bytes))
     claimed : the epsilon that is promised, for the verdict
     delta : the promised delta
     alpha : the probability with which the bound may be above the true loss
     views : what to look at, names of `ldp_kafka.audits.VIEWS`
     more : views of one's own, which must not depend on these reports
-    never : choose only among events that one input has never shown yet: is the set of possible reports the same?
+    never : choose only among events that one input has never shown yet: is the set of possible
+        reports the same?
 
     Raises
     ------
-    ValueError : fewer than 16 reports of an input, reports of two kinds, or an alpha, delta or claim out of range
+    ValueError : fewer than 16 reports of an input, reports of two kinds, or an alpha, delta or
+        claim out of range
 
     Examples
     --------
@@ -97,7 +114,11 @@ def audit_reports(
     """
     check_settings(claimed, delta, alpha)
     a, b = as_reports(first), as_reports(second)
-    if (a.dtype.kind in "US") != (b.dtype.kind in "US") or a.shape[1:] != b.shape[1:] or _boolean(first) != _boolean(second):
+    if (
+        (a.dtype.kind in "US") != (b.dtype.kind in "US")
+        or a.shape[1:] != b.shape[1:]
+        or _boolean(first) != _boolean(second)
+    ):
         raise ValueError("the reports of the two inputs must be of one kind")
     if a.dtype != b.dtype and a.ndim == 1:
         a, b = a.astype(common := np.promote_types(a.dtype, b.dtype)), b.astype(common)
@@ -125,7 +146,9 @@ def check_settings(claimed: float | None, delta: float, alpha: float) -> None:
 
 
 def parts_of(reports: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The reports that rank, those that choose, and those that are counted: a quarter, a quarter and half, dealt in turn, so that slow drifts reach all."""
+    """The reports that rank, those that choose, and those that are counted: a quarter, a quarter
+    and half, dealt in turn, so that slow drifts reach all.
+    """
     return reports[0::4], reports[1::4], np.concatenate([reports[2::4], reports[3::4]])
 
 
@@ -139,7 +162,13 @@ def _counts(view: View, reports: NDArray[Any]) -> Codes:
 
 
 def _choose(
-    view: View, rank: tuple[NDArray[Any], NDArray[Any]], choose: tuple[NDArray[Any], NDArray[Any]], delta: float, alpha: float, *, never: bool
+    view: View,
+    rank: tuple[NDArray[Any], NDArray[Any]],
+    choose: tuple[NDArray[Any], NDArray[Any]],
+    delta: float,
+    alpha: float,
+    *,
+    never: bool,
 ) -> _Event:
     """The set of this view that promises the largest bound."""
     a, b = (_counts(view, reports) for reports in choose)
@@ -152,12 +181,24 @@ def _choose(
         for complement in (False, True):
             hits_a, hits_b = (n_a - below_a, n_b - below_b) if complement else (below_a, below_b)
             for swapped in (False, True):
-                scores = _promise(hits_b, n_b, hits_a, n_a, delta, alpha) if swapped else _promise(hits_a, n_a, hits_b, n_b, delta, alpha)
+                scores = (
+                    _promise(hits_b, n_b, hits_a, n_a, delta, alpha)
+                    if swapped
+                    else _promise(hits_a, n_a, hits_b, n_b, delta, alpha)
+                )
                 if never:
                     scores = np.where((hits_a if swapped else hits_b) == 0, scores, -np.inf)
                 at = int(scores.argmax())
                 if best is None or scores[at] > best.score:
-                    best = _Event(view, order, int(cuts[at]) + 1, complement, swapped, float(scores[at]), ranked)
+                    best = _Event(
+                        view,
+                        order,
+                        int(cuts[at]) + 1,
+                        complement,
+                        swapped,
+                        float(scores[at]),
+                        ranked,
+                    )
     assert best is not None
     return best
 
@@ -171,7 +212,9 @@ def _orders(view: View, a: Codes, b: Codes) -> Iterator[tuple[NDArray[np.intp], 
 
 
 def _cuts(below: Codes) -> NDArray[np.intp]:
-    """Where to cut a family: at steps of equal mass, and at the first and last few, where rare events are."""
+    """Where to cut a family: at steps of equal mass, and at the first and last few, where rare
+    events are.
+    """
     steps = np.flatnonzero(np.diff(below, prepend=0))  # where something was seen
     if not len(steps):
         return np.zeros(1, np.intp)
@@ -179,18 +222,31 @@ def _cuts(below: Codes) -> NDArray[np.intp]:
         return steps
     even = np.searchsorted(below[steps], np.linspace(0, below[-1], CUTS // 2))
     near = np.unique(np.geomspace(1, len(steps), CUTS // 4).astype(int))
-    chosen: NDArray[np.intp] = steps[np.unique(np.clip(np.concatenate([even, near - 1, len(steps) - near]), 0, len(steps) - 1))]
+    chosen: NDArray[np.intp] = steps[
+        np.unique(np.clip(np.concatenate([even, near - 1, len(steps) - near]), 0, len(steps) - 1))
+    ]
     return chosen
 
 
-def _promise(hits: Codes, trials: int, others: Codes, of: int, delta: float, alpha: float) -> NDArray[np.float64]:
-    """What the bounds would be, nearly, of twice as many reports if they looked like these: good enough to choose by."""
+def _promise(
+    hits: Codes, trials: int, others: Codes, of: int, delta: float, alpha: float
+) -> NDArray[np.float64]:
+    """What the bounds would be, nearly, of twice as many reports if they looked like these: good
+    enough to choose by.
+    """
     top = binomial.rough_lower(2 * hits, 2 * trials, alpha / 2) - delta
     bottom = binomial.rough_upper(2 * others, 2 * of, alpha / 2)
     return np.where(top > 0, np.log(np.maximum(top, 1e-300)) - np.log(bottom), -np.inf)
 
 
-def _result(event: _Event, a: NDArray[Any], b: NDArray[Any], claimed: float | None, delta: float, alpha: float) -> AuditResult:
+def _result(
+    event: _Event,
+    a: NDArray[Any],
+    b: NDArray[Any],
+    claimed: float | None,
+    delta: float,
+    alpha: float,
+) -> AuditResult:
     if event.swapped:
         a, b = b, a
     counted, mask = [_counts(event.view, reports) for reports in (a, b)], event.mask
@@ -203,7 +259,8 @@ def _result(event: _Event, a: NDArray[Any], b: NDArray[Any], claimed: float | No
         alpha,
         claimed,
         delta,
-        f"black box: the best event of half of the reports, counted in the other half; Clopper-Pearson; {event.view.name}",
+        "black box: the best event of half of the reports, counted in the other half;"
+        f" Clopper-Pearson; {event.view.name}",
         event.say(),
         Hits(hits[0], len(a), low),
         Hits(hits[1], len(b), high),
@@ -213,7 +270,9 @@ def _result(event: _Event, a: NDArray[Any], b: NDArray[Any], claimed: float | No
 
 
 def _bins(event: _Event, counted: list[Codes]) -> tuple[Bin, ...]:
-    """Neighbours in the event's order, pooled to a few bins of about equal mass; the event is a run of them."""
+    """Neighbours in the event's order, pooled to a few bins of about equal mass; the event is a run
+    of them.
+    """
     a, b = (counts[event.order] for counts in counted)
     total = np.cumsum(a + b)
     cut = np.clip(np.searchsorted(total, np.linspace(0, total[-1], DRAWN)[1:-1]) + 1, 1, len(total))

@@ -1,7 +1,7 @@
 """What the last bits of float64 tell (Mironov, CCS 2012).
 
-A sum x + z of two floats is a whole multiple of the smaller of their last places. Which multiples occur depends on x: a report with finer bits than input x' could ever leave
-tells x from x'.
+A sum x + z of two floats is a whole multiple of the smaller of their last places. Which multiples
+occur depends on x: a report with finer bits than input x' could ever leave tells x from x'.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _NEIGHBOURS = 2  # floats on either side of y - x that are tried as noise
 
 
 def grain(reports: ArrayLike) -> NDArray[np.int64]:
-    """The largest power of two that each report is a whole multiple of: its exponent + 160, within 0..255; 0, NaN and infinities count as 255.
+    """The largest power of two that each report is a whole multiple of: its exponent + 160, within
+    0..255; 0, NaN and infinities count as 255.
 
     Examples
     --------
@@ -31,7 +32,9 @@ def grain(reports: ArrayLike) -> NDArray[np.int64]:
     mantissa, exponent = np.frexp(np.where(good, found, 1.0))
     whole = (mantissa * 2.0**53).astype(np.int64)
     _, zeros = np.frexp((whole & -whole).astype(np.float64))
-    return np.where(good, np.clip(exponent - 53 + zeros - 1 - FINEST, 0, GRAINS - 1), GRAINS - 1).astype(np.int64)
+    return np.where(
+        good, np.clip(exponent - 53 + zeros - 1 - FINEST, 0, GRAINS - 1), GRAINS - 1
+    ).astype(np.int64)
 
 
 def place(reports: ArrayLike) -> NDArray[np.int64]:
@@ -46,10 +49,13 @@ def last_byte(reports: ArrayLike) -> NDArray[np.int64]:
 
 
 def reachable_by_addition(reports: ArrayLike, value: float) -> NDArray[np.bool_]:
-    """Whether some float64 z gives value + z = report, rounded to the nearest: what no additive noise reaches, however it is drawn, cannot come from ``value``.
+    """Whether some float64 z gives value + z = report, rounded to the nearest: what no additive
+    noise reaches, however it is drawn, cannot come from ``value``.
 
-    Such a z lies within half a last place of the report from report - value. Where floats are closer together there, the rounded difference or a neighbour of it will do; where they
-    are farther apart, no other float than these can. So three floats decide; the function tries a few more.
+    Such a z lies within half a last place of the report from report - value. Where floats are
+    closer together there, the rounded difference or a neighbour of it will do; where they are
+    farther apart, no other float than these can. So three floats decide; the function tries a few
+    more.
 
     Examples
     --------

@@ -1,6 +1,8 @@
-"""Textbook samplers as numpy code usually writes them, operation by operation: what the preimage attack looks reports up in.
+"""Textbook samplers as numpy code usually writes them, operation by operation: what the preimage
+attack looks reports up in.
 
-Rounding depends on the order of operations, so a formula fits code that computes in this order only; the attack notices where it does not fit.
+Rounding depends on the order of operations, so a formula fits code that computes in this order
+only; the attack notices where it does not fit.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from ldp_kafka.audits.preimage import UNIFORMS, Part, Reach, reach_of
 __all__ = ["FORMULAS", "additive", "laplace", "piecewise", "square_wave"]
 
 Floats = NDArray[np.float64]
-_log: Callable[[Floats], Floats] = np.vectorize(log, otypes=[float])  # the C library's, as numpy's generators use it: np.log has its own
+_log: Callable[[Floats], Floats] = np.vectorize(
+    log, otypes=[float]
+)  # the C library's, as numpy's generators use it: np.log has its own
 
 
 def additive(epsilon: float, domain: tuple[float, float]) -> Reach:  # noqa: ARG001
@@ -31,13 +35,18 @@ def laplace(epsilon: float, domain: tuple[float, float]) -> Reach:
 
     def parts(x: float) -> list[Part]:
         half = UNIFORMS // 2
-        return [Part(lambda u: x + (0.0 + scale * _log(u + u)), 1, half - 1), Part(lambda u: x + (0.0 - scale * _log(2.0 - u - u)), half)]
+        return [
+            Part(lambda u: x + (0.0 + scale * _log(u + u)), 1, half - 1),
+            Part(lambda u: x + (0.0 - scale * _log(2.0 - u - u)), half),
+        ]
 
     return reach_of(parts)
 
 
 def square_wave(epsilon: float, domain: tuple[float, float]) -> Reach:
-    """The one uniform of Li et al.'s code (SIGMOD 2020): below q x it lands left of the window, then inside it, then right of it."""
+    """The one uniform of Li et al.'s code (SIGMOD 2020): below q x it lands left of the window,
+    then inside it, then right of it.
+    """
     lo, hi = domain
     e = float(np.exp(epsilon))
     w = ((epsilon * e) - e + 1) / (2 * e * (e - 1 - epsilon)) * 2
@@ -45,7 +54,10 @@ def square_wave(epsilon: float, domain: tuple[float, float]) -> Reach:
 
     def parts(value: float) -> list[Part]:
         x = (value - lo) / (hi - lo)
-        left, inside = floor(q * x * UNIFORMS), min(floor((q * x + p * w) * UNIFORMS), UNIFORMS - 1)  # exact: a power of two
+        left, inside = (
+            floor(q * x * UNIFORMS),
+            min(floor((q * x + p * w) * UNIFORMS), UNIFORMS - 1),
+        )  # exact: a power of two
         return [
             Part(lambda u: u / q - w / 2, 0, left),
             Part(lambda u: (u - q * x) / p + x - w / 2, left + 1, inside),
@@ -56,7 +68,9 @@ def square_wave(epsilon: float, domain: tuple[float, float]) -> Reach:
 
 
 def piecewise(epsilon: float, domain: tuple[float, float]) -> Reach:
-    """Wang et al., ICDE 2019, Algorithm 2, on [-1, 1], where other domains are mapped to: ``rng.uniform(l, r)`` near the value, else ``rng.uniform(-C, l)`` or ``rng.uniform(r, C)``."""
+    """Wang et al., ICDE 2019, Algorithm 2, on [-1, 1], where other domains are mapped to:
+    ``rng.uniform(l, r)`` near the value, else ``rng.uniform(-C, l)`` or ``rng.uniform(r, C)``.
+    """
     lo, hi = domain
     h = exp(epsilon / 2)
     c = (h + 1) / (h - 1)
@@ -65,7 +79,10 @@ def piecewise(epsilon: float, domain: tuple[float, float]) -> Reach:
         t = value if domain == (-1, 1) else 2 * (value - lo) / (hi - lo) - 1
         left = (c + 1) / 2 * t - (c - 1) / 2
         right = left + c - 1
-        return [Part(lambda u, a=a, b=b: a + (b - a) * u) for a, b in ((left, right), (-c, left), (right, c))]  # type: ignore[misc]
+        return [
+            Part(lambda u, a=a, b=b: a + (b - a) * u)  # type: ignore[misc]
+            for a, b in ((left, right), (-c, left), (right, c))
+        ]
 
     return reach_of(parts)
 

@@ -1,7 +1,10 @@
-"""Which float64 reports a textbook formula can produce at all (Mironov, CCS 2012; Haney et al., "Precision-based attacks and interval refining", 2022; Casacuberta et al., CCS 2022).
+"""Which float64 reports a textbook formula can produce at all (Mironov, CCS 2012; Haney et al.,
+"Precision-based attacks and interval refining", 2022; Casacuberta et al., CCS 2022).
 
-A sampler turns a uniform u = k / 2**53 into a report by rounded float operations. Its possible reports are 2**53 floats at most, and others for another input: one report that the
-other input cannot produce shows the input, whatever epsilon was meant to be. Each operation is monotone, so a report is looked up by bisection over k.
+A sampler turns a uniform u = k / 2**53 into a report by rounded float operations. Its possible
+reports are 2**53 floats at most, and others for another input: one report that the other input
+cannot produce shows the input, whatever epsilon was meant to be. Each operation is monotone, so a
+report is looked up by bisection over k.
 """
 
 from __future__ import annotations
@@ -57,21 +60,32 @@ def _hits(part: Part, reports: NDArray[np.float64]) -> NDArray[np.bool_]:
     def at(k: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray(part.report(k / UNIFORMS))  # exact: k has 53 bits
 
-    low, high = np.full(reports.shape, part.low, np.int64), np.full(reports.shape, part.high, np.int64)
+    low, high = (
+        np.full(reports.shape, part.low, np.int64),
+        np.full(reports.shape, part.high, np.int64),
+    )
     rising = at(high[:1])[0] >= at(low[:1])[0] if len(reports) else True
-    for _ in range(UNIFORMS.bit_length()):  # the first k whose report is at least (or, falling, at most) the one looked for
+    for _ in range(
+        UNIFORMS.bit_length()
+    ):  # the first k whose report is at least (or, falling, at most) the one looked for
         middle = (low + high) // 2
         there = at(middle)
         enough = there >= reports if rising else there <= reports
-        low, high = np.where(enough, low, np.minimum(middle + 1, part.high)), np.where(enough, middle, high)
+        low, high = (
+            np.where(enough, low, np.minimum(middle + 1, part.high)),
+            np.where(enough, middle, high),
+        )
     hit = np.zeros(reports.shape, bool)
     for step in range(-_AROUND, _AROUND + 1):
         hit |= at(np.clip(low + step, part.low, part.high)) == reports
     return hit
 
 
-def preimage_attack(first: Any, second: Any, x0: float, x1: float, reach: Reach, *, claimed: float | None = None) -> AuditResult:
-    """Look for reports of one input that the other cannot produce: one is enough for an infinite epsilon, without any statistics.
+def preimage_attack(
+    first: Any, second: Any, x0: float, x1: float, reach: Reach, *, claimed: float | None = None
+) -> AuditResult:
+    """Look for reports of one input that the other cannot produce: one is enough for an infinite
+    epsilon, without any statistics.
 
     Parameters
     ----------
@@ -81,11 +95,13 @@ def preimage_attack(first: Any, second: Any, x0: float, x1: float, reach: Reach,
 
     Raises
     ------
-    ValueError : the formula does not produce the reports of their own inputs: it is another sampler's
+    ValueError : the formula does not produce the reports of their own inputs: it is another
+        sampler's
 
     Notes
     -----
-    The finding is exact for a sampler that computes this very formula in IEEE 754 double precision; that every report can be traced to its own input is checked first.
+    The finding is exact for a sampler that computes this very formula in IEEE 754 double precision;
+    that every report can be traced to its own input is checked first.
 
     Examples
     --------
@@ -98,12 +114,37 @@ def preimage_attack(first: Any, second: Any, x0: float, x1: float, reach: Reach,
     if not (a.ndim == b.ndim == 1 and len(a) and len(b)):
         raise ValueError("a preimage attack needs one number a report, and reports of both inputs")
     if not (reach(a, x0).all() and reach(b, x1).all()):
-        raise ValueError("the formula is not this sampler's: it cannot produce these reports from their own inputs")
+        raise ValueError(
+            "the formula is not this sampler's: it cannot produce these reports from their own"
+            " inputs"
+        )
     strange_a, strange_b = int((~reach(a, x1)).sum()), int((~reach(b, x0)).sum())
     swapped = strange_b * len(a) > strange_a * len(b)
     strange, seen = (strange_b, len(b)) if swapped else (strange_a, len(a))
     method = "preimages: the reports that the formula can produce in float64"
     if not strange:
-        return AuditResult(0.0, 0.0, claimed, 0.0, method, "every report can come from either input", Hits(0, len(a), 0.0), Hits(0, len(b), 1.0))
-    event = f"reports that the other input cannot produce: {strange:,} of {seen:,} ({strange / seen:.0%})"
-    return AuditResult(inf, 0.0, claimed, 0.0, method, event, Hits(strange, seen, 0.0), Hits(0, 0, 0.0), "second" if swapped else "first")
+        return AuditResult(
+            0.0,
+            0.0,
+            claimed,
+            0.0,
+            method,
+            "every report can come from either input",
+            Hits(0, len(a), 0.0),
+            Hits(0, len(b), 1.0),
+        )
+    event = (
+        f"reports that the other input cannot produce: {strange:,} of {seen:,}"
+        f" ({strange / seen:.0%})"
+    )
+    return AuditResult(
+        inf,
+        0.0,
+        claimed,
+        0.0,
+        method,
+        event,
+        Hits(strange, seen, 0.0),
+        Hits(0, 0, 0.0),
+        "second" if swapped else "first",
+    )

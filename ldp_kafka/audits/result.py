@@ -11,7 +11,9 @@ __all__ = ["AuditResult", "Bin", "Hits"]
 
 
 class Hits(NamedTuple):
-    """How often an event was seen among the reports of one input, and what follows for its probability."""
+    """How often an event was seen among the reports of one input, and what follows for its
+    probability.
+    """
 
     hits: int
     trials: int
@@ -32,12 +34,15 @@ class Bin(NamedTuple):
 class AuditResult:
     """A lower bound on epsilon, with how it was found. It holds counts, no reports and no inputs.
 
-    A bound below the claim proves nothing: an audit finds faults, it cannot show that there are none.
+    A bound below the claim proves nothing: an audit finds faults, it cannot show that there are
+    none.
     """
 
     epsilon_lower: float
     alpha: float
-    """Probability, whatever the mechanism, that the bound is above the true loss; 0 where the finding is exact."""
+    """Probability, whatever the mechanism, that the bound is above the true loss; 0 where the
+    finding is exact.
+    """
     claimed: float | None
     delta: float
     method: str
@@ -70,20 +75,30 @@ class AuditResult:
         >>> AuditResult(1.2737, 1e-5, 1.0, 0.0, "", "", Hits(9, 10, 0.5), Hits(1, 10, 0.1)).verdict
         'epsilon is at least 1.273 with confidence 99.999 % (claimed 1): VIOLATED'
         """
-        bound = "infinite" if isinf(self.epsilon_lower) else f"at least {_floor(self.epsilon_lower)}"
+        bound = (
+            "infinite" if isinf(self.epsilon_lower) else f"at least {_floor(self.epsilon_lower)}"
+        )
         at = f" at delta {self.delta:g}" if self.delta else ""
         sure = f" with confidence {_percent(self.alpha)} %" if self.alpha else ", for certain"
         if self.claimed is None:
             return f"epsilon is {bound}{at}{sure}"
-        return f"epsilon is {bound}{at}{sure} (claimed {self.claimed:g}): {'VIOLATED' if self.violated else 'not violated'}"
+        return (
+            f"epsilon is {bound}{at}{sure} (claimed {self.claimed:g}):"
+            f" {'VIOLATED' if self.violated else 'not violated'}"
+        )
 
     def lines(self) -> list[str]:
         """The verdict, and how it was reached."""
         a, b = self.likelier, self.other
         lines = [self.verdict, f"  method: {self.method}", f"  event:  {self.event}"]
         if a.trials and b.trials:
-            first, second = ("first", "second") if self.direction == "first" else ("second", "first")
-            lines.append(f"  counts: {a.hits:,} of {a.trials:,} reports of the {first} input, {b.hits:,} of {b.trials:,} of the {second}")
+            first, second = (
+                ("first", "second") if self.direction == "first" else ("second", "first")
+            )
+            lines.append(
+                f"  counts: {a.hits:,} of {a.trials:,} reports of the {first} input, {b.hits:,} of"
+                f" {b.trials:,} of the {second}"
+            )
         return lines
 
     def to_dict(self) -> dict[str, Any]:

@@ -35,22 +35,26 @@ def audit(
     randomness: Randomness | None = None,
     formula: Reach | None = None,
 ) -> AuditResult:
-    """A lower bound on the epsilon of anything that randomizes: the largest that its law, a formula and its reports show.
+    """A lower bound on the epsilon of anything that randomizes: the largest that its law, a formula
+    and its reports show.
 
     Parameters
     ----------
-    target : a mechanism, or a function (n inputs) -> n reports, each drawn by itself: numbers, labels, rows of numbers, or packed bits
+    target : a mechanism, or a function (n inputs) -> n reports, each drawn by itself: numbers,
+        labels, rows of numbers, or packed bits
     x0, x1 : two inputs: numbers, or rows of numbers (a stream, a vector)
     claimed : the epsilon that is promised; default: the mechanism's own
     reports : of each input
     delta : the delta that is promised; default: that of the mechanism's certificate, or 0
     alpha : the probability with which the bound may be above the true loss
     randomness : for a mechanism; default: `ldp_kafka.randomness.system`
-    formula : how the reports are computed from floats, for a preimage attack: one of `FORMULAS`, or `reach_of` a third party's
+    formula : how the reports are computed from floats, for a preimage attack: one of `FORMULAS`, or
+        `reach_of` a third party's
 
     Raises
     ------
-    ValueError, TypeError : parameters out of range; a function that does not return one report a value; a formula that is not the sampler's
+    ValueError, TypeError : parameters out of range; a function that does not return one report a
+        value; a formula that is not the sampler's
 
     Examples
     --------
@@ -69,7 +73,9 @@ def audit(
     if not reports >= FEWEST:
         raise ValueError(f"an audit needs at least {FEWEST} reports of each input")
     if formula is not None and delta:
-        raise ValueError("a preimage attack needs a delta of 0: it does not say how likely its reports are")
+        raise ValueError(
+            "a preimage attack needs a delta of 0: it does not say how likely its reports are"
+        )
     laws = [_law(target, x) for x in (x0, x1)]
     stated = None
     if laws[0] is not None and laws[1] is not None:
@@ -79,27 +85,68 @@ def audit(
         stated = view_of_laws(laws[0], laws[1])
     first, second = (sample(target, x, reports, randomness) for x in _alike(target, x0, x1))
     if formula is not None:
-        found = preimage_attack(first[:LOOKED_UP], second[:LOOKED_UP], float(x0), float(x1), formula, claimed=claimed)
+        found = preimage_attack(
+            first[:LOOKED_UP], second[:LOOKED_UP], float(x0), float(x1), formula, claimed=claimed
+        )
         if found.epsilon_lower:
             return found
-    return audit_reports(first, second, claimed=claimed, delta=delta, alpha=alpha, more=() if stated is None else (stated,))
+    return audit_reports(
+        first,
+        second,
+        claimed=claimed,
+        delta=delta,
+        alpha=alpha,
+        more=() if stated is None else (stated,),
+    )
 
 
-def audit_pairs(target: Any, pairs: Sequence[tuple[Any, Any]] | None = None, *, alpha: float = ALPHA, **settings: Any) -> AuditResult:
-    """The largest bound over several pairs of inputs; all of them hold together with probability 1 - alpha. Default: `pairs_of` the mechanism."""
+def audit_pairs(
+    target: Any,
+    pairs: Sequence[tuple[Any, Any]] | None = None,
+    *,
+    alpha: float = ALPHA,
+    **settings: Any,
+) -> AuditResult:
+    """The largest bound over several pairs of inputs; all of them hold together with probability 1
+    - alpha. Default: `pairs_of` the mechanism.
+    """
     chosen = pairs_of(target) if pairs is None else list(pairs)
     if not chosen:
         raise ValueError("an audit needs at least one pair of inputs")
     found = [audit(target, *pair, alpha=alpha / len(chosen), **settings) for pair in chosen]
     worst = max(found, key=lambda each: each.epsilon_lower)
-    return worst if not worst.alpha or len(chosen) == 1 else replace(worst, alpha=alpha, method=f"{worst.method}; the worst of {len(chosen)} pairs of inputs")
+    return (
+        worst
+        if not worst.alpha or len(chosen) == 1
+        else replace(
+            worst, alpha=alpha, method=f"{worst.method}; the worst of {len(chosen)} pairs of inputs"
+        )
+    )
 
 
-def low_bits(target: Any, x0: Any, x1: Any, *, claimed: float | None = None, reports: int = REPORTS, alpha: float = ALPHA) -> AuditResult:
-    """The black-box bound from the last bits of float64 reports alone (Mironov 2012); see `audit` for the parameters."""
+def low_bits(
+    target: Any,
+    x0: Any,
+    x1: Any,
+    *,
+    claimed: float | None = None,
+    reports: int = REPORTS,
+    alpha: float = ALPHA,
+) -> AuditResult:
+    """The black-box bound from the last bits of float64 reports alone (Mironov 2012); see `audit`
+    for the parameters.
+    """
     claimed = getattr(target, "epsilon", None) if claimed is None else claimed
-    first, second = (np.asarray(sample(target, x, reports), np.float64) for x in _alike(target, x0, x1))
-    return audit_reports(first, second, claimed=claimed, alpha=alpha, views=tuple(name for name in VIEWS if name == "low bits"))
+    first, second = (
+        np.asarray(sample(target, x, reports), np.float64) for x in _alike(target, x0, x1)
+    )
+    return audit_reports(
+        first,
+        second,
+        claimed=claimed,
+        alpha=alpha,
+        views=tuple(name for name in VIEWS if name == "low bits"),
+    )
 
 
 def each(function: Callable[[Any], Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
@@ -115,7 +162,8 @@ def each(function: Callable[[Any], Any]) -> Callable[[NDArray[Any]], NDArray[Any
 
 
 def pairs_of(mechanism: Any) -> list[tuple[Any, Any]]:
-    """Pairs of inputs that try a mechanism: the ends of the domain, one end and a value between grid points; or first, middle and last category; or a diameter.
+    """Pairs of inputs that try a mechanism: the ends of the domain, one end and a value between
+    grid points; or first, middle and last category; or a diameter.
 
     TypeError for a target that has neither a domain nor categories: it must be told.
     """
@@ -135,18 +183,31 @@ def pairs_of(mechanism: Any) -> list[tuple[Any, Any]]:
 def sample(target: Any, x: Any, reports: int, randomness: Randomness | None = None) -> NDArray[Any]:
     """So many reports of one input.
 
-    TypeError for what is neither a mechanism nor callable; ValueError where there is not one report a value, or one draw for all of them, as code for single values does.
+    TypeError for what is neither a mechanism nor callable; ValueError where there is not one report
+    a value, or one draw for all of them, as code for single values does.
     """
     one = np.asarray(x)
     values = np.broadcast_to(one, (reports, *one.shape)).copy()
     perturb: Callable[..., Any] | None = getattr(target, "perturb", None)
     if perturb is None and not callable(target):
-        raise TypeError("the target of an audit must be a mechanism, or a function of an array of values")
-    found = np.asarray(target(values) if perturb is None else perturb(values, system() if randomness is None else randomness))
+        raise TypeError(
+            "the target of an audit must be a mechanism, or a function of an array of values"
+        )
+    found = np.asarray(
+        target(values)
+        if perturb is None
+        else perturb(values, system() if randomness is None else randomness)
+    )
     if found.shape[:1] != (reports,):
         raise ValueError("the target must return one report for each value")
-    if perturb is None and (found == found[0]).all() and not np.array_equal(found[:1], np.asarray(target(values))[:1]):
-        raise ValueError("the target draws once for all values: it takes single values, wrap it in `each`")
+    if (
+        perturb is None
+        and (found == found[0]).all()
+        and not np.array_equal(found[:1], np.asarray(target(values))[:1])
+    ):
+        raise ValueError(
+            "the target draws once for all values: it takes single values, wrap it in `each`"
+        )
     return found
 
 
@@ -167,5 +228,9 @@ def _law(target: Any, x: Any) -> Any:
         return None
     try:
         return law(x)
-    except (TypeError, NotImplementedError, ConfigurationError):  # a law that needs more than the value, a public hash, say; or is too long to be listed
+    except (
+        TypeError,
+        NotImplementedError,
+        ConfigurationError,
+    ):  # a law that needs more than the value, a public hash, say; or is too long to be listed
         return None

@@ -1,4 +1,6 @@
-"""Is the set of possible reports the same for two inputs? Exactly, where a mechanism states its law; else with a stated confidence."""
+"""Is the set of possible reports the same for two inputs? Exactly, where a mechanism states its
+law; else with a stated confidence.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ __all__ = ["compare_laws", "compare_supports", "view_of_laws"]
 _CLASSES = 4096
 
 
-def compare_laws(first: Law, second: Law, *, claimed: float | None = None, delta: float = 0.0) -> AuditResult:
-    """Exact: reports that one law has and the other has not make epsilon infinite, if they weigh more than delta.
+def compare_laws(
+    first: Law, second: Law, *, claimed: float | None = None, delta: float = 0.0
+) -> AuditResult:
+    """Exact: reports that one law has and the other has not make epsilon infinite, if they weigh
+    more than delta.
 
     Examples
     --------
@@ -39,23 +44,54 @@ def compare_laws(first: Law, second: Law, *, claimed: float | None = None, delta
         else "the same reports are possible for both inputs"
     )
     none = Hits(0, 0, 0.0)
-    return AuditResult(found, 0.0, claimed, delta, "the supports of the two exact laws", event, none, none, "second" if swapped else "first")
+    return AuditResult(
+        found,
+        0.0,
+        claimed,
+        delta,
+        "the supports of the two exact laws",
+        event,
+        none,
+        none,
+        "second" if swapped else "first",
+    )
 
 
-def compare_supports(first: Any, second: Any, *, claimed: float | None = None, delta: float = 0.0, alpha: float = ALPHA) -> AuditResult:
-    """Statistical: the event seen most for one input and never for the other, found in half of the reports and counted in the other half.
+def compare_supports(
+    first: Any,
+    second: Any,
+    *,
+    claimed: float | None = None,
+    delta: float = 0.0,
+    alpha: float = ALPHA,
+) -> AuditResult:
+    """Statistical: the event seen most for one input and never for the other, found in half of the
+    reports and counted in the other half.
 
-    ``other.hits`` of the result is 0 where it was not seen there either; ``other.bound`` is how likely it may still be.
+    ``other.hits`` of the result is 0 where it was not seen there either; ``other.bound`` is how
+    likely it may still be.
     """
     return audit_reports(first, second, claimed=claimed, delta=delta, alpha=alpha, never=True)
 
 
 def view_of_laws(first: Law, second: Law) -> View | None:
-    """Reports ordered by the likelihood ratio that the laws state: the best events for a sampler that follows them. None where reports are rows, or the ratios too many."""
+    """Reports ordered by the likelihood ratio that the laws state: the best events for a sampler
+    that follows them. None where reports are rows, or the ratios too many.
+    """
     support = np.asarray(first.support)
-    if support.ndim > 1 or len(support) != len(second.weights) or not np.array_equal(support, second.support):
+    if (
+        support.ndim > 1
+        or len(support) != len(second.weights)
+        or not np.array_equal(support, second.support)
+    ):
         return None
-    ratios = np.round([log(a / first.denominator) - log(b / second.denominator) for a, b in zip(first.weights, second.weights, strict=True)], 9)
+    ratios = np.round(
+        [
+            log(a / first.denominator) - log(b / second.denominator)
+            for a, b in zip(first.weights, second.weights, strict=True)
+        ],
+        9,
+    )
     levels, level = np.unique(ratios, return_inverse=True)
     if len(levels) > _CLASSES:
         return None
@@ -71,6 +107,14 @@ def view_of_laws(first: Law, second: Law) -> View | None:
 
 def _only(a: Law, b: Law) -> Fraction:
     """The probability of what ``a`` can give and ``b`` cannot."""
-    theirs = {row.tobytes() for row, weight in zip(np.asarray(b.support), b.weights, strict=True) if weight > 0}
-    lonely = sum(weight for row, weight in zip(np.asarray(a.support), a.weights, strict=True) if row.tobytes() not in theirs)
+    theirs = {
+        row.tobytes()
+        for row, weight in zip(np.asarray(b.support), b.weights, strict=True)
+        if weight > 0
+    }
+    lonely = sum(
+        weight
+        for row, weight in zip(np.asarray(a.support), a.weights, strict=True)
+        if row.tobytes() not in theirs
+    )
     return Fraction(lonely, a.denominator)

@@ -1,12 +1,13 @@
-"""The contract that every mechanism and method must pass; shipped, so that third parties can run it on theirs.
+"""The contract that every mechanism and method must pass; shipped, so that third parties can run it
+on theirs.
 
 >>> import ldp_kafka as lk
 >>> from ldp_kafka.checks import check_mechanism, check_method
 >>> check_mechanism(lambda epsilon: lk.mechanism("grr", epsilon=epsilon, categories=3))
 >>> check_method(lambda mechanism: lk.method("sw_direct", epsilon=1.0, window=2, domain=(0.0, 1.0), mechanism=mechanism), window=2)
 
-A mechanism of one's own: the answers 0, 1 and 2, the true one with probability p and each other one with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each
-member must do.
+A mechanism of one's own: the answers 0, 1 and 2, the true one with probability p and each other one
+with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each member must do.
 
 >>> from fractions import Fraction
 >>> from math import exp, inf, log, nan
@@ -68,4 +69,11 @@ from ldp_kafka.checks.failure import CheckFailure
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, check_mechanism
 from ldp_kafka.checks.method import METHOD_CHECKS, check_method
 
-__all__ = ["MECHANISM_CHECKS", "METHOD_CHECKS", "CheckFailure", "check_mechanism", "check_method", "worst_loss"]
+__all__ = [
+    "MECHANISM_CHECKS",
+    "METHOD_CHECKS",
+    "CheckFailure",
+    "check_mechanism",
+    "check_method",
+    "worst_loss",
+]

@@ -15,10 +15,12 @@ BINS = 64  # at most, of about equal expectation: many narrow bins would dilute 
 
 
 def limit(freedom: int, false_alarm: float = FALSE_ALARM) -> float:
-    """A value that chi-square with that many degrees of freedom exceeds with probability about ``false_alarm``.
+    """A value that chi-square with that many degrees of freedom exceeds with probability about
+    ``false_alarm``.
 
-    Wilson and Hilferty (1931): the cube root of chi-square / freedom is nearly normal. At 1e-6 the true rate is below the stated one: 0.16
-    of it for one degree of freedom, 0.63 for ten, 0.96 for two hundred.
+    Wilson and Hilferty (1931): the cube root of chi-square / freedom is nearly normal. At 1e-6 the
+    true rate is below the stated one: 0.16 of it for one degree of freedom, 0.63 for ten, 0.96 for
+    two hundred.
 
     Examples
     --------
@@ -30,7 +32,11 @@ def limit(freedom: int, false_alarm: float = FALSE_ALARM) -> float:
     return float(freedom * (1 - spread + z * spread**0.5) ** 3)
 
 
-def statistic(observed: NDArray[np.float64] | NDArray[np.int64], expected: NDArray[np.float64], bins: NDArray[np.intp]) -> tuple[float, int]:
+def statistic(
+    observed: NDArray[np.float64] | NDArray[np.int64],
+    expected: NDArray[np.float64],
+    bins: NDArray[np.intp],
+) -> tuple[float, int]:
     """Chi-square of counts pooled into bins, and its degrees of freedom."""
     seen, due = np.bincount(bins, observed), np.bincount(bins, expected)
     used = due > 0
@@ -43,7 +49,9 @@ def by_place(expected: NDArray[np.float64]) -> NDArray[np.intp]:
 
 
 def by_weight(expected: NDArray[np.float64], weights: Sequence[int]) -> NDArray[np.intp]:
-    """A bin for each output: outputs of one weight together, rare weights pooled. What finds a weight that is off everywhere."""
+    """A bin for each output: outputs of one weight together, rare weights pooled. What finds a
+    weight that is off everywhere.
+    """
     order = {weight: rank for rank, weight in enumerate(sorted(set(weights)))}
     level = np.array([order[weight] for weight in weights], np.intp)
     of_level: NDArray[np.float64] = np.bincount(level, expected).astype(np.float64)

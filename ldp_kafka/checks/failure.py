@@ -16,7 +16,8 @@ class CheckFailure(AssertionError):  # noqa: N818 - the contract's word for it
     Parameters
     ----------
     message : what must hold, and how it did not
-    checks : names of the checks that failed, in the contract's order; empty while a single check runs
+    checks : names of the checks that failed, in the contract's order; empty while a single check
+        runs
     """
 
     def __init__(self, message: str, checks: tuple[str, ...] = ()) -> None:
@@ -31,26 +32,37 @@ def require(holds: Any, message: str) -> None:
 
 
 def refused(call: Callable[[], Any], what: str, *, hidden: Iterable[str] = ()) -> None:
-    """CheckFailure unless the call raises ValueError or TypeError whose text shows nothing ``hidden``."""
+    """CheckFailure unless the call raises ValueError or TypeError whose text shows nothing
+    ``hidden``.
+    """
     try:
         call()
     except (ValueError, TypeError) as error:
         text = str(error)
-        require(not any(part in text for part in hidden), f"{what}: the error must not show the value")
+        require(
+            not any(part in text for part in hidden), f"{what}: the error must not show the value"
+        )
     else:
         raise CheckFailure(f"{what}: must be refused with a ValueError or TypeError")
 
 
 def run_all(checks: Mapping[str, Callable[[Trial], None]], trial: Trial) -> None:
-    """Every check of a contract; one CheckFailure that names all that failed. An unforeseen error inside a check is a failure too."""
+    """Every check of a contract; one CheckFailure that names all that failed. An unforeseen error
+    inside a check is a failure too.
+    """
     failed: dict[str, Exception] = {}
     for name, check in checks.items():
         try:
             check(trial)
         except CheckFailure as failure:
             failed[name] = failure
-        except Exception as error:  # noqa: BLE001 - whatever a broken specimen raises, the other checks still run
+        # whatever a broken specimen raises, the other checks still run
+        except Exception as error:  # noqa: BLE001
             failed[name] = error
     if failed:
-        lines = [f"{name}: {error if isinstance(error, CheckFailure) else f'{type(error).__name__}: {error}'}" for name, error in failed.items()]
+        lines = [
+            f"{name}:"
+            f" {error if isinstance(error, CheckFailure) else f'{type(error).__name__}: {error}'}"
+            for name, error in failed.items()
+        ]
         raise CheckFailure("\n".join(lines), tuple(failed)) from next(iter(failed.values()))

@@ -27,8 +27,15 @@ class Constant:
         """See `Randomness`; all are the same."""
         return np.zeros((len(users if isinstance(users, Ids) else list(users)), 2), np.uint64)
 
-    def at(self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64]) -> Constant:  # noqa: ARG002
+    def at(
+        self,
+        users: Digests,
+        slot: int | NDArray[np.int64],
+        phase: int,
+        bound: NDArray[np.int64],
+    ) -> Constant:
         """Itself."""
+        del users, slot, phase, bound
         return self
 
     def words(self, n: int, k: int = 1, *, first: int = 0) -> NDArray[np.uint32]:
@@ -49,10 +56,15 @@ class Recorder:
         """The source's."""
         return self.source.digests(users)
 
-    def at(self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64]) -> Randomness:
+    def at(
+        self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64]
+    ) -> Randomness:
         """The source's, noted."""
         slots = np.broadcast_to(np.asarray(slot), (len(users),)).tolist()
-        self.draws += [(user, at, phase, tuple(row)) for user, at, row in zip(users[:, 1].tolist(), slots, bound.tolist(), strict=True)]
+        self.draws += [
+            (user, at, phase, tuple(row))
+            for user, at, row in zip(users[:, 1].tolist(), slots, bound.tolist(), strict=True)
+        ]
         return self.source.at(users, slot, phase, bound)
 
     def words(self, n: int, k: int = 1, *, first: int = 0) -> NDArray[np.uint32]:

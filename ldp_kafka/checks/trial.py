@@ -18,12 +18,17 @@ from ldp_kafka.randomness import system
 
 __all__ = ["MANY", "MEMBERS", "SAMPLES", "MechanismTrial", "is_a"]
 
-# Reports a probe for the sampler's test. What has probability p and is 3 % off is found with probability above 1 - 1e-9 from p = 1/4 on in SAMPLES, from p = 0.016 on in MANY.
+# Reports a probe for the sampler's test. What has probability p and is 3 % off is found with
+# probability above 1 - 1e-9 from p = 1/4 on in SAMPLES, from p = 0.016 on in MANY.
 SAMPLES = 2**19
 MANY = 10**7  # as many as these where they can be drawn and counted in SECONDS
 SECONDS = 1.0
 BATCH = SAMPLES
-PRECISE = 2**40  # reports, at most, that an exact law stands for when it is put into an estimator: what is rounded stays below 1e-9
+PRECISE = (
+    2**40
+    # reports, at most, that an exact law stands for when it is put into an estimator: what is
+    # rounded stays below 1e-9
+)
 LARGEST = 2**62  # their sums stay below it
 
 Kind = TypeVar("Kind")
@@ -64,14 +69,24 @@ class MechanismTrial:
 
     @cached_property
     def inputs(self) -> list[Any]:
-        """The ends, the middle, and what lies awkwardly on any grid; or the first, a middle and the last category."""
+        """The ends, the middle, and what lies awkwardly on any grid; or the first, a middle and the
+        last category.
+        """
         if self.given is not None:
             return list(self.given)
         if not self.numeric:
             d = int(self.mechanism.categories)
             return sorted({0, 1, d // 2, d - 1})
         lo, hi = self.mechanism.domain
-        return [lo, hi, (lo + hi) / 2, lo + 0.3 * (hi - lo), lo + 1e-9 * (hi - lo), float(np.nextafter(hi, lo)), lo + 0.7310585 * (hi - lo)]
+        return [
+            lo,
+            hi,
+            (lo + hi) / 2,
+            lo + 0.3 * (hi - lo),
+            lo + 1e-9 * (hi - lo),
+            float(np.nextafter(hi, lo)),
+            lo + 0.7310585 * (hi - lo),
+        ]
 
     @cached_property
     def laws(self) -> list[Law]:
@@ -82,28 +97,44 @@ class MechanismTrial:
     def _singles(self) -> NDArray[np.int64]:
         """(outputs, sums): the support of each possible report alone."""
         outputs = np.asarray(self.laws[0].support)
-        return np.array([self.mechanism.support(outputs[i : i + 1]) for i in range(len(outputs))], np.int64)
+        return np.array(
+            [self.mechanism.support(outputs[i : i + 1]) for i in range(len(outputs))], np.int64
+        )
 
     @cached_property
     def singles(self) -> NDArray[np.float64]:
         """(outputs, numbers): what each possible report alone is an estimate of."""
-        return np.array([np.atleast_1d(self.estimate(one).value) for one in self._singles], np.float64)
+        return np.array(
+            [np.atleast_1d(self.estimate(one).value) for one in self._singles], np.float64
+        )
 
     def estimate(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """What the mechanism says of a support."""
-        return is_a(Estimate, self.mechanism.estimate_support(support, population=population), "estimate_support")
+        return is_a(
+            Estimate,
+            self.mechanism.estimate_support(support, population=population),
+            "estimate_support",
+        )
 
     @cached_property
     def precise(self) -> int:
-        """How many reports an exact law stands for: PRECISE, or so many fewer that their sums stay below LARGEST."""
+        """How many reports an exact law stands for: PRECISE, or so many fewer that their sums stay
+        below LARGEST.
+        """
         n, most = PRECISE, int(np.abs(self._singles).max())
         while n * most >= LARGEST:
             n //= 2
-        require(n >= 2**20, "one report must add less than 2**42 to a support: the sums of a million would overflow")
+        require(
+            n >= 2**20,
+            "one report must add less than 2**42 to a support: the sums of a million would"
+            " overflow",
+        )
         return n
 
     def tally(self, value: Any, law: Law) -> NDArray[np.int64]:
-        """(outputs,) how often each occurs in reports of one value: as many as told, or MANY; or what was drawn when SECONDS had passed, at least one batch of SAMPLES."""
+        """(outputs,) how often each occurs in reports of one value: as many as told, or MANY; or
+        what was drawn when SECONDS had passed, at least one batch of SAMPLES.
+        """
         tally, left, start = Tally(law), self.samples or MANY, perf_counter()
         while left > 0:
             n = min(left, BATCH)
@@ -135,7 +166,8 @@ class MechanismTrial:
 def is_a(kind: type[Kind], made: Any, member: str) -> Kind:
     """What a member returned, if it has the fields of that kind."""
     require(
-        all(hasattr(made, name) for name in kind.__annotations__), f"`{member}` must return an ldp_kafka.{kind.__name__}({', '.join(kind.__annotations__)})"
+        all(hasattr(made, name) for name in kind.__annotations__),
+        f"`{member}` must return an ldp_kafka.{kind.__name__}({', '.join(kind.__annotations__)})",
     )
     checked: Kind = made
     return checked

@@ -1,4 +1,6 @@
-"""The command line: thin. Each command reads its arguments, calls one function of `runtime` or `topology`, and prints what it got."""
+"""The command line: thin. Each command reads its arguments, calls one function of `runtime` or
+`topology`, and prints what it got.
+"""
 
 from __future__ import annotations
 

@@ -19,13 +19,16 @@ _ARROW = b"\xff\xff\xff\xff"  # begins each message of an Arrow IPC stream; no U
 
 
 def read(file: Path) -> NDArray[Any]:
-    """The reports in a file: output indices (n,), packed bits (n, bytes), or whatever plain JSON lines hold.
+    """The reports in a file: output indices (n,), packed bits (n, bytes), or whatever plain JSON
+    lines hold.
 
-    Messages stand one after the other: Arrow IPC streams, or JSON up to the end of its line; header records are passed over.
+    Messages stand one after the other: Arrow IPC streams, or JSON up to the end of its line; header
+    records are passed over.
 
     Raises
     ------
-    ConfigurationError : the file cannot be read, holds something else, or reports of several kinds; no content is shown
+    ConfigurationError : the file cannot be read, holds something else, or reports of several kinds;
+        no content is shown
     """
     try:
         data = file.read_bytes()
@@ -52,7 +55,9 @@ def reports(messages: Iterable[bytes], name: str) -> NDArray[Any]:
     except (BadRecord, ValueError, TypeError, KeyError, IndexError, struct.error) as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f"{name}: not a dump of reports of one kind, as Arrow messages or JSON lines") from None
+        raise ConfigurationError(
+            f"{name}: not a dump of reports of one kind, as Arrow messages or JSON lines"
+        ) from None
 
 
 def _messages(data: bytes) -> Iterator[bytes]:
@@ -68,7 +73,9 @@ def _messages(data: bytes) -> Iterator[bytes]:
 
 
 def _end_of_stream(data: bytes, at: int) -> int:
-    """Where an Arrow IPC stream ends: after its message of length 0, past the bodies of the others."""
+    """Where an Arrow IPC stream ends: after its message of length 0, past the bodies
+    of the others.
+    """
     while True:
         mark, size = struct.unpack_from("<4si", data, at)
         if mark != _ARROW or size < 0:
@@ -80,7 +87,9 @@ def _end_of_stream(data: bytes, at: int) -> int:
         entries = root - struct.unpack_from("<i", data, root)[0]
         length, step = struct.unpack_from("<H", data, entries)[0], 0
         if length > 10:
-            step = struct.unpack_from("<H", data, entries + 10)[0]  # Message.bodyLength, the fourth field
+            step = struct.unpack_from("<H", data, entries + 10)[
+                0
+            ]  # Message.bodyLength, the fourth field
         body = struct.unpack_from("<q", data, root + step)[0] if step else 0
         if body < 0:
             raise ValueError("not an Arrow IPC stream")

@@ -12,9 +12,15 @@ __all__ = ["mechanisms"]
 
 
 @click.command(epilog=example("ldp-kafka mechanisms", "ldp-kafka mechanisms --out mechanisms"))
-@click.option("--out", type=FOLDER, help="Write mechanisms.md and the plots there instead of printing the page.")
+@click.option(
+    "--out",
+    type=FOLDER,
+    help="Write mechanisms.md and the plots there instead of printing the page.",
+)
 def mechanisms(*, out: Path | None) -> None:
-    """Say which mechanism to use when: notation, exact variances, and plots against epsilon and against categories."""
+    """Say which mechanism to use when: notation, exact variances, and plots against epsilon and
+    against categories.
+    """
     from ldp_kafka.evaluation.guide import page, plots
 
     if out is None:

@@ -12,13 +12,26 @@ import click
 if TYPE_CHECKING:
     from ldp_kafka.topology import Topology
 
-__all__ = ["CODES", "FAILED", "FILE", "FOLDER", "STOPPED", "WRONG", "as_json", "example", "load_topology", "print_json"]
+__all__ = [
+    "CODES",
+    "FAILED",
+    "FILE",
+    "FOLDER",
+    "STOPPED",
+    "WRONG",
+    "as_json",
+    "example",
+    "load_topology",
+    "print_json",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FAILED, WRONG, STOPPED = 1, 2, 130
-"""Exit codes: it failed; it was used wrongly, or is configured so that it cannot run; Ctrl-C. A worker has one more, `runtime.exits.RETRY`."""
+"""Exit codes: it failed; it was used wrongly, or is configured so that it cannot run; Ctrl-C. A
+worker has one more, `runtime.exits.RETRY`.
+"""
 CODES = """\b
 Exit codes:
     0  done, or ended as it was told

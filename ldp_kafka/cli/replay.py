@@ -22,23 +22,65 @@ __all__ = ["replay"]
     "ldp-kafka replay --generate lns --users 10000 --slots 100 --topology topology.yaml",
 ))  # fmt: skip
 @click.argument("file", type=FILE, required=False)
-@click.option("--topology", "-t", type=FILE, required=True, help="The topology whose raw topic is written.")
+@click.option(
+    "--topology", "-t", type=FILE, required=True, help="The topology whose raw topic is written."
+)
 @click.option("--user-column", default="user", show_default=True)
 @click.option("--value-column", default="value", show_default=True)
-@click.option("--time-column", default="time", show_default=True, help="Epoch seconds or milliseconds, or ISO 8601.")
-@click.option("--slice", "slice_", type=click.IntRange(1), metavar="USERS", help="Cut the value column into so many users, one value a slot.")
-@click.option("--generate", type=click.Choice(["lns", "sin", "log"]), help="Binary streams of the LDP-IDS paper in place of a file.")
-@click.option("--users", type=click.IntRange(1), default=10_000, show_default=True, help="Of --generate.")
-@click.option("--slots", type=click.IntRange(1), help="Of --generate (default 800) and --slice (default: all there are).")
+@click.option(
+    "--time-column",
+    default="time",
+    show_default=True,
+    help="Epoch seconds or milliseconds, or ISO 8601.",
+)
+@click.option(
+    "--slice",
+    "slice_",
+    type=click.IntRange(1),
+    metavar="USERS",
+    help="Cut the value column into so many users, one value a slot.",
+)
+@click.option(
+    "--generate",
+    type=click.Choice(["lns", "sin", "log"]),
+    help="Binary streams of the LDP-IDS paper in place of a file.",
+)
+@click.option(
+    "--users", type=click.IntRange(1), default=10_000, show_default=True, help="Of --generate."
+)
+@click.option(
+    "--slots",
+    type=click.IntRange(1),
+    help="Of --generate (default 800) and --slice (default: all there are).",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of --generate.")
-@click.option("--start", metavar="TIME", help="Time of the first slot (ISO 8601, UTC); default: as in the file, or so that the last slot has just ended.")
-@click.option("--speed", type=float, help="Seconds of event time in one second; default: as fast as can be.")
-@click.option("--batch", type=click.IntRange(1), help="Events in one message: 1 is a JSON object, more an Arrow batch; default: by the topology's format.")
+@click.option(
+    "--start",
+    metavar="TIME",
+    help=(
+        "Time of the first slot (ISO 8601, UTC); default: as in the file, or so that the last slot"
+        " has just ended."
+    ),
+)
+@click.option(
+    "--speed", type=float, help="Seconds of event time in one second; default: as fast as can be."
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1),
+    help=(
+        "Events in one message: 1 is a JSON object, more an Arrow batch; default: by the topology's"
+        " format."
+    ),
+)
 @as_json
-def replay(topology: Path, json_: bool, speed: float | None, batch: int | None, **what: Any) -> None:
+def replay(
+    topology: Path, json_: bool, speed: float | None, batch: int | None, **what: Any
+) -> None:
     """Write recorded or generated values to a topology's raw topic, in the order of event time.
 
-    FILE is CSV with one header line, or Parquet. At the end every partition gets a tick, so that the last windows close.
+    FILE is CSV with one header line, or Parquet. At the end every partition gets a tick, so that
+    the last windows close.
     """
     from ldp_kafka.errors import BrokerError, ConfigurationError
     from ldp_kafka.runtime import admin, setup
@@ -48,33 +90,70 @@ def replay(topology: Path, json_: bool, speed: float | None, batch: int | None, 
 
     loaded = load_topology(topology)
     if loaded.devices:
-        raise ConfigurationError(f"{loaded.name} has no raw topic to replay into: its devices report by themselves (ldp_kafka.Client)")
+        raise ConfigurationError(
+            f"{loaded.name} has no raw topic to replay into: its devices report by themselves"
+            " (ldp_kafka.Client)"
+        )
     source = _source(loaded, **what)
     check_ahead(loaded, source)
     addresses = setup.resolve(loaded)
     edge = setup.client_config(loaded, "edge", addresses[0])
     if admin.partitions_of(edge, loaded.raw_topic) is None:
-        raise BrokerError(f"there is no topic {loaded.raw_topic}: `ldp-kafka topics` or `ldp-kafka run` makes it")
+        raise BrokerError(
+            f"there is no topic {loaded.raw_topic}: `ldp-kafka topics` or `ldp-kafka run` makes it"
+        )
     bounded = loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
-    unread = Unread(loaded, edge, setup.client_config(loaded, "collector", addresses[1]), UNREAD_BYTES) if bounded else None
+    unread = (
+        Unread(loaded, edge, setup.client_config(loaded, "collector", addresses[1]), UNREAD_BYTES)
+        if bounded
+        else None
+    )
     start = time.monotonic()
     with progress_bar("replay", source.events) as progress:
-        sent = send(loaded, edge, messages(loaded, source, batch), speed=speed, unread=unread, progress=progress)
+        sent = send(
+            loaded,
+            edge,
+            messages(loaded, source, batch),
+            speed=speed,
+            unread=unread,
+            progress=progress,
+        )
     seconds = time.monotonic() - start
     if json_:
-        extent = {"users": len(source.users), "first_slot": source.first, "last_slot": source.last, "left_out": source.left_out}
-        print_json({"topic": loaded.raw_topic, **sent._asdict(), **extent, "seconds": round(seconds, 3)})
+        extent = {
+            "users": len(source.users),
+            "first_slot": source.first,
+            "last_slot": source.last,
+            "left_out": source.left_out,
+        }
+        print_json(
+            {"topic": loaded.raw_topic, **sent._asdict(), **extent, "seconds": round(seconds, 3)}
+        )
         return
     click.echo(
-        f"{sent.events:,} events of {len(source.users):,} users in slots {source.first} to {source.last}: {sent.messages:,} messages to {loaded.raw_topic} in {seconds:.1f} s"
+        f"{sent.events:,} events of {len(source.users):,} users in slots {source.first} to"
+        f" {source.last}: {sent.messages:,} messages to {loaded.raw_topic} in {seconds:.1f} s"
     )
     if source.left_out:
-        click.echo(f"{source.left_out:,} rows lack a user, a value or a time and were left out", err=True)
+        click.echo(
+            f"{source.left_out:,} rows lack a user, a value or a time and were left out", err=True
+        )
     if not loaded.input.create:
-        click.echo(f"{loaded.raw_topic} is someone else's topic and got no ticks: its last slots stay open until later events come", err=True)
+        click.echo(
+            f"{loaded.raw_topic} is someone else's topic and got no ticks: its last slots stay open"
+            " until later events come",
+            err=True,
+        )
 
 
-def _source(loaded: Topology, file: Path | None, generate: str | None, slice_: int | None, start: str | None, **what: Any) -> Any:
+def _source(
+    loaded: Topology,
+    file: Path | None,
+    generate: str | None,
+    slice_: int | None,
+    start: str | None,
+    **what: Any,
+) -> Any:
     """What `replay` was asked for, as a `Source`."""
     from ldp_kafka.runtime.replay import from_slots, read_file, recent_start
     from ldp_kafka.runtime.replay.files import read_slices
@@ -83,17 +162,32 @@ def _source(loaded: Topology, file: Path | None, generate: str | None, slice_: i
         raise click.UsageError("give either FILE or --generate")
     start_ms = None if start is None else _time(start)
     if file is not None and slice_ is not None:
-        return read_slices(loaded, file, slice_, what["value_column"], slots=what["slots"], start_ms=start_ms)
+        return read_slices(
+            loaded, file, slice_, what["value_column"], slots=what["slots"], start_ms=start_ms
+        )
     if file is not None:
-        return read_file(loaded, file, what["user_column"], what["value_column"], when=what["time_column"], start_ms=start_ms)
+        return read_file(
+            loaded,
+            file,
+            what["user_column"],
+            what["value_column"],
+            when=what["time_column"],
+            start_ms=start_ms,
+        )
     from ldp_kafka.evaluation import streams
 
     if slice_ is not None:
         raise click.UsageError("--slice cuts a FILE; --generate makes --users itself")
     slots, users, seed = what["slots"] or streams.SLOTS, what["users"], what["seed"]
-    shares = streams.lns(slots, seed=seed) if generate == "lns" else getattr(streams, str(generate))(slots)
+    shares = (
+        streams.lns(slots, seed=seed)
+        if generate == "lns"
+        else getattr(streams, str(generate))(slots)
+    )
     begin = recent_start(loaded, slots) if start_ms is None else start_ms
-    return from_slots(loaded, streams.binary(shares, users, seed=seed + 1), users, slots, start_ms=begin)
+    return from_slots(
+        loaded, streams.binary(shares, users, seed=seed + 1), users, slots, start_ms=begin
+    )
 
 
 def _time(text: str) -> int:
@@ -102,5 +196,7 @@ def _time(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter("must be a time such as 2026-03-01T00:00:00Z", param_hint="--start") from None
+        raise click.BadParameter(
+            "must be a time such as 2026-03-01T00:00:00Z", param_hint="--start"
+        ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

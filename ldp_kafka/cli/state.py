@@ -17,23 +17,38 @@ if TYPE_CHECKING:
 
 __all__ = ["state"]
 
-_role = click.option("--role", type=click.Choice(["perturb", "collect"]), help="Of one role only: of the other side's cluster nothing needs to be known.")
+_role = click.option(
+    "--role",
+    type=click.Choice(["perturb", "collect"]),
+    help="Of one role only: of the other side's cluster nothing needs to be known.",
+)
 
 
-@click.group(epilog=example("ldp-kafka state inspect topology.yaml", "ldp-kafka state verify topology.yaml --json"))
+@click.group(
+    epilog=example(
+        "ldp-kafka state inspect topology.yaml", "ldp-kafka state verify topology.yaml --json"
+    )
+)
 def state() -> None:
     """The workers' state as it lies in Kafka: sums over users, never what is of one of them."""
 
 
-@state.command(epilog=example("ldp-kafka state inspect topology.yaml", "ldp-kafka state inspect topology.yaml --role perturb --json"))
+@state.command(
+    epilog=example(
+        "ldp-kafka state inspect topology.yaml",
+        "ldp-kafka state inspect topology.yaml --role perturb --json",
+    )
+)
 @click.argument("topology", type=FILE)
 @_role
 @as_json
 def inspect(topology: Path, role: str | None, json_: bool) -> None:
-    """Show what the changelogs hold: tenures, covered and committed offsets, watermarks, users, and the most that any user has spent.
+    """Show what the changelogs hold: tenures, covered and committed offsets, watermarks, users, and
+    the most that any user has spent.
 
-    A tenure is one ownership of a partition. The one that covers most, among those whose records are all there, is chosen by the worker that comes next. It runs beside the workers and
-    disturbs nobody.
+    A tenure is one ownership of a partition. The one that covers most, among those whose records
+    are all there, is chosen by the worker that comes next. It runs beside the workers and disturbs
+    nobody.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.state_tools import read_state
@@ -47,15 +62,23 @@ def inspect(topology: Path, role: str | None, json_: bool) -> None:
         _show(found)
 
 
-@state.command(epilog=example("ldp-kafka state verify topology.yaml", "ldp-kafka state verify topology.yaml --role collect --json"))
+@state.command(
+    epilog=example(
+        "ldp-kafka state verify topology.yaml",
+        "ldp-kafka state verify topology.yaml --role collect --json",
+    )
+)
 @click.argument("topology", type=FILE)
 @_role
 @as_json
 def verify(topology: Path, role: str | None, json_: bool) -> int:
-    """Check every rule that a worker relies on when it loads its state; the exit code is 1 where one does not hold.
+    """Check every rule that a worker relies on when it loads its state; the exit code is 1 where
+    one does not hold.
 
-    The chosen state is complete and covers what was acknowledged; it was written under this topology and, where the key can be read here, under this key; every user lies in its own shard,
-    once, with a ledger that adds up and is within the budget; the log still holds what comes after it.
+    The chosen state is complete and covers what was acknowledged; it was written under this
+    topology and, where the key can be read here, under this key; every user lies in its own shard,
+    once, with a ledger that adds up and is within the budget; the log still holds what comes after
+    it.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.inspection import RULES
@@ -68,8 +91,13 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     broken = [(held, violation) for held in found for violation in held.violations]
     rules = [rule for rule in RULES if rule != "key" or check is not None]
     if json_:
-        said = [{"table": held.table, "partition": held.partition, **violation._asdict()} for held, violation in broken]
-        print_json({"topology": loaded.name, "holds": not broken, "checked": rules, "violations": said})
+        said = [
+            {"table": held.table, "partition": held.partition, **violation._asdict()}
+            for held, violation in broken
+        ]
+        print_json(
+            {"topology": loaded.name, "holds": not broken, "checked": rules, "violations": said}
+        )
         return FAILED if broken else 0
     for held, violation in broken:
         click.echo(f"{held.table} partition {held.partition}: {violation.rule}: {violation.text}")
@@ -77,26 +105,45 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
         users = sum(held.users or 0 for held in found)
         click.echo(f"{len(found)} partitions, {users:,} users: {', '.join(rules)} hold")
     if check is None and role != "collect":
-        click.echo("note: the edge's key cannot be read here, so the state was not compared with it", err=True)
+        click.echo(
+            "note: the edge's key cannot be read here, so the state was not compared with it",
+            err=True,
+        )
     return FAILED if broken else 0
 
 
-@state.command(epilog=example("ldp-kafka state rewind topology.yaml --role perturb", "ldp-kafka state rewind topology.yaml --role perturb --yes"))
+@state.command(
+    epilog=example(
+        "ldp-kafka state rewind topology.yaml --role perturb",
+        "ldp-kafka state rewind topology.yaml --role perturb --yes",
+    )
+)
 @click.argument("topology", type=FILE)
-@click.option("--role", type=click.Choice(["perturb", "collect"]), required=True, help="Whose group is set back.")
+@click.option(
+    "--role",
+    type=click.Choice(["perturb", "collect"]),
+    required=True,
+    help="Whose group is set back.",
+)
 @click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
 @as_json
 def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
-    """Set a group's committed offsets back to what its state covers: the way out where a worker halts over a changelog that is older than what was acknowledged.
+    """Set a group's committed offsets back to what its state covers: the way out where a worker
+    halts over a changelog that is older than what was acknowledged.
 
-    It is sound: noise is keyed, a function of the key, the user, the slot, the value and the state, and the state is what the log before it gives. So the events that are read again give
-    the same reports, byte for byte; nothing is drawn twice, and no budget is spent twice. The collector counts a report batch once, by the offset of the message that it answers.
+    It is sound: noise is keyed, a function of the key, the user, the slot, the value and the state,
+    and the state is what the log before it gives. So the events that are read again give the same
+    reports, byte for byte; nothing is drawn twice, and no budget is spent twice. The collector
+    counts a report batch once, by the offset of the message that it answers.
 
-    It is refused where that would not hold: the log has lost what is to be read again or was made anew, the state is of another topology or key, or the group still has members. Offsets are
-    never set forward.
+    It is refused where that would not hold: the log has lost what is to be read again or was made
+    anew, the state is of another topology or key, or the group still has members. Offsets are never
+    set forward.
 
-    Before: stop all workers of the role, and bring back the newest changelog that you have. After: start them, and look with `ldp-kafka state verify` and `ldp-kafka prove-once`. Without
-    any complete state the role collect begins anew from a log that is still whole; perturb does not, since only the state tells whether the key is still the same.
+    Before: stop all workers of the role, and bring back the newest changelog that you have. After:
+    start them, and look with `ldp-kafka state verify` and `ldp-kafka prove-once`. Without any
+    complete state the role collect begins anew from a log that is still whole; perturb does not,
+    since only the state tells whether the key is still the same.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.state_tools import rewind as set_back
@@ -108,7 +155,13 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     done = yes and bool(plan.moves) and not plan.refusals
     if json_:
         print_json(
-            {"topology": loaded.name, "group": loaded.group(role), "done": done, "moves": [move._asdict() for move in plan.moves], "refusals": plan.refusals}
+            {
+                "topology": loaded.name,
+                "group": loaded.group(role),
+                "done": done,
+                "moves": [move._asdict() for move in plan.moves],
+                "refusals": plan.refusals,
+            }
         )
         return FAILED if plan.refusals else 0
     for refusal in plan.refusals:
@@ -117,7 +170,8 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
         return FAILED
     for move in plan.moves:
         click.echo(
-            f"{move.topic} partition {move.partition}: group {loaded.group(role)} {'went' if done else 'would go'} back from {move.committed} to {move.to}"
+            f"{move.topic} partition {move.partition}: group {loaded.group(role)}"
+            f" {'went' if done else 'would go'} back from {move.committed} to {move.to}"
         )
     if not plan.moves:
         click.echo("every state covers what was acknowledged: nothing to do")
@@ -164,12 +218,16 @@ def _show(found: Sequence[Held]) -> None:
     release_table(head, [_row(held) for held in found])
     for held in found:
         for violation in held.violations:
-            click.echo(f"{held.table} partition {held.partition}: {violation.rule}: {violation.text}")
+            click.echo(
+                f"{held.table} partition {held.partition}: {violation.rule}: {violation.text}"
+            )
 
 
 def _row(held: Held) -> list[str]:
     complete = sum(tenure.complete for tenure in held.tenures)
-    tenures = str(complete) if complete == len(held.tenures) else f"{complete} of {len(held.tenures)}"
+    tenures = (
+        str(complete) if complete == len(held.tenures) else f"{complete} of {len(held.tenures)}"
+    )
     position = held.position
     chosen = held.chosen
     return [

@@ -14,7 +14,11 @@ __all__ = ["broker", "demo", "key"]
 
 
 @click.command(
-    epilog=example("ldp-kafka demo", "ldp-kafka demo app-usage --users 4000 --slots 60 --output out", "ldp-kafka demo --keep      # then look at the metrics")
+    epilog=example(
+        "ldp-kafka demo",
+        "ldp-kafka demo app-usage --users 4000 --slots 60 --output out",
+        "ldp-kafka demo --keep      # then look at the metrics",
+    )
 )
 @click.argument("name", default="smart-meters-mean")
 @click.option("--users", type=click.IntRange(10, 10_000), help="How many streams.  [default: 3000]")
@@ -27,11 +31,29 @@ __all__ = ["broker", "demo", "key"]
     show_default=True,
     help="volume: days of a traffic counter, from LDP_KAFKA_DATA.",
 )
-@click.option("--output", type=FOLDER, default=Path("demo-output"), show_default=True, help="Folder for the plot and the releases.")
-@click.option("--keep", is_flag=True, help="Keep the workers running until Ctrl-C, to look at their metrics.")
+@click.option(
+    "--output",
+    type=FOLDER,
+    default=Path("demo-output"),
+    show_default=True,
+    help="Folder for the plot and the releases.",
+)
+@click.option(
+    "--keep", is_flag=True, help="Keep the workers running until Ctrl-C, to look at their metrics."
+)
 @as_json
-def demo(name: str, *, users: int | None, slots: int | None, kind: str, output: Path, keep: bool, json_: bool) -> int:
-    """Run a shipped topology on this machine, with its own broker and made-up users, and compare what is released with the truth.
+def demo(
+    name: str,
+    *,
+    users: int | None,
+    slots: int | None,
+    kind: str,
+    output: Path,
+    keep: bool,
+    json_: bool,
+) -> int:
+    """Run a shipped topology on this machine, with its own broker and made-up users, and compare
+    what is released with the truth.
 
     NAME is smart-meters-mean (the default) or app-usage.
     """
@@ -46,7 +68,11 @@ def demo(name: str, *, users: int | None, slots: int | None, kind: str, output: 
         if SHAPES[name] != "numeric":
             raise click.UsageError(f"--input volume is for numbers; {name} has categories")
         try:
-            given = Given(volume_days(2), "Traffic past one counter, mean of pairs of days", SERIES["volume"].unit)
+            given = Given(
+                volume_days(2),
+                "Traffic past one counter, mean of pairs of days",
+                SERIES["volume"].unit,
+            )
         except FileNotFoundError as error:
             raise ConfigurationError(str(error)) from None
     return run_demo(name, given, users=users, slots=slots, output=output, keep=keep, json_=json_)
@@ -57,14 +83,22 @@ def key() -> None:
     """The edge's key, which every user's noise hangs on."""
 
 
-@key.command("new", epilog=example("ldp-kafka key new edge.key", "LDP_KAFKA_EDGE_KEY_FILE=edge.key ldp-kafka run topology.yaml"))
+@key.command(
+    "new",
+    epilog=example(
+        "ldp-kafka key new edge.key", "LDP_KAFKA_EDGE_KEY_FILE=edge.key ldp-kafka run topology.yaml"
+    ),
+)
 @click.argument("file", type=FILE)
 def key_new(file: Path) -> None:
     """Write 32 random bytes to FILE, which must not exist, readable by its owner only."""
     from ldp_kafka.runtime.keys import new_key
 
     new_key(file)
-    click.echo(f"{file}: a new key. Keep it secret, and do not lose it: whoever has it can undo every report, and without it the workers cannot go on.")
+    click.echo(
+        f"{file}: a new key. Keep it secret, and do not lose it: whoever has it can undo every"
+        " report, and without it the workers cannot go on."
+    )
 
 
 @key.command(
@@ -76,19 +110,30 @@ def key_new(file: Path) -> None:
     ),
 )
 @click.argument("topologies", type=FILE, nargs=-1, required=True)
-@click.option("--at", metavar="TIME", help="Event time, ISO 8601, from which on the new key is used.  [default: as early as is sound]")
+@click.option(
+    "--at",
+    metavar="TIME",
+    help=(
+        "Event time, ISO 8601, from which on the new key is used.  [default: as early as is sound]"
+    ),
+)
 @click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
 @as_json
 def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: bool) -> int:
     """Give the edge a new key from a time slot on; name every topology that uses the key file.
 
-    Every slot before it keeps the old key, every slot from it on has the new one, so no (user, slot) is drawn twice; and the ledger goes on, so no budget begins anew. The new key begins
-    after the last event that the raw log holds: what was reported was read from there. Pseudonyms per user change with the key.
+    Every slot before it keeps the old key, every slot from it on has the new one, so no (user,
+    slot) is drawn twice; and the ledger goes on, so no budget begins anew. The new key begins after
+    the last event that the raw log holds: what was reported was read from there. Pseudonyms per
+    user change with the key.
 
-    Before: stop the perturb workers of all of these topologies. After: copy the key file to every host of theirs, and start them; one with the old file halts. The old key stays in the file,
-    since state and replays need it. To be rid of it, give the topology a new name and a new key, and let the edge file (edge.budget_file, `until`) wait until the old one's runs have ended.
+    Before: stop the perturb workers of all of these topologies. After: copy the key file to every
+    host of theirs, and start them; one with the old file halts. The old key stays in the file,
+    since state and replays need it. To be rid of it, give the topology a new name and a new key,
+    and let the edge file (edge.budget_file, `until`) wait until the old one's runs have ended.
 
-    It can be stopped at any point: workers halt over what is half done, and the same command finishes it.
+    It can be stopped at any point: workers halt over what is half done, and the same command
+    finishes it.
     """
     from ldp_kafka.accounting.words import moment
     from ldp_kafka.runtime.demo.show import waiting
@@ -98,10 +143,24 @@ def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: b
     with waiting("the state and the raw log are read"):
         made = rotate(loaded, at=None if at is None else _milliseconds(at), do=yes)
     if json_:
-        print_json({"file": str(made.file), "begins": moment(made.begins), "partitions": made.partitions, "done": made.done})
+        print_json(
+            {
+                "file": str(made.file),
+                "begins": moment(made.begins),
+                "partitions": made.partitions,
+                "done": made.done,
+            }
+        )
         return 0
-    click.echo(f"{made.file}: the new key {'begins' if made.done else 'would begin'} at {moment(made.begins)}; {made.partitions} partitions")
-    click.echo("now copy the file to every host of these topologies, and start their workers" if made.done else "nothing was done: --yes does it")
+    click.echo(
+        f"{made.file}: the new key {'begins' if made.done else 'would begin'} at"
+        f" {moment(made.begins)}; {made.partitions} partitions"
+    )
+    click.echo(
+        "now copy the file to every host of these topologies, and start their workers"
+        if made.done
+        else "nothing was done: --yes does it"
+    )
     return 0
 
 
@@ -116,21 +175,38 @@ def _milliseconds(text: str) -> int:
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-@click.group(epilog=example("ldp-kafka broker start --port 9092", "LDP_KAFKA_BOOTSTRAP=127.0.0.1:9092 ldp-kafka run topology.yaml"))
+@click.group(
+    epilog=example(
+        "ldp-kafka broker start --port 9092",
+        "LDP_KAFKA_BOOTSTRAP=127.0.0.1:9092 ldp-kafka run topology.yaml",
+    )
+)
 def broker() -> None:
     """A real Apache Kafka on this machine, for development and tests (Java 17 and Maven)."""
 
 
-_directory = click.option("--directory", type=FOLDER, help="Its data and logs; default: in the cache directory.")
+_directory = click.option(
+    "--directory", type=FOLDER, help="Its data and logs; default: in the cache directory."
+)
 
 
-@broker.command("start", epilog=example("ldp-kafka broker start --port 9092", "ldp-kafka broker start --kafka-version 3.9.2 --directory /tmp/kafka-3"))
+@broker.command(
+    "start",
+    epilog=example(
+        "ldp-kafka broker start --port 9092",
+        "ldp-kafka broker start --kafka-version 3.9.2 --directory /tmp/kafka-3",
+    ),
+)
 @click.option("--kafka-version", default="4.3.1", show_default=True)
-@click.option("--port", type=click.IntRange(0, 65534), default=0, help="0: the last one, or a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65534), default=0, help="0: the last one, or a free one."
+)
 @click.option("--nodes", type=click.Choice(["1", "3"]), default="1", show_default=True)
 @_directory
 @as_json
-def broker_start(kafka_version: str, port: int, nodes: str, directory: Path | None, json_: bool) -> None:
+def broker_start(
+    kafka_version: str, port: int, nodes: str, directory: Path | None, json_: bool
+) -> None:
     """Start it and leave it running; what is already running is left alone."""
     from ldp_kafka.runtime import kafka_server
     from ldp_kafka.runtime.demo.show import waiting
@@ -160,7 +236,11 @@ def broker_status(directory: Path | None, json_: bool) -> int:
 
     found = kafka_server.status(directory)
     if found is None:
-        print_json(None) if json_ else click.echo("none was ever started here: ldp-kafka broker start")
+        (
+            print_json(None)
+            if json_
+            else click.echo("none was ever started here: ldp-kafka broker start")
+        )
         return FAILED
     _print_status(found, json_)
     return 0 if found.ready else FAILED
@@ -178,6 +258,9 @@ def _print_status(found: Any, json_: bool) -> None:
             }
         )
         return
-    click.echo(f"Apache Kafka {found.version} at {found.bootstrap_servers}: {'ready' if found.ready else 'not running'}")
+    click.echo(
+        f"Apache Kafka {found.version} at {found.bootstrap_servers}:"
+        f" {'ready' if found.ready else 'not running'}"
+    )
     for pid, log in zip(found.pids, found.logs, strict=True):
         click.echo(f"  process {pid if pid is not None else 'none'}, log {log}")

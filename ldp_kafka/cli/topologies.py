@@ -16,19 +16,55 @@ if TYPE_CHECKING:
 __all__ = ["plan", "run", "schema", "topics", "validate"]
 
 
-@click.command(epilog=CODES + "\n" + example("ldp-kafka run topology.yaml", "ldp-kafka run topology.yaml --role perturb --metrics-port 9101"))
+@click.command(
+    epilog=CODES
+    + "\n"
+    + example(
+        "ldp-kafka run topology.yaml",
+        "ldp-kafka run topology.yaml --role perturb --metrics-port 9101",
+    )
+)
 @click.argument("topology", type=FILE)
-@click.option("--role", type=click.Choice(["perturb", "collect"]), help="One role, as in production; without it, a process for each.")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Loopback port of the Prometheus metrics; 0: a free one, printed.")
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, help="Address they are served at; any other lets a network read them.")
-@click.option("--until-idle", metavar="DURATION", help="End once nothing has been left to read for so long, such as 10s.")
-def run(topology: Path, role: str | None, metrics_port: int | None, metrics_host: str, until_idle: str | None) -> int:
+@click.option(
+    "--role",
+    type=click.Choice(["perturb", "collect"]),
+    help="One role, as in production; without it, a process for each.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Loopback port of the Prometheus metrics; 0: a free one, printed.",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address they are served at; any other lets a network read them.",
+)
+@click.option(
+    "--until-idle",
+    metavar="DURATION",
+    help="End once nothing has been left to read for so long, such as 10s.",
+)
+def run(
+    topology: Path,
+    role: str | None,
+    metrics_port: int | None,
+    metrics_host: str,
+    until_idle: str | None,
+) -> int:
     """Run the workers of a topology until they are stopped."""
     from ldp_kafka.runtime.run import run as start
     from ldp_kafka.topology.sections import parse_duration
 
     idle = None if until_idle is None else parse_duration(until_idle)
-    return start(load_topology(topology), role=role, metrics_port=metrics_port, metrics_host=metrics_host, until_idle_ms=idle)
+    return start(
+        load_topology(topology),
+        role=role,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
+        until_idle_ms=idle,
+    )
 
 
 @click.command(epilog=example("ldp-kafka validate topology.yaml other.yaml"))
@@ -46,14 +82,31 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
             topology = load_topology(file)
             check_topology(topology)
         except TopologyError as error:
-            found.append({"file": str(file), "valid": False, "problems": [_as_json(each) for each in error.problems]})
+            found.append(
+                {
+                    "file": str(file),
+                    "valid": False,
+                    "problems": [_as_json(each) for each in error.problems],
+                }
+            )
             if not json_:
                 click.echo(str(error), err=True)
         else:
             later = [_as_json(each) for each in unset(topology)]
-            found.append({"file": str(file), "valid": True, "problems": [], "fingerprint": topology.fingerprint, "layout": topology.layout, "unset": later})
+            found.append(
+                {
+                    "file": str(file),
+                    "valid": True,
+                    "problems": [],
+                    "fingerprint": topology.fingerprint,
+                    "layout": topology.layout,
+                    "unset": later,
+                }
+            )
             if not json_:
-                click.echo(f"{file}: valid; {topology.guarantee.describe(linkable=topology.per_user)}")
+                click.echo(
+                    f"{file}: valid; {topology.guarantee.describe(linkable=topology.per_user)}"
+                )
                 _say_unset(topology)
     if json_:
         print_json(found)
@@ -62,10 +115,18 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
 
 @click.command(epilog=example("ldp-kafka plan topology.yaml --users 100000"))
 @click.argument("topology", type=FILE)
-@click.option("--users", type=click.IntRange(1), default=1000, show_default=True, help="How many users to plan for.")
+@click.option(
+    "--users",
+    type=click.IntRange(1),
+    default=1000,
+    show_default=True,
+    help="How many users to plan for.",
+)
 @as_json
 def plan(topology: Path, users: int, json_: bool) -> None:
-    """Say what a topology will do: its topics, traffic and state, what it promises, and how good its releases can be."""
+    """Say what a topology will do: its topics, traffic and state, what it promises, and how good
+    its releases can be.
+    """
     from ldp_kafka.topology import plan as make
 
     loaded = load_topology(topology)
@@ -77,12 +138,18 @@ def plan(topology: Path, users: int, json_: bool) -> None:
         _say_unset(loaded)
 
 
-@click.command(epilog=example("ldp-kafka topics topology.yaml --dry-run", "ldp-kafka topics topology.yaml"))
+@click.command(
+    epilog=example("ldp-kafka topics topology.yaml --dry-run", "ldp-kafka topics topology.yaml")
+)
 @click.argument("topology", type=FILE)
-@click.option("--dry-run", is_flag=True, help="Only say what it needs; nothing is asked or created.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only say what it needs; nothing is asked or created."
+)
 @as_json
 def topics(topology: Path, dry_run: bool, json_: bool) -> None:
-    """Create the topics that are missing and check those that exist, with their header records and first offsets."""
+    """Create the topics that are missing and check those that exist, with their header records and
+    first offsets.
+    """
     loaded = load_topology(topology)
     done: list[str] = []
     if not dry_run:
@@ -90,7 +157,13 @@ def topics(topology: Path, dry_run: bool, json_: bool) -> None:
 
         done = prepare(loaded)
     if json_:
-        print_json({"topology": loaded.name, "topics": [topic.as_json() for topic in loaded.topics()], "done": done})
+        print_json(
+            {
+                "topology": loaded.name,
+                "topics": [topic.as_json() for topic in loaded.topics()],
+                "done": done,
+            }
+        )
         return
     from ldp_kafka.runtime.demo.show import topics_table
 
@@ -98,23 +171,38 @@ def topics(topology: Path, dry_run: bool, json_: bool) -> None:
     for line in done:
         click.echo(line)
     if not dry_run:
-        click.echo("all topics are as they must be" if not done else "all topics are as they must be now")
+        click.echo(
+            "all topics are as they must be" if not done else "all topics are as they must be now"
+        )
 
 
 def _as_json(problem: TopologyError) -> dict[str, Any]:
-    return {"file": problem.file, "line": problem.line, "key": problem.key, "message": problem.reason}
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "key": problem.key,
+        "message": problem.reason,
+    }
 
 
 def _say_unset(topology: Topology) -> None:
-    """What is left to variables that are not set here: no error, where the role that needs them runs elsewhere."""
+    """What is left to variables that are not set here: no error, where the role that needs them
+    runs elsewhere.
+    """
     from ldp_kafka.topology import unset
 
     for problem in unset(topology):
         click.echo(f"note: {problem}", err=True)
 
 
-@click.command(epilog=example("ldp-kafka schema > topology.schema.json", "ldp-kafka schema --edge > edge.schema.json"))
-@click.option("--edge", is_flag=True, help="Of edge files, which limit what several topologies lose together.")
+@click.command(
+    epilog=example(
+        "ldp-kafka schema > topology.schema.json", "ldp-kafka schema --edge > edge.schema.json"
+    )
+)
+@click.option(
+    "--edge", is_flag=True, help="Of edge files, which limit what several topologies lose together."
+)
 def schema(edge: bool) -> None:
     """Print the JSON Schema of topology files, for editors."""
     from ldp_kafka.topology import schema as read

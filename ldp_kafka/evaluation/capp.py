@@ -1,8 +1,11 @@
-"""The experiments of the CAPP paper (Du et al., section VI) on its two open series, with what a constant would give beside every figure.
+"""The experiments of the CAPP paper (Du et al., section VI) on its two open series, with what a
+constant would give beside every figure.
 
-Streams are consecutive windows of a series, each a user's, scaled to [0, 1] by the public domain. The paper draws 50 subsequences at random; all of them have the same expectation and no luck.
-Errors are of means over windows (MSE) and of directions (cosine distance) of the releases, both after the same smoothing in every row; each figure is averaged over repetitions with
-seeded noise, other noise in every row, and carries its standard error over these.
+Streams are consecutive windows of a series, each a user's, scaled to [0, 1] by the public domain.
+The paper draws 50 subsequences at random; all of them have the same expectation and no luck. Errors
+are of means over windows (MSE) and of directions (cosine distance) of the releases, both after the
+same smoothing in every row; each figure is averaged over repetitions with seeded noise, other noise
+in every row, and carries its standard error over these.
 """
 
 from __future__ import annotations
@@ -24,10 +27,26 @@ from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.methods.smoothing import smooth
 from ldp_kafka.randomness import seeded
 
-__all__ = ["EPSILONS", "TABLE_I", "Block", "Row", "Shrinking", "blocks", "equal_epsilon", "errors", "method", "order", "shrinking", "streams", "table_one"]
+__all__ = [
+    "EPSILONS",
+    "TABLE_I",
+    "Block",
+    "Row",
+    "Shrinking",
+    "blocks",
+    "equal_epsilon",
+    "errors",
+    "method",
+    "order",
+    "shrinking",
+    "streams",
+    "table_one",
+]
 
 EPSILONS = (0.5, 1.0, 2.0, 3.0)  # of a window, as in figure 4
-TABLE_I = {  # (window, method): MSE as printed, for C6H6 and epsilon 1; "ToPL" there is the Piecewise Mechanism in its authors' code
+# (window, method): MSE as printed, for C6H6 and epsilon 1; "ToPL" there is the Piecewise Mechanism
+# in its authors' code
+TABLE_I = {
     (20, "sw_direct"): 0.131, (20, "ipp"): 0.131, (20, "app"): 0.129, (20, "pm_direct"): 25.214,
     (40, "sw_direct"): 0.125, (40, "ipp"): 0.126, (40, "app"): 0.125, (40, "pm_direct"): 51.613,
     (60, "sw_direct"): 0.124, (60, "ipp"): 0.124, (60, "app"): 0.123, (60, "pm_direct"): 80.070,
@@ -108,18 +127,35 @@ def streams(name: str, window: int) -> NDArray[np.float64]:
     return (slice_series(values, max(len(values) // window, 1), window) - lo) / (hi - lo)
 
 
-def method(name: str, epsilon: float, window: int, calibration: str = "published", *, mechanism: str | None = None, **parameters: Any) -> Method:
+def method(
+    name: str,
+    epsilon: float,
+    window: int,
+    calibration: str = "published",
+    *,
+    mechanism: str | None = None,
+    **parameters: Any,
+) -> Method:
     """A method on [0, 1]; ConfigurationError for a name that is not known."""
     if name not in METHODS:
         raise ConfigurationError(f"unknown method {name!r}; known: {', '.join(sorted(METHODS))}")
     kind = METHODS[name]
     return kind(
-        epsilon=epsilon, window=window, domain=(0.0, 1.0), calibration=calibration, mechanism=MECHANISMS[mechanism or kind.default_mechanism], **parameters
+        epsilon=epsilon,
+        window=window,
+        domain=(0.0, 1.0),
+        calibration=calibration,
+        mechanism=MECHANISMS[mechanism or kind.default_mechanism],
+        **parameters,
     )
 
 
-def errors(used: Method, values: NDArray[np.float64], repetitions: int, *, seed: int = 0, length: int = 1) -> NDArray[np.float64]:
-    """(repetitions, 2): MSE of window means, and cosine distance, of releases smoothed over ``length`` slots (centred, as in the paper; 1: as they are)."""
+def errors(
+    used: Method, values: NDArray[np.float64], repetitions: int, *, seed: int = 0, length: int = 1
+) -> NDArray[np.float64]:
+    """(repetitions, 2): MSE of window means, and cosine distance, of releases smoothed over
+    ``length`` slots (centred, as in the paper; 1: as they are).
+    """
     out = np.empty((repetitions, 2))
     for at in range(repetitions):
         released = smooth(used.release(values, seeded(seed + at)), length, centred=True)
@@ -139,40 +175,97 @@ def order(
     mechanism: str | None = None,
     length: int = 3,
 ) -> list[Row]:
-    """Figures 4 and 5: the methods side by side, the same smoothing on every row (the paper smooths its own only, and SW-direct not)."""
+    """Figures 4 and 5: the methods side by side, the same smoothing on every row (the paper smooths
+    its own only, and SW-direct not).
+    """
     values = streams(name, window)
     rows: list[Row] = []
     for epsilon in epsilons:
         for each in names:
             used = method(each, epsilon, window, calibration, mechanism=mechanism)
-            found = errors(used, values, repetitions, seed=seed + len(rows) * repetitions, length=length)
+            found = errors(
+                used, values, repetitions, seed=seed + len(rows) * repetitions, length=length
+            )
             (mse, mse_error), (cosine, cosine_error) = _mean(found[:, 0]), _mean(found[:, 1])
             flat = cosine_distance(np.full_like(values, 0.5), values)
-            rows.append(Row(name, window, epsilon, each, calibration, mse, mse_error, cosine, cosine_error, *_constants(values), flat))
+            rows.append(
+                Row(
+                    name,
+                    window,
+                    epsilon,
+                    each,
+                    calibration,
+                    mse,
+                    mse_error,
+                    cosine,
+                    cosine_error,
+                    *_constants(values),
+                    flat,
+                )
+            )
     return rows
 
 
-def table_one(windows: Iterable[int] = (20, 40, 60), *, repetitions: int = 20, seed: int = 0) -> list[Row]:
+def table_one(
+    windows: Iterable[int] = (20, 40, 60), *, repetitions: int = 20, seed: int = 0
+) -> list[Row]:
     """Table I for C6H6 at epsilon 1; `TABLE_I` has what is printed there."""
     return [
-        row for window in windows for row in order("c6h6", window, (1.0,), names=("sw_direct", "ipp", "app", "pm_direct"), repetitions=repetitions, seed=seed)
+        row
+        for window in windows
+        for row in order(
+            "c6h6",
+            window,
+            (1.0,),
+            names=("sw_direct", "ipp", "app", "pm_direct"),
+            repetitions=repetitions,
+            seed=seed,
+        )
     ]
 
 
-def equal_epsilon(name: str, window: int, epsilons: Iterable[float] = (0.5, 1.0), *, repetitions: int = 10, seed: int = 0) -> list[Row]:
+def equal_epsilon(
+    name: str,
+    window: int,
+    epsilons: Iterable[float] = (0.5, 1.0),
+    *,
+    repetitions: int = 10,
+    seed: int = 0,
+) -> list[Row]:
     """SW-direct and CAPP at one true epsilon: both in the sound calibration, no smoothing."""
-    return order(name, window, epsilons, names=("sw_direct", "capp"), calibration="sound", repetitions=repetitions, seed=seed, length=1)
+    return order(
+        name,
+        window,
+        epsilons,
+        names=("sw_direct", "capp"),
+        calibration="sound",
+        repetitions=repetitions,
+        seed=seed,
+        length=1,
+    )
 
 
-def blocks(name: str, window: int, epsilon: float, choices: Iterable[int] | None = None, *, repetitions: int = 10, seed: int = 0) -> list[Block]:
+def blocks(
+    name: str,
+    window: int,
+    epsilon: float,
+    choices: Iterable[int] | None = None,
+    *,
+    repetitions: int = 10,
+    seed: int = 0,
+) -> list[Block]:
     """Sound CAPP for each length of its blocks; default: 1 to ``window``."""
     values = streams(name, window)
     chosen = default_block(epsilon, window)
     rows: list[Block] = []
     for block in range(1, window + 1) if choices is None else choices:
         used = method("capp", epsilon, window, "sound", block=block)
-        mse, error = _mean(errors(used, values, repetitions, seed=seed + len(rows) * repetitions)[:, 0])
-        rows.append(Block(name, window, epsilon, block, mse, error, block == chosen, *_constants(values)))
+        mse, error = _mean(
+            errors(used, values, repetitions, seed=seed + len(rows) * repetitions)[:, 0]
+        )
+        rows.append(
+            Block(name, window, epsilon, block, mse, error, block == chosen, *_constants(values))
+        )
     return rows
 
 
@@ -181,17 +274,25 @@ def shrinking(
     window: int,
     epsilons: Iterable[float] = (0.5, 1.0, 3.0, 10.0, 30.0),
     *,
-    names: Sequence[tuple[str, str]] = (("capp", "published"), ("capp", "sound"), ("sw_direct", "sound")),
+    names: Sequence[tuple[str, str]] = (
+        ("capp", "published"),
+        ("capp", "sound"),
+        ("sw_direct", "sound"),
+    ),
     repetitions: int = 10,
     seed: int = 0,
     mechanism: str | None = None,
 ) -> list[Shrinking]:
-    """Window means before and after empirical-Bayes shrinkage, beside published CAPP and the constants."""
+    """Window means before and after empirical-Bayes shrinkage, beside published CAPP and the
+    constants.
+    """
     values = streams(name, window)
     truth = values.mean(axis=1)
     rows: list[Shrinking] = []
     for epsilon in epsilons:
-        published, _ = _mean(errors(method("capp", epsilon, window), values, repetitions, seed=seed)[:, 0])
+        published, _ = _mean(
+            errors(method("capp", epsilon, window), values, repetitions, seed=seed)[:, 0]
+        )
         for each, calibration in names:
             used = method(each, epsilon, window, calibration, mechanism=mechanism)
             reading = Shrinkage(used, window).reading
@@ -202,11 +303,33 @@ def shrinking(
                 index = crowd.index(released)
                 crowd.update(index)
                 shrunk = crowd.apply(index)
-                found.append((float(((shrunk.values - truth) ** 2).mean()), shrunk.reliability, shrunk.standard_error**2, mean_error(released, values)))
+                found.append(
+                    (
+                        float(((shrunk.values - truth) ** 2).mean()),
+                        shrunk.reliability,
+                        shrunk.standard_error**2,
+                        mean_error(released, values),
+                    )
+                )
             table = np.array(found)
             mse, error = _mean(table[:, 0])
             _, reliability, stated, raw = table.mean(axis=0).tolist()
-            rows.append(Shrinking(name, window, epsilon, each, calibration, raw, mse, error, reliability, stated, published, *_constants(values)))
+            rows.append(
+                Shrinking(
+                    name,
+                    window,
+                    epsilon,
+                    each,
+                    calibration,
+                    raw,
+                    mse,
+                    error,
+                    reliability,
+                    stated,
+                    published,
+                    *_constants(values),
+                )
+            )
     return rows
 
 
@@ -218,4 +341,6 @@ def _constants(values: NDArray[np.float64]) -> tuple[float, float]:
 
 def _mean(figures: NDArray[np.float64]) -> tuple[float, float]:
     """And its standard error."""
-    return float(figures.mean()), float(figures.std(ddof=1) / len(figures) ** 0.5) if len(figures) > 1 else float("inf")
+    return float(figures.mean()), (
+        float(figures.std(ddof=1) / len(figures) ** 0.5) if len(figures) > 1 else float("inf")
+    )

@@ -34,7 +34,8 @@ class Row(NamedTuple):
 
 
 def law(method: str, bound: float, report: int) -> float:
-    """Variance of report number ``report`` (from 1) over sigma_1 squared: 1; 1 + 4 C^2 (i - 1) (before eq. 8); (4C - 4C^2) / (1 - (1 - 2C)^(2i)) (eq. 15).
+    """Variance of report number ``report`` (from 1) over sigma_1 squared: 1; 1 + 4 C^2 (i - 1)
+    (before eq. 8); (4C - 4C^2) / (1 - (1 - 2C)^(2i)) (eq. 15).
 
     Examples
     --------
@@ -49,13 +50,17 @@ def law(method: str, bound: float, report: int) -> float:
 
 
 def worst_streams(bound: float, reports: int) -> tuple[float, NDArray[np.float64]]:
-    """The two streams whose draws CGM moves farthest, exactly: how far (squared, in sensitivities of one report; at most ``reports``), and the streams (2, reports) in shares of the domain.
+    """The two streams whose draws CGM moves farthest, exactly: how far (squared, in sensitivities
+    of one report; at most ``reports``), and the streams (2, reports) in shares of the domain.
 
-    The difference D of two clipped streams may be anything with |D_i| <= 1 and |D_i - D_(i-1)| <= 2C (streams 1/2 +- D/2 have it), and draw i moves by (D_i - r_i D_(i-1)) / V_i. The sum of
-    squares is convex, so largest at a vertex; there every D_i is an end, or whole steps of 2C away from one: a path over these points, by dynamic programming.
+    The difference D of two clipped streams may be anything with |D_i| <= 1 and |D_i - D_(i-1)| <=
+    2C (streams 1/2 +- D/2 have it), and draw i moves by (D_i - r_i D_(i-1)) / V_i. The sum of
+    squares is convex, so largest at a vertex; there every D_i is an end, or whole steps of 2C away
+    from one: a path over these points, by dynamic programming.
 
-    The proof of CGM counts 1 for every report. Over long streams it is about half of that, since no two streams can be far apart and moving apart all the time: CGM's noise is larger than
-    its privacy needs, in variance by up to two.
+    The proof of CGM counts 1 for every report. Over long streams it is about half of that, since no
+    two streams can be far apart and moving apart all the time: CGM's noise is larger than its
+    privacy needs, in variance by up to two.
 
     Examples
     --------
@@ -69,7 +74,9 @@ def worst_streams(bound: float, reports: int) -> tuple[float, NDArray[np.float64
     total, came = points**2, []
     for i in range(1, reports):
         r = ratios[min(i, len(ratios) - 1)]
-        moved = (points[:, None] - r * points) / (1 - r + 2 * bound * r)  # from the second index to the first
+        moved = (points[:, None] - r * points) / (
+            1 - r + 2 * bound * r
+        )  # from the second index to the first
         each = np.where(near, total + moved**2, -1.0)
         came.append(each.argmax(1))
         total = each.max(1)
@@ -81,28 +88,58 @@ def worst_streams(bound: float, reports: int) -> tuple[float, NDArray[np.float64
 
 
 def variances(
-    method: str, bound: float, horizon: int, users: int, *, epsilon: float = 1.0, delta: float = 1e-5, seed: int = 0
+    method: str,
+    bound: float,
+    horizon: int,
+    users: int,
+    *,
+    epsilon: float = 1.0,
+    delta: float = 1e-5,
+    seed: int = 0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Variances (horizon,) of the reports of constant streams over sigma_1 squared, and their standard errors: about the known mean, since the noise has none."""
+    """Variances (horizon,) of the reports of constant streams over sigma_1 squared, and their
+    standard errors: about the known mean, since the noise has none.
+    """
     made = _method(method, bound, horizon, epsilon, delta)
     noise = made.release(np.full((users, horizon), 0.5), seeded(seed)) - 0.5
     squares = (noise / made.sigma) ** 2
     return squares.mean(0), squares.std(0) / sqrt(users)
 
 
-def table(bound: float = 0.05, horizon: int = 100, users: int = 40_000, reports: Sequence[int] = (1, 2, 3, 5, 10, 20, 50, 100), *, seed: int = 0) -> list[Row]:
-    """The variance law of all three, at some reports. A measured variance of normal noise has a relative standard error of sqrt(2 / users): 0.7 % at 40,000."""
+def table(
+    bound: float = 0.05,
+    horizon: int = 100,
+    users: int = 40_000,
+    reports: Sequence[int] = (1, 2, 3, 5, 10, 20, 50, 100),
+    *,
+    seed: int = 0,
+) -> list[Row]:
+    """The variance law of all three, at some reports. A measured variance of normal noise has a
+    relative standard error of sqrt(2 / users): 0.7 % at 40,000.
+    """
     rows = []
     for method in METHODS_COMPARED:
         measured, errors = variances(method, bound, horizon, users, seed=seed)
-        rows += [Row(method, i, float(measured[i - 1]), float(errors[i - 1]), law(method, bound, i)) for i in reports if i <= horizon]
+        rows += [
+            Row(method, i, float(measured[i - 1]), float(errors[i - 1]), law(method, bound, i))
+            for i in reports
+            if i <= horizon
+        ]
     return rows
 
 
 def stream_errors(
-    streams: NDArray[Any], domain: tuple[float, float], bound: float, *, epsilon: float, delta: float = 1e-5, repeats: int = 1, seed: int = 0
+    streams: NDArray[Any],
+    domain: tuple[float, float],
+    bound: float,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    repeats: int = 1,
+    seed: int = 0,
 ) -> dict[str, float]:
-    """Mean square error of one user's release (eq. 24, the mean over slots too), in squared lengths of the domain: noise and, with a bound, what clipping keeps back.
+    """Mean square error of one user's release (eq. 24, the mean over slots too), in squared lengths
+    of the domain: noise and, with a bound, what clipping keeps back.
 
     Parameters
     ----------
@@ -117,7 +154,21 @@ def stream_errors(
     return found
 
 
-def _method(method: str, bound: float, horizon: int, epsilon: float, delta: float, domain: tuple[float, float] = (0.0, 1.0)) -> Any:
+def _method(
+    method: str,
+    bound: float,
+    horizon: int,
+    epsilon: float,
+    delta: float,
+    domain: tuple[float, float] = (0.0, 1.0),
+) -> Any:
     own: dict[str, Any] = {} if method == "gaussian_direct" else {"differential_bound": bound}
     kind: Any = METHODS[method]
-    return kind(mechanism=MECHANISMS["gaussian"], epsilon=epsilon, delta=delta, horizon=horizon, domain=domain, **own)
+    return kind(
+        mechanism=MECHANISMS["gaussian"],
+        epsilon=epsilon,
+        delta=delta,
+        horizon=horizon,
+        domain=domain,
+        **own,
+    )

@@ -1,6 +1,7 @@
 """Where the real data sets are, and how they are read. None of them is part of this package.
 
-``LDP_KAFKA_DATA`` names their folder; without it, ``../shared/data`` beside the current directory or beside the checkout.
+``LDP_KAFKA_DATA`` names their folder; without it, ``../shared/data`` beside the current directory
+or beside the checkout.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ SERIES = {
     "covid19_death": Series("covid19_death.csv", "value", (0.0, 30_000.0), "deaths per week"),
     "unemployment": Series("unemployment.csv", "value", (0.0, 1000.0), "thousands of persons"),
     "outpatient": Series("outpatient.csv", "total_patients", (0.0, 3e6), "patients per week"),
-    "appliances": Series("appliances_energy.csv", "Appliances", (0.0, 1100.0), "watt-hours in ten minutes"),
+    "appliances": Series(
+        "appliances_energy.csv", "Appliances", (0.0, 1100.0), "watt-hours in ten minutes"
+    ),
 }
 
 
@@ -57,7 +60,10 @@ def find(file: str) -> Path:
         if (folder / file).is_file():
             return folder / file
     tried = " and ".join(str(folder) for folder in dict.fromkeys(folders))
-    raise FileNotFoundError(f"no {file} in {tried}: the data sets are not part of ldp_kafka; set {VARIABLE} to the folder that has them")
+    raise FileNotFoundError(
+        f"no {file} in {tried}: the data sets are not part of ldp_kafka; set {VARIABLE} to the"
+        " folder that has them"
+    )
 
 
 def columns(file: str, *names: str) -> list[list[str]]:
@@ -74,7 +80,9 @@ def columns(file: str, *names: str) -> list[list[str]]:
         head = next(rows, [])
         missing = [name for name in names if name not in head]
         if missing:
-            raise ConfigurationError(f"{file} has no column {', '.join(missing)}; it has {', '.join(head)}")
+            raise ConfigurationError(
+                f"{file} has no column {', '.join(missing)}; it has {', '.join(head)}"
+            )
         places = [head.index(name) for name in names]
         out: list[list[str]] = [[] for _ in names]
         for row in rows:
@@ -99,7 +107,8 @@ def series(name: str) -> NDArray[np.float64]:
 
 
 def volume_days(days: int = 2) -> NDArray[np.float64]:
-    """Every run of ``days`` whole days of the traffic volume, from midnight, as one stream: (runs, 24 * days). Runs overlap where ``days`` is more than 1.
+    """Every run of ``days`` whole days of the traffic volume, from midnight, as one stream: (runs,
+    24 * days). Runs overlap where ``days`` is more than 1.
 
     Raises
     ------
@@ -109,6 +118,14 @@ def volume_days(days: int = 2) -> NDArray[np.float64]:
     hours: defaultdict[date, dict[int, float]] = defaultdict(dict)
     for moment, value in zip(*columns("volume_hourly_dedup.csv", "datetime", "value"), strict=True):
         hours[date.fromisoformat(moment[:10])][int(moment[11:13])] = float(value)
-    whole = {day: [found[hour] for hour in range(24)] for day, found in hours.items() if len(found) == 24}
+    whole = {
+        day: [found[hour] for hour in range(24)] for day, found in hours.items() if len(found) == 24
+    }
     runs = [[day + timedelta(ahead) for ahead in range(days)] for day in sorted(whole)]
-    return np.array([[value for day in run for value in whole[day]] for run in runs if all(day in whole for day in run)])
+    return np.array(
+        [
+            [value for day in run for value in whole[day]]
+            for run in runs
+            if all(day in whole for day in run)
+        ]
+    )

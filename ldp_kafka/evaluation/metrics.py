@@ -27,11 +27,13 @@ def mean_error(released: ArrayLike, truth: ArrayLike) -> float:
 
 
 def cosine_distance(released: ArrayLike, truth: ArrayLike) -> float:
-    """1 - u.v / (|u| |v|), averaged over subsequences (CAPP, section VI-A2): 0 for the same direction, whatever the lengths.
+    """1 - u.v / (|u| |v|), averaged over subsequences (CAPP, section VI-A2): 0 for the same
+    direction, whatever the lengths.
 
     Parameters
     ----------
-    released, truth : (slots,) or (subsequences, slots), of one shape; pairs of which one is all zeros have no direction and are left out, NaN if that leaves none
+    released, truth : (slots,) or (subsequences, slots), of one shape; pairs of which one is all
+        zeros have no direction and are left out, NaN if that leaves none
 
     Examples
     --------
@@ -47,7 +49,8 @@ def cosine_distance(released: ArrayLike, truth: ArrayLike) -> float:
 
 
 def wasserstein(a: ArrayLike, b: ArrayLike) -> float:
-    """Wasserstein-1 distance of two samples: the area between their distribution functions (Vallender 1974), in the samples' unit.
+    """Wasserstein-1 distance of two samples: the area between their distribution functions
+    (Vallender 1974), in the samples' unit.
 
     Parameters
     ----------
@@ -59,7 +62,8 @@ def wasserstein(a: ArrayLike, b: ArrayLike) -> float:
 
     Notes
     -----
-    CAPP, section VI-A2 sums |F - G| over points without their distance; this is the distance itself.
+    CAPP, section VI-A2 sums |F - G| over points without their distance; this is the distance
+    itself.
 
     Examples
     --------
@@ -75,7 +79,8 @@ def wasserstein(a: ArrayLike, b: ArrayLike) -> float:
 
 
 def jensen_shannon(p: ArrayLike, q: ArrayLike) -> float:
-    """Jensen-Shannon divergence of two distributions over the same categories, in bits, 0..1 (Lin, IEEE TIT 1991): the mean divergence from their mixture.
+    """Jensen-Shannon divergence of two distributions over the same categories, in bits, 0..1 (Lin,
+    IEEE TIT 1991): the mean divergence from their mixture.
 
     Parameters
     ----------
@@ -104,7 +109,9 @@ def jensen_shannon(p: ArrayLike, q: ArrayLike) -> float:
 
 
 class Curve(NamedTuple):
-    """Receiver operating characteristic: what is found and what is wrongly taken, threshold by threshold, from (0, 0) to (1, 1)."""
+    """Receiver operating characteristic: what is found and what is wrongly taken, threshold by
+    threshold, from (0, 0) to (1, 1).
+    """
 
     false_positive: NDArray[np.float64]
     true_positive: NDArray[np.float64]
@@ -113,7 +120,8 @@ class Curve(NamedTuple):
 
 
 def roc(scores: ArrayLike, positive: ArrayLike) -> Curve:
-    """The ROC curve of scores (n,) for cases that are ``positive`` (n,) or not (Fawcett, Pattern Recognition Letters 2006, algorithm 1): equal scores are one step.
+    """The ROC curve of scores (n,) for cases that are ``positive`` (n,) or not (Fawcett, Pattern
+    Recognition Letters 2006, algorithm 1): equal scores are one step.
 
     Raises
     ------
@@ -135,11 +143,16 @@ def roc(scores: ArrayLike, positive: ArrayLike) -> Curve:
     last = np.flatnonzero(np.append(values[1:] != values[:-1], True))
     found = np.cumsum(cases)[last]
     wrong = last + 1 - found
-    return Curve(np.append(0.0, wrong / wrong[-1]), np.append(0.0, found / found[-1]), np.append(np.inf, values[last]))
+    return Curve(
+        np.append(0.0, wrong / wrong[-1]),
+        np.append(0.0, found / found[-1]),
+        np.append(np.inf, values[last]),
+    )
 
 
 def auc(scores: ArrayLike, positive: ArrayLike) -> float:
-    """Area under `roc`: the chance that a positive case scores above a negative one, ties counted half (Hanley and McNeil, Radiology 1982).
+    """Area under `roc`: the chance that a positive case scores above a negative one, ties counted
+    half (Hanley and McNeil, Radiology 1982).
 
     Examples
     --------
@@ -147,7 +160,9 @@ def auc(scores: ArrayLike, positive: ArrayLike) -> float:
     0.875
     """
     curve = roc(scores, positive)
-    return float(np.diff(curve.false_positive) @ (curve.true_positive[1:] + curve.true_positive[:-1]) / 2)
+    return float(
+        np.diff(curve.false_positive) @ (curve.true_positive[1:] + curve.true_positive[:-1]) / 2
+    )
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -1,6 +1,8 @@
-"""Synthetic streams of LDP-IDS (Ren et al., SIGMOD 2022, section 7.1.1), and users cut from one long series.
+"""Synthetic streams of LDP-IDS (Ren et al., SIGMOD 2022, section 7.1.1), and users cut from one
+long series.
 
-They are data, not noise that protects anybody: an ordinary seeded generator makes them, so that an experiment can be repeated.
+They are data, not noise that protects anybody: an ordinary seeded generator makes them, so that an
+experiment can be repeated.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ __all__ = ["binary", "lns", "log", "sin", "slice_series"]
 SLOTS, USERS = 800, 200_000  # of the paper
 
 
-def lns(slots: int = SLOTS, p0: float = 0.05, sqrt_q: float = 0.0025, *, seed: int) -> NDArray[np.float64]:
+def lns(
+    slots: int = SLOTS, p0: float = 0.05, sqrt_q: float = 0.0025, *, seed: int
+) -> NDArray[np.float64]:
     """The linear process LNS: p_t = p_{t-1} + N(0, Q), t = 1..slots.
 
     Parameters
@@ -33,7 +37,8 @@ def lns(slots: int = SLOTS, p0: float = 0.05, sqrt_q: float = 0.0025, *, seed: i
 
     Returns
     -------
-    (slots,) probabilities. A step that would leave [0, 1] stops at its border (the paper does not say what it did; with the defaults the walk gets there).
+    (slots,) probabilities. A step that would leave [0, 1] stops at its border (the paper does not
+    say what it did; with the defaults the walk gets there).
 
     Examples
     --------
@@ -50,7 +55,9 @@ def lns(slots: int = SLOTS, p0: float = 0.05, sqrt_q: float = 0.0025, *, seed: i
     return out
 
 
-def sin(slots: int = SLOTS, a: float = 0.05, b: float = 0.01, h: float = 0.075) -> NDArray[np.float64]:
+def sin(
+    slots: int = SLOTS, a: float = 0.05, b: float = 0.01, h: float = 0.075
+) -> NDArray[np.float64]:
     """The sine curve Sin: p_t = A sin bt + h, t = 1..slots, kept in [0, 1].
 
     Examples
@@ -74,8 +81,11 @@ def log(slots: int = SLOTS, a: float = 0.25, b: float = 0.01) -> NDArray[np.floa
     return np.clip(a / (1 + np.exp(-b * _times(slots))), 0.0, 1.0)
 
 
-def binary(probabilities: ArrayLike, users: int = USERS, *, seed: int) -> Iterator[NDArray[np.uint8]]:
-    """One array (users,) of 0 and 1 a slot: in each, a share p_t of the users (rounded to whole users), chosen anew, has the value 1.
+def binary(
+    probabilities: ArrayLike, users: int = USERS, *, seed: int
+) -> Iterator[NDArray[np.uint8]]:
+    """One array (users,) of 0 and 1 a slot: in each, a share p_t of the users (rounded to whole
+    users), chosen anew, has the value 1.
 
     Examples
     --------
@@ -90,7 +100,9 @@ def binary(probabilities: ArrayLike, users: int = USERS, *, seed: int) -> Iterat
     return _chosen(shares, users, np.random.default_rng(seed))
 
 
-def _chosen(shares: NDArray[np.float64], users: int, generator: np.random.Generator) -> Iterator[NDArray[np.uint8]]:
+def _chosen(
+    shares: NDArray[np.float64], users: int, generator: np.random.Generator
+) -> Iterator[NDArray[np.uint8]]:
     for share in shares.tolist():
         values = np.zeros(users, np.uint8)
         values[generator.choice(users, round(share * users), replace=False, shuffle=False)] = 1
@@ -124,9 +136,14 @@ def slice_series(values: ArrayLike, users: int, slots: int | None = None) -> NDA
 
     """
     series = np.asarray(values, np.float64).ravel()
-    length = len(series) // _positive(users, "users") if slots is None else _positive(slots, "slots")
+    length = (
+        len(series) // _positive(users, "users") if slots is None else _positive(slots, "slots")
+    )
     if not 0 < users * length <= len(series):
-        raise ConfigurationError(f"a series of {len(series):,} values is too short for {users:,} users of {max(length, 1):,} slots")
+        raise ConfigurationError(
+            f"a series of {len(series):,} values is too short for {users:,} users of"
+            f" {max(length, 1):,} slots"
+        )
     return series[: users * length].reshape(users, length)
 
 

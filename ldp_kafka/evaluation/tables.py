@@ -21,7 +21,12 @@ class Table(NamedTuple):
 def _order() -> Sequence[Any]:
     from ldp_kafka.evaluation import capp
 
-    return [row for name in ("volume", "c6h6") for window in (10, 30) for row in capp.order(name, window)]
+    return [
+        row
+        for name in ("volume", "c6h6")
+        for window in (10, 30)
+        for row in capp.order(name, window)
+    ]
 
 
 def _equal() -> Sequence[Any]:
@@ -45,7 +50,12 @@ def _blocks() -> Sequence[Any]:
 def _shrinking() -> Sequence[Any]:
     from ldp_kafka.evaluation import capp
 
-    return [row for name in ("volume", "c6h6") for window in (10, 30) for row in capp.shrinking(name, window)]
+    return [
+        row
+        for name in ("volume", "c6h6")
+        for window in (10, 30)
+        for row in capp.shrinking(name, window)
+    ]
 
 
 def _table_one() -> Sequence[Any]:
@@ -71,17 +81,29 @@ TABLES: dict[str, Table] = {
     "capp-order": Table("CAPP, figures 4 and 5: methods as published, smoothed alike", _order),
     "capp-table-1": Table("CAPP, Table I: C6H6 at epsilon 1", _table_one),
     "capp-equal": Table("sw_direct and sound capp at one true epsilon", _equal),
-    "capp-blocks": Table("sound capp by the length of its blocks, and what the planner chooses", _blocks),
+    "capp-blocks": Table(
+        "sound capp by the length of its blocks, and what the planner chooses", _blocks
+    ),
     "shrinkage": Table("window means before and after shrinkage, beside the constants", _shrinking),
     "cgm": Table("CGM, eq. 15: variance of a report, as a share of the baseline's", _cgm),
-    "sppa-epsilon": Table("SPPA: error against epsilon, synthetic trips", partial(_sppa, "by_epsilon")),
-    "sppa-monitoring": Table("SPPA, Table 3: AUC of a velocity task, synthetic trips", partial(_sppa, "monitoring")),
+    "sppa-epsilon": Table(
+        "SPPA: error against epsilon, synthetic trips", partial(_sppa, "by_epsilon")
+    ),
+    "sppa-monitoring": Table(
+        "SPPA, Table 3: AUC of a velocity task, synthetic trips", partial(_sppa, "monitoring")
+    ),
 }
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
     """The rows of a table, infinities as null."""
-    return [{key: None if isinstance(value, float) and not isfinite(value) else value for key, value in row._asdict().items()} for row in TABLES[name].make()]
+    return [
+        {
+            key: None if isinstance(value, float) and not isfinite(value) else value
+            for key, value in row._asdict().items()
+        }
+        for row in TABLES[name].make()
+    ]
 
 
 def text(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -98,7 +120,11 @@ def text(rows: Sequence[dict[str, Any]]) -> list[str]:
     widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
     words = [isinstance(value, str) for value in rows[0].values()]
     return [
-        "  ".join(cell.ljust(width) if word else cell.rjust(width) for cell, width, word in zip(line, widths, words, strict=True)).rstrip() for line in cells
+        "  ".join(
+            cell.ljust(width) if word else cell.rjust(width)
+            for cell, width, word in zip(line, widths, words, strict=True)
+        ).rstrip()
+        for line in cells
     ]
 
 

@@ -1,4 +1,6 @@
-"""The mechanism for categories that says most, or is cheapest to send, at an epsilon and a number of categories."""
+"""The mechanism for categories that says most, or is cheapest to send, at an epsilon and a number
+of categories.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,32 @@ FACTOR = 1.25  # of the least variance: what fewer bytes may cost
 EQUAL = 1.001  # times the least variance is a tie: so much may differ by rounding to words
 
 
-def adaptive(epsilon: float, categories: int, *, minimize: Literal["variance", "bytes"] = "variance") -> Any:
-    """The best of grr, olh, oue and subset_selection, as itself: what it is, its reports and its law are those of the mechanism chosen.
+def adaptive(
+    epsilon: float, categories: int, *, minimize: Literal["variance", "bytes"] = "variance"
+) -> Any:
+    """The best of grr, olh, oue and subset_selection, as itself: what it is, its reports and its
+    law are those of the mechanism chosen.
 
     Parameters
     ----------
     epsilon : float in (0, inf), nats
     categories : int in 2..2**20
-    minimize : "variance", ties (up to a thousandth) to the fewer bytes; or "bytes": the fewest bytes of a report on the wire among those within 1.25 times the least variance, ties to the lesser variance
+    minimize : "variance", ties (up to a thousandth) to the fewer bytes; or "bytes": the fewest
+        bytes of a report on the wire among those within 1.25 times the least variance, ties to the
+        lesser variance
 
     Raises
     ------
-    TypeError, ConfigurationError : a parameter is none of these, or no mechanism can be built with them
+    TypeError, ConfigurationError : a parameter is none of these, or no mechanism can be built with
+        them
 
     Notes
     -----
-    The rule of Wang, Blocki, Li and Jha, USENIX Security 2017, section 6 (randomized response up to about 3 e^epsilon + 2 categories), with the exact variances of the discrete
-    mechanisms in place of a formula. They are compared at the frequency 1 / categories. Each variance is affine in the frequency, so this is the mean over all categories, whatever
-    their frequencies are. The choice depends on public parameters only.
+    The rule of Wang, Blocki, Li and Jha, USENIX Security 2017, section 6 (randomized response up to
+    about 3 e^epsilon + 2 categories), with the exact variances of the discrete mechanisms in place
+    of a formula. They are compared at the frequency 1 / categories. Each variance is affine in the
+    frequency, so this is the mean over all categories, whatever their frequencies are. The choice
+    depends on public parameters only.
 
     Examples
     --------
@@ -44,8 +54,12 @@ def adaptive(epsilon: float, categories: int, *, minimize: Literal["variance", "
     known = _candidates(epsilon, categories)
     least = min(variance for variance, _, _ in known)
     if minimize == "variance":
-        return min((each for each in known if each[0] <= least * EQUAL), key=lambda each: each[1])[2]
-    return min((each for each in known if each[0] <= least * FACTOR), key=lambda each: (each[1], each[0]))[2]
+        return min((each for each in known if each[0] <= least * EQUAL), key=lambda each: each[1])[
+            2
+        ]
+    return min(
+        (each for each in known if each[0] <= least * FACTOR), key=lambda each: (each[1], each[0])
+    )[2]
 
 
 def _candidates(epsilon: float, categories: int) -> list[tuple[float, int, Any]]:
@@ -56,7 +70,9 @@ def _candidates(epsilon: float, categories: int) -> list[tuple[float, int, Any]]
     for name in CANDIDATES:
         try:
             mechanism = MECHANISMS[name](epsilon=epsilon, categories=categories)
-        except ConfigurationError:  # epsilon is too small for its words, or the categories are too many for sets of them
+        except (
+            ConfigurationError
+        ):  # epsilon is too small for its words, or the categories are too many for sets of them
             continue
         known.append((float(mechanism.variance(1 / categories)), _bytes(mechanism), mechanism))
     if not known:

@@ -17,21 +17,31 @@ from ldp_kafka.randomness import Randomness
 
 __all__ = ["CAP", "GRID", "WORDS", "AdditiveNoise", "Noise", "check_cells"]
 
-GRID = 2**31  # steps of the domain in which values are taken: stochastic rounding to the cells works with this many
-WORDS = 4  # secure words a number: one rounds it, two draw the noise, and the fourth comes with the cipher's block
+GRID = (
+    2**31
+    # steps of the domain in which values are taken: stochastic rounding to the cells works with
+    # this many
+)
+# secure words a number: one rounds it, two draw the noise, and the fourth comes with the cipher's
+# block
+WORDS = 4
 CAP = 50.0  # nats: 64 bits cannot tell more apart, so a larger epsilon counts as this
 
 
 @dataclass(frozen=True)
 class Noise:
-    """A symmetric integer law on -reach..reach: ``half[k]`` of 2**64 words for k and for -k; the ends stand for all that lies beyond."""
+    """A symmetric integer law on -reach..reach: ``half[k]`` of 2**64 words for k and for -k; the
+    ends stand for all that lies beyond.
+    """
 
     half: tuple[int, ...] = field(repr=False)
     table: AliasTable = field(repr=False)
 
     @classmethod
     def of(cls, outer: list[int]) -> Noise:
-        """From the weights of 1, 2, ..., reach; 0 gets what they leave. ValueError unless they fall from 0 to reach - 1: what the proofs of the guarantees rest on."""
+        """From the weights of 1, 2, ..., reach; 0 gets what they leave. ValueError unless they fall
+        from 0 to reach - 1: what the proofs of the guarantees rest on.
+        """
         half = (WORD - 2 * sum(outer), *outer)
         if not all(near >= far > 0 for near, far in pairwise(half[:-1])) or outer[-1] <= 0:
             raise ValueError("the weights of a noise must be positive and fall with its size")
@@ -48,11 +58,14 @@ class AdditiveNoise:
 
     Notes
     -----
-    Inputs 0..N (``cells``), noise z in -R..R, R = N + S: the report is x + z, or an end of [-S, N + S] where it would lie outside. Every input reaches both ends, so the set of possible
-    outputs is the same for all. What an end is reported as, ``beyond`` steps further out, is a public name for it.
+    Inputs 0..N (``cells``), noise z in -R..R, R = N + S: the report is x + z, or an end of [-S, N +
+    S] where it would lie outside. Every input reaches both ends, so the set of possible outputs is
+    the same for all. What an end is reported as, ``beyond`` steps further out, is a public name for
+    it.
 
-    Values between two grid points are rounded to one of them without bias by one word; the law is then the integer mixture of the two, and no ratio and no hockey-stick divergence of
-    mixtures exceeds the largest among their parts (joint convexity).
+    Values between two grid points are rounded to one of them without bias by one word; the law is
+    then the integer mixture of the two, and no ratio and no hockey-stick divergence of mixtures
+    exceeds the largest among their parts (joint convexity).
     """
 
     epsilon: float
@@ -63,30 +76,45 @@ class AdditiveNoise:
 
     def _build(self, cells: int, noise: Noise, beyond: int = 0, middle: int = 0) -> None:
         self.cells, self.scale = cells, 1 / cells
-        self._noise, self._beyond, self._middle = noise, beyond, middle  # reports count from the middle
+        self._noise, self._beyond, self._middle = (
+            noise,
+            beyond,
+            middle,
+        )  # reports count from the middle
         self._spare = noise.reach - cells  # S
         self._low, self._high = np.int32(-self._spare), np.int32(cells + self._spare)
         self._round = GRID // cells  # steps of one cell
         self._shift = np.uint32(self._round.bit_length() - 1)
 
     def perturb(self, values: NDArray[np.floating], randomness: Randomness) -> NDArray[np.float64]:
-        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not shown)."""
+        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the
+        domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
+        shown).
+        """
         exact = check_values(values)
         if len(exact) <= CHUNK:
             return self._perturb(exact, randomness, 0)
         out = np.empty(len(exact))
         for first in range(0, len(exact), CHUNK):
-            out[first : first + CHUNK] = self._perturb(exact[first : first + CHUNK], randomness, first)
+            out[first : first + CHUNK] = self._perturb(
+                exact[first : first + CHUNK], randomness, first
+            )
         return out
 
-    def _perturb(self, values: NDArray[np.float64], randomness: Randomness, first: int) -> NDArray[np.float64]:
+    def _perturb(
+        self, values: NDArray[np.float64], randomness: Randomness, first: int
+    ) -> NDArray[np.float64]:
         steps = self._snap(values)
-        return np.multiply(self._draw(steps, randomness.words(len(values), WORDS, first=first)), self.scale)
+        return np.multiply(
+            self._draw(steps, randomness.words(len(values), WORDS, first=first)), self.scale
+        )
 
     def _draw(self, steps: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArray[np.int32]:
         """Output indices (m,) for grid steps (m,), which are used up, from words (m, WORDS)."""
         words = np.ascontiguousarray(words)
-        steps += words[:, 0] & np.uint32(self._round - 1)  # up with the probability of what lies above the point
+        steps += words[:, 0] & np.uint32(
+            self._round - 1
+        )  # up with the probability of what lies above the point
         steps >>= self._shift
         index = self._table.draw(words.view(np.uint64)[:, 1])
         index += steps.view(np.int32)
@@ -117,7 +145,9 @@ class AdditiveNoise:
         point, part = divmod(step, self._round)
         here, there = self._weights(point), self._weights(min(point + 1, self.cells))
         return Law(
-            (self._outputs - self._middle) * self.scale, [(self._round - part) * a + part * b for a, b in zip(here, there, strict=True)], WORD * self._round
+            (self._outputs - self._middle) * self.scale,
+            [(self._round - part) * a + part * b for a, b in zip(here, there, strict=True)],
+            WORD * self._round,
         )
 
     def _weights(self, point: int) -> list[int]:
@@ -141,13 +171,17 @@ class AdditiveNoise:
 
     @cached_property
     def _variance(self) -> float:
-        """Of a report, in squared steps: the noise's at the middle of the domain (elsewhere its ends differ by less than a ten-thousandth), and of the rounding its mean over a cell, 1/6."""
+        """Of a report, in squared steps: the noise's at the middle of the domain (elsewhere its
+        ends differ by less than a ten-thousandth), and of the rounding its mean over a cell, 1/6.
+        """
         share = np.array(self._weights(self.cells // 2), np.float64) / WORD
         away = self._outputs - self.cells // 2
         return float(share @ (away * away)) + 1 / 6
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
-        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below 2**63, which 2**36 reports do not reach."""
+        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below
+        2**63, which 2**36 reports do not reach.
+        """
         index = np.rint(np.asarray(reports) * self.cells).astype(np.int64)
         return np.array([len(index), index.sum(), (index * index).sum()])
 
@@ -156,18 +190,27 @@ class AdditiveNoise:
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """The mean itself, mapped to the domain: the noise has mean 0. Its error is the noise's, whatever the values; with ``population`` that of the reports."""
+        """The mean itself, mapped to the domain: the noise has mean 0. Its error is the noise's,
+        whatever the values; with ``population`` that of the reports.
+        """
         n, total, squares = (int(s) for s in support)
         if n == 0:
             return Estimate(nan, inf, 0)
         lo, hi = self.domain
         variance = max(squares * n - total**2, 0) / n**2 if population else self._variance
-        return Estimate(lo + (hi - lo) * (total / n * self.scale), (variance / n) ** 0.5 * self.scale * (hi - lo), n)
+        return Estimate(
+            lo + (hi - lo) * (total / n * self.scale),
+            (variance / n) ** 0.5 * self.scale * (hi - lo),
+            n,
+        )
 
     @property
     def index_range(self) -> tuple[int, int]:
         """Least and greatest report in units of ``scale``."""
-        return int(self._low) - self._beyond - self._middle, int(self._high) + self._beyond - self._middle
+        return (
+            int(self._low) - self._beyond - self._middle,
+            int(self._high) + self._beyond - self._middle,
+        )
 
     def tables(self) -> tuple[int, ...]:
         """(cells, spare, beyond, four integers of the noise table's SHA-256)."""
@@ -175,7 +218,9 @@ class AdditiveNoise:
 
 
 def check_cells(cells: int | None, default: int) -> int:
-    """``cells`` as a power of two in 1..2**16, ``default`` where it is None; TypeError or ConfigurationError otherwise."""
+    """``cells`` as a power of two in 1..2**16, ``default`` where it is None; TypeError or
+    ConfigurationError otherwise.
+    """
     if cells is None:
         return default
     if isinstance(cells, bool | np.bool) or not isinstance(cells, int | np.integer):

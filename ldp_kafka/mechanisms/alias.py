@@ -28,12 +28,15 @@ class AliasTable:
 
     Notes
     -----
-    Walker 1977, built as by Vose 1991. The lowest m bits of the word choose one of 2**m columns, the other 64 - m are compared with the column's integer cut: below it the column's
-    own outcome, from it on its alias. Each column holds 2**(64 - m) words; building it moves whole words between outcomes, so no weight is rounded: what the columns hold is again
-    the weights, to the last unit (`implied` counts them).
+    Walker 1977, built as by Vose 1991. The lowest m bits of the word choose one of 2**m columns,
+    the other 64 - m are compared with the column's integer cut: below it the column's own outcome,
+    from it on its alias. Each column holds 2**(64 - m) words; building it moves whole words between
+    outcomes, so no weight is rounded: what the columns hold is again the weights, to the last unit
+    (`implied` counts them).
 
-    Time and memory access do not depend on how likely an outcome is, but the cells of the table that are read do depend on the word: as elsewhere in this library, whoever watches the
-    cache of the machine that perturbs is not kept out.
+    Time and memory access do not depend on how likely an outcome is, but the cells of the table
+    that are read do depend on the word: as elsewhere in this library, whoever watches the cache of
+    the machine that perturbs is not kept out.
 
     Examples
     --------
@@ -44,13 +47,18 @@ class AliasTable:
 
     def __init__(self, weights: Sequence[int], start: int = 0) -> None:
         if not 1 <= len(weights) <= MOST or min(weights) < 0 or sum(weights) != WORD:
-            raise ValueError("weights must be at most 2**20 integers of at least 0 that sum to 2**64")
+            raise ValueError(
+                "weights must be at most 2**20 integers of at least 0 that sum to 2**64"
+            )
         self.start, self.outcomes = start, len(weights)
         bits = (len(weights) - 1).bit_length()
         columns, full = 2**bits, WORD >> bits
         cut = [*weights, *(0 for _ in range(columns - len(weights)))]
         alias = list(range(columns))
-        poor, rich = [i for i, weight in enumerate(cut) if weight < full], [i for i, weight in enumerate(cut) if weight > full]
+        poor, rich = (
+            [i for i, weight in enumerate(cut) if weight < full],
+            [i for i, weight in enumerate(cut) if weight > full],
+        )
         while poor:  # the sum is right, so someone is rich as long as someone is poor
             one, other = poor.pop(), rich[-1]
             alias[one] = other
@@ -61,7 +69,8 @@ class AliasTable:
                 if left < full:
                     poor.append(other)
         self._mask = np.uint64(columns - 1)
-        # rest < cut is word < cut * columns; a full column would need 2**64 there, and is its own alias
+        # rest < cut is word < cut * columns; a full column would need 2**64 there, and is its own
+        # alias
         self._cut = np.array([min(c << bits, WORD - 1) for c in cut], np.uint64)
         self._pair = np.empty(2 * columns, np.int32)
         self._pair[0::2], self._pair[1::2] = alias, np.arange(columns)
@@ -76,18 +85,24 @@ class AliasTable:
         return self._pair.take(place.view(np.int64))
 
     def implied(self) -> list[int]:
-        """How many of the 2**64 words give each outcome, counted from the columns that `draw` reads."""
+        """How many of the 2**64 words give each outcome, counted from the columns that `draw`
+        reads.
+        """
         columns = len(self._cut)
         bits = columns.bit_length() - 1
         weights = [0] * columns
         pairs = (self._pair.astype(np.int64) - self.start).reshape(-1, 2).tolist()
         for column, (cut, (alias, own)) in enumerate(zip(self._cut.tolist(), pairs, strict=True)):
-            kept = -((column - cut) >> bits)  # of the words that end in this column, those below the cut
+            kept = -(
+                (column - cut) >> bits
+            )  # of the words that end in this column, those below the cut
             weights[own] += kept
             weights[alias] += (WORD >> bits) - kept
         return weights[: self.outcomes]
 
     def digest(self) -> tuple[int, ...]:
         """Four integers of 64 bits that stand for the table: SHA-256 of what `draw` reads."""
-        raw = sha256(self._cut.astype("<u8").tobytes() + self._pair.astype("<i4").tobytes()).digest()
+        raw = sha256(
+            self._cut.astype("<u8").tobytes() + self._pair.astype("<i4").tobytes()
+        ).digest()
         return tuple(int.from_bytes(raw[i : i + 8], "little") for i in range(0, 32, 8))

@@ -33,7 +33,9 @@ CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the 
 
 
 class Law(NamedTuple):
-    """The exact distribution of a report: P[support[i]] = weights[i] / denominator, in Python integers."""
+    """The exact distribution of a report: P[support[i]] = weights[i] / denominator, in Python
+    integers.
+    """
 
     support: NDArray[Any]
     weights: list[int]
@@ -52,7 +54,9 @@ class Certificate(NamedTuple):
     """
 
     ratio: Fraction
-    """Largest likelihood ratio of one report between any two inputs, or where ``delta`` is above 0 the one that it is stated for: at most e^epsilon."""
+    """Largest likelihood ratio of one report between any two inputs, or where ``delta`` is above 0
+    the one that it is stated for: at most e^epsilon.
+    """
     epsilon_effective: float
     """Its logarithm: at most epsilon."""
     delta: Fraction = Fraction(0)
@@ -60,7 +64,8 @@ class Certificate(NamedTuple):
 
     @classmethod
     def of(cls, ratio: Fraction, epsilon: float, delta: Fraction = Fraction(0)) -> Certificate:
-        """That of a ratio proved to be at most e^epsilon: its logarithm, exact to a float however close to 1 it is, and never above ``epsilon``.
+        """That of a ratio proved to be at most e^epsilon: its logarithm, exact to a float however
+        close to 1 it is, and never above ``epsilon``.
 
         Examples
         --------
@@ -76,7 +81,9 @@ class Estimate(NamedTuple):
     value: Any
     """A mean (float) or frequencies (categories,); NaN without reports."""
     standard_error: Any
-    """Of the noise, given the values; with the population's sampling error where asked. Infinite without reports."""
+    """Of the noise, given the values; with the population's sampling error where asked. Infinite
+    without reports.
+    """
     reports: int
 
     def interval(self, z: float = 1.959963984540054) -> tuple[Any, Any]:
@@ -87,11 +94,14 @@ class Estimate(NamedTuple):
 class Mechanism(Protocol):
     """A randomizer of one value, vectorised.
 
-    ``perturb`` is tied to ``law`` by `ldp_kafka.checks.check_mechanism`; the certificate, the bias and the variance follow from ``law`` alone.
+    ``perturb`` is tied to ``law`` by `ldp_kafka.checks.check_mechanism`; the certificate, the bias
+    and the variance follow from ``law`` alone.
 
-    All that is listed here, and ``domain`` (lo, hi) where values are numbers or ``categories`` (int) where they are categories, is what `check_mechanism` calls and what runs on the
-    wire; a whole example is in `ldp_kafka.checks`. Optional: ``width`` and ``hides_spread``. To try one in `ldp_kafka.method` on arrays, ``epsilon``, ``perturb`` and ``law`` are enough.
-    It must refuse an epsilon that is no positive finite number when it is built, with a ValueError or TypeError.
+    All that is listed here, and ``domain`` (lo, hi) where values are numbers or ``categories``
+    (int) where they are categories, is what `check_mechanism` calls and what runs on the wire; a
+    whole example is in `ldp_kafka.checks`. Optional: ``width`` and ``hides_spread``. To try one in
+    `ldp_kafka.method` on arrays, ``epsilon``, ``perturb`` and ``law`` are enough. It must refuse an
+    epsilon that is no positive finite number when it is built, with a ValueError or TypeError.
     """
 
     epsilon: float
@@ -101,31 +111,42 @@ class Mechanism(Protocol):
     """A power of two: every report is a whole multiple of it; 1 for categories."""
 
     width: int
-    """0, or not there: a report is a number. Else the bytes of a report of packed bits: reports are uint8 (n, width), ``scale`` is 1."""
+    """0, or not there: a report is a number. Else the bytes of a report of packed bits: reports are
+    uint8 (n, width), ``scale`` is 1.
+    """
 
     def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[Any]:
-        """Reports for values (n,), each drawn by itself: a function of its value and of its row of ``randomness.words(n, k)``, with the same k whatever the values.
+        """Reports for values (n,), each drawn by itself: a function of its value and of its row of
+        ``randomness.words(n, k)``, with the same k whatever the values.
 
-        Numbers outside the domain are clamped to it. ValueError or TypeError, whose text shows no value, where one is not finite or is no category. ``values`` are left as they are.
+        Numbers outside the domain are clamped to it. ValueError or TypeError, whose text shows no
+        value, where one is not finite or is no category. ``values`` are left as they are.
         """
 
     def law(self, value: Any) -> Law:
-        """The exact law of the report of one value: the same outputs, in the same order, all with positive weights, for every value. Refuses what ``perturb`` refuses."""
+        """The exact law of the report of one value: the same outputs, in the same order, all with
+        positive weights, for every value. Refuses what ``perturb`` refuses.
+        """
 
     def certificate(self) -> Certificate:
         """The exact loss."""
 
     def support(self, reports: NDArray[Any]) -> NDArray[np.int64]:
-        """Additive integer sums of reports, the number of them first: all that an estimate needs. Sums of supports are supports of unions."""
+        """Additive integer sums of reports, the number of them first: all that an estimate needs.
+        Sums of supports are supports of unions.
+        """
 
     def estimate(self, reports: NDArray[Any], *, population: bool = False) -> Estimate:
         """`estimate_support` of the reports' support."""
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """Unbiased for the discrete law. ``population=True`` adds the sampling error of users drawn from a larger population.
+        """Unbiased for the discrete law. ``population=True`` adds the sampling error of users drawn
+        from a larger population.
 
-        A support may be that of 2**40 reports, so products of its sums belong into Python ints or floats. Without reports: NaN with infinite error.
-        A mechanism whose reports cannot tell how far values lie apart declares ``hides_spread = True``: its error given the values may then be above the noise's where they differ.
+        A support may be that of 2**40 reports, so products of its sums belong into Python ints or
+        floats. Without reports: NaN with infinite error. A mechanism whose reports cannot tell how
+        far values lie apart declares ``hides_spread = True``: its error given the values may then
+        be above the noise's where they differ.
         """
 
     @property
@@ -133,7 +154,9 @@ class Mechanism(Protocol):
         """Least and greatest report in units of ``scale``."""
 
     def tables(self) -> Sequence[int]:
-        """The integers that it samples with, Python ints: part of a topology's fingerprint, so a function of the parameters that changes with epsilon."""
+        """The integers that it samples with, Python ints: part of a topology's fingerprint, so a
+        function of the parameters that changes with epsilon.
+        """
 
 
 def check_epsilon(epsilon: Any) -> float:
@@ -145,8 +168,12 @@ def check_epsilon(epsilon: Any) -> float:
 
 
 def check_number(value: Any, name: str) -> float:
-    """``value`` as a float, NaN and infinities included; TypeError unless a number, ConfigurationError for a whole number beyond all floats."""
-    if isinstance(value, bool | np.bool) or not isinstance(value, int | float | np.integer | np.floating):
+    """``value`` as a float, NaN and infinities included; TypeError unless a number,
+    ConfigurationError for a whole number beyond all floats.
+    """
+    if isinstance(value, bool | np.bool) or not isinstance(
+        value, int | float | np.integer | np.floating
+    ):
         raise TypeError(f"{name} must be a number")
     try:
         return float(value)
@@ -164,7 +191,9 @@ def check_categories(categories: int) -> int:
 
 
 def check_codes(values: NDArray[Any], categories: int) -> NDArray[np.int64]:
-    """Category numbers (n,) as int64; TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown) or unless (n,)."""
+    """Category numbers (n,) as int64; TypeError unless integers, ValueError outside 0..categories -
+    1 (the value is not shown) or unless (n,).
+    """
     codes = np.asarray(values)
     if codes.dtype.kind not in "iu":
         raise TypeError("categories must be integers")
@@ -176,7 +205,9 @@ def check_codes(values: NDArray[Any], categories: int) -> NDArray[np.int64]:
 
 
 def check_values(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers (n,) as float64; TypeError unless numbers (none is shown), ValueError unless (n,). Whether they are finite is seen by whoever maps them."""
+    """Numbers (n,) as float64; TypeError unless numbers (none is shown), ValueError unless (n,).
+    Whether they are finite is seen by whoever maps them.
+    """
     given = np.asarray(values)
     if given.dtype.kind not in "fiub":
         raise TypeError("values must be numbers")
@@ -186,7 +217,9 @@ def check_values(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def check_reports(reports: NDArray[Any], outputs: int) -> NDArray[np.int64]:
-    """Reports (n,) as int64; TypeError unless integers, ValueError outside 0..outputs - 1 or unless (n,): what is none must not be counted as another one."""
+    """Reports (n,) as int64; TypeError unless integers, ValueError outside 0..outputs - 1 or unless
+    (n,): what is none must not be counted as another one.
+    """
     given = np.asarray(reports)
     if given.dtype.kind not in "iu":
         raise TypeError("reports must be integers")
@@ -198,7 +231,9 @@ def check_reports(reports: NDArray[Any], outputs: int) -> NDArray[np.int64]:
 def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
     """``domain`` as (lo, hi), finite, lo < hi; TypeError or ConfigurationError otherwise."""
     ends = domain.tolist() if isinstance(domain, np.ndarray) else domain
-    if not isinstance(ends, tuple | list):  # what else has two items may have them in no order, or be bytes
+    if not isinstance(
+        ends, tuple | list
+    ):  # what else has two items may have them in no order, or be bytes
         raise TypeError("domain must be (lo, hi)")
     if len(ends) != 2:
         raise ConfigurationError("domain must be (lo, hi)")
@@ -206,7 +241,9 @@ def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
     if not -inf < lo < hi < inf:
         raise ConfigurationError("domain must be (lo, hi) with lo < hi, both finite")
     if not 2.0**-900 < hi - lo < inf:  # mechanisms and methods divide up to 2**32 by the length
-        raise ConfigurationError("domain must not be so wide or so narrow that its length, or one over it, overflows")
+        raise ConfigurationError(
+            "domain must not be so wide or so narrow that its length, or one over it, overflows"
+        )
     return lo, hi
 
 

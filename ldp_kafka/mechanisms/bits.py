@@ -35,7 +35,8 @@ def unpack(packed: NDArray[np.uint8], categories: int) -> NDArray[np.uint8]:
 
 
 def own_bits(values: NDArray[np.int64], stride: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Of each row the bit of its own category: the place of its byte (n,) among all bytes, where a row has ``stride`` of them, and its mask (n,) in that byte.
+    """Of each row the bit of its own category: the place of its byte (n,) among all bytes, where a
+    row has ``stride`` of them, and its mask (n,) in that byte.
 
     Examples
     --------
@@ -53,21 +54,32 @@ def check_packed(packed: NDArray[Any], categories: int) -> NDArray[np.uint8]:
     if packed.dtype != np.uint8:
         raise TypeError("packed bits must be uint8")
     if packed.ndim != 2 or packed.shape[1] != width_of(categories):
-        raise ValueError(f"reports of {categories} categories must have {width_of(categories)} bytes each")
+        raise ValueError(
+            f"reports of {categories} categories must have {width_of(categories)} bytes each"
+        )
     if categories % 8 and (packed[:, -1] & np.uint8(0xFF >> categories % 8)).any():
         raise ValueError("bits beyond the last category must be 0")
     return packed
 
 
 def count(packed: NDArray[np.uint8], categories: int) -> NDArray[np.int64]:
-    """How many rows have each bit (categories,). Bits of one place are added as bytes, 255 rows at most, before anything wider is needed."""
+    """How many rows have each bit (categories,). Bits of one place are added as bytes, 255 rows at
+    most, before anything wider is needed.
+    """
     width = packed.shape[1]
     ones = np.zeros((width, 8), np.int64)
     rows = STACK * max(1, PIECE // (STACK * width))
     for first in range(0, len(packed), rows):
         part = packed[first : first + rows]
         part = np.concatenate([part, np.zeros((-len(part) % STACK, width), np.uint8)])
-        stack = part.reshape(STACK, -1)  # above each other stand bytes of one column, whichever rows they come from
+        stack = part.reshape(
+            STACK, -1
+        )  # above each other stand bytes of one column, whichever rows they come from
         for bit in range(8):
-            ones[:, bit] += ((stack >> np.uint8(7 - bit)) & np.uint8(1)).sum(axis=0, dtype=np.uint8).reshape(-1, width).sum(axis=0, dtype=np.int64)
+            ones[:, bit] += (
+                ((stack >> np.uint8(7 - bit)) & np.uint8(1))
+                .sum(axis=0, dtype=np.uint8)
+                .reshape(-1, width)
+                .sum(axis=0, dtype=np.int64)
+            )
     return ones.reshape(-1)[:categories]

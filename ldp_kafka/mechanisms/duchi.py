@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_domain, check_epsilon, check_values, exp_below
+from ldp_kafka.mechanisms.base import (
+    CHUNK,
+    Certificate,
+    Estimate,
+    Law,
+    check_domain,
+    check_epsilon,
+    check_values,
+    exp_below,
+)
 from ldp_kafka.mechanisms.window import CAP, WORD, Moments
 from ldp_kafka.randomness import Randomness
 
@@ -19,7 +28,8 @@ PRECISION = 16  # bits of C that the two reports keep
 
 
 class Duchi:
-    """Report one of two points, -C or C on [-1, 1]: the upper one with a probability that grows with the value, so that the report's mean is the value.
+    """Report one of two points, -C or C on [-1, 1]: the upper one with a probability that grows
+    with the value, so that the report's mean is the value.
 
     Parameters
     ----------
@@ -28,17 +38,22 @@ class Duchi:
 
     Notes
     -----
-    Duchi, Jordan, Wainwright, JASA 2018, for one dimension as in Wang et al., ICDE 2019, Algorithm 1: C = (e^epsilon + 1) / (e^epsilon - 1), P[C | x] = 1/2 + x / (2C): from q at the
-    lower end of the domain to p = e^epsilon q at the upper. Variance C^2 - x^2.
+    Duchi, Jordan, Wainwright, JASA 2018, for one dimension as in Wang et al., ICDE 2019, Algorithm
+    1: C = (e^epsilon + 1) / (e^epsilon - 1), P[C | x] = 1/2 + x / (2C): from q at the lower end of
+    the domain to p = e^epsilon q at the upper. Variance C^2 - x^2.
 
-    One secure word decides: the upper report iff it is below ``far`` + x (near - far) words, x the value's share of the domain, taken to the nearest whole word; that costs at most half
-    a word of 2**32, or 2**-32 of a report's range in its mean. Reports are on the unit scale of the domain, 1/2 - C/2 and 1/2 + C/2 with C to 16 bits: their mean is the value to
-    within 2**-15 of the domain (``moments`` are exact, and `estimate` inverts them).
+    One secure word decides: the upper report iff it is below ``far`` + x (near - far) words, x the
+    value's share of the domain, taken to the nearest whole word; that costs at most half a word of
+    2**32, or 2**-32 of a report's range in its mean. Reports are on the unit scale of the domain,
+    1/2 - C/2 and 1/2 + C/2 with C to 16 bits: their mean is the value to within 2**-15 of the
+    domain (``moments`` are exact, and `estimate` inverts them).
 
-    Guarantee: either report has between ``far`` and ``near`` = 2**32 - far words for every input; far is rounded up, so near / far <= e^epsilon. The loss is within 1e-4 of epsilon, as a
-    share, from 1e-4 to 16 nats, and never above 22.
+    Guarantee: either report has between ``far`` and ``near`` = 2**32 - far words for every input;
+    far is rounded up, so near / far <= e^epsilon. The loss is within 1e-4 of epsilon, as a share,
+    from 1e-4 to 16 nats, and never above 22.
 
-    Two reports do not tell values that are spread out from values that are all alike: ``standard_error`` is that of alike ones, the largest that fits, and that of a population too.
+    Two reports do not tell values that are spread out from values that are all alike:
+    ``standard_error`` is that of alike ones, the largest that fits, and that of a population too.
 
     Examples
     --------
@@ -52,7 +67,8 @@ class Duchi:
 
     width = 0  # a report is a number
     hides_spread = True
-    """Its reports do not tell how far values lie apart: the stated error is the largest that fits."""
+    """Its reports do not tell how far values lie apart: the stated error is the largest that fits.
+    """
 
     def __init__(self, epsilon: float, domain: tuple[float, float] = (-1.0, 1.0)) -> None:
         self.epsilon, self.domain = check_epsilon(epsilon), check_domain(domain)
@@ -69,18 +85,27 @@ class Duchi:
         self._middle = 2**bits // 2
 
     def perturb(self, values: NDArray[np.floating], randomness: Randomness) -> NDArray[np.float64]:
-        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not shown)."""
+        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the
+        domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
+        shown).
+        """
         exact = check_values(values)
         if len(exact) <= CHUNK:
             return self._perturb(exact, randomness, 0)
         out = np.empty(len(exact))
         for first in range(0, len(exact), CHUNK):
-            out[first : first + CHUNK] = self._perturb(exact[first : first + CHUNK], randomness, first)
+            out[first : first + CHUNK] = self._perturb(
+                exact[first : first + CHUNK], randomness, first
+            )
         return out
 
-    def _perturb(self, values: NDArray[np.float64], randomness: Randomness, first: int) -> NDArray[np.float64]:
+    def _perturb(
+        self, values: NDArray[np.float64], randomness: Randomness, first: int
+    ) -> NDArray[np.float64]:
         low, high = self.index_range
-        index = (randomness.words(len(values), 1, first=first)[:, 0] < self._cut(values)) * np.int32(high - low)
+        index = (
+            randomness.words(len(values), 1, first=first)[:, 0] < self._cut(values)
+        ) * np.int32(high - low)
         index += np.int32(low)
         return np.multiply(index, self.scale)
 
@@ -113,21 +138,34 @@ class Duchi:
         """Mean of the values behind the reports, on the domain."""
         return self.estimate_support(self.support(reports), population=population)
 
-    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:  # noqa: ARG002 - two reports cannot tell: see the notes
+    # two reports cannot tell: see the notes
+    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:  # noqa: ARG002
         """Mean by inverting the affine chance of the upper report."""
         n, upper = (int(s) for s in support)
         if n == 0:
             return Estimate(nan, inf, 0)
         q, slope, seen = self._far / WORD, (self._near - self._far) / WORD, upper / n
         lo, hi = self.domain
-        return Estimate(lo + (seen - q) / slope * (hi - lo), (seen * (1 - seen) / n) ** 0.5 / slope * (hi - lo), n)
+        return Estimate(
+            lo + (seen - q) / slope * (hi - lo),
+            (seen * (1 - seen) / n) ** 0.5 / slope * (hi - lo),
+            n,
+        )
 
     @property
     def moments(self) -> Moments:
-        """E[report | x] = low + slope x for a value a share x up the domain; the second moment is affine too."""
+        """E[report | x] = low + slope x for a value a share x up the domain; the second moment is
+        affine too.
+        """
         low, high = (Fraction(output) for output in self._outputs)
         q, rise = Fraction(self._far, WORD), Fraction(self._near - self._far, WORD)
-        first, second = (low + (high - low) * q, (high - low) * rise), (low**2 + (high**2 - low**2) * q, (high**2 - low**2) * rise)
+        first, second = (
+            (low + (high - low) * q, (high - low) * rise),
+            (
+                low**2 + (high**2 - low**2) * q,
+                (high**2 - low**2) * rise,
+            ),
+        )
         return Moments(float(first[1]), float(first[0]), 0.0, float(second[1]), float(second[0]))
 
     @property

@@ -10,14 +10,37 @@ from math import ceil, erfc, exp, log2, sqrt
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.additive import CAP, AdditiveNoise, Noise, check_cells
 from ldp_kafka.mechanisms.alias import WORD
-from ldp_kafka.mechanisms.base import Certificate, check_domain, check_epsilon, check_number, exp_below
+from ldp_kafka.mechanisms.base import (
+    Certificate,
+    check_domain,
+    check_epsilon,
+    check_number,
+    exp_below,
+)
 
-__all__ = ["PARTS", "WIDEST", "Gaussian", "analytic_delta", "analytic_sigma", "check_delta", "normal_noise"]
+__all__ = [
+    "PARTS",
+    "WIDEST",
+    "Gaussian",
+    "analytic_delta",
+    "analytic_sigma",
+    "check_delta",
+    "normal_noise",
+]
 
 FRACTION = 128  # bits after the point in which weights are computed: they are rounded once
-SPARE = 8  # standard deviations that the reports reach beyond the domain: an end is reached with probability 6e-16 at most
-FINEST, WIDEST = 8, 2**15  # standard deviation in cells: below, the grid would show; above, the table would have more than 2**20 columns
-PARTS = 64  # a standard deviation is a multiple of 1 / PARTS of a cell, so that the table is the same on every machine
+# standard deviations that the reports reach beyond the domain: an end is reached with probability
+# 6e-16 at most
+SPARE = 8
+FINEST, WIDEST = (
+    8,
+    2**15,
+    # standard deviation in cells: below, the grid would show; above, the table would have more than
+    # 2**20 columns
+)
+# a standard deviation is a multiple of 1 / PARTS of a cell, so that the table is the same on every
+# machine
+PARTS = 64
 MARGIN = 1e-9  # of delta: more than erfc and exp of a C library are off
 
 
@@ -29,23 +52,32 @@ class Gaussian(AdditiveNoise):
     epsilon : float in (0, inf), nats; above 50 counts as 50
     delta : float in (0, 1), at least about 1e-14: words of 64 bits tell no less
     domain : (lo, hi), public; values outside are clamped to it
-    cells : grid cells of the domain, a power of two up to 2**16; default: so many that sigma is 181 to 362 cells (at most 4096 cells, at least one)
+    cells : grid cells of the domain, a power of two up to 2**16; default: so many that sigma is 181
+        to 362 cells (at most 4096 cells, at least one)
 
     Notes
     -----
-    Analytic calibration (Balle and Wang, ICML 2018, theorem 8): for inputs a distance of 1 apart, sigma is the least with
+    Analytic calibration (Balle and Wang, ICML 2018, theorem 8): for inputs a distance of 1 apart,
+    sigma is the least with
 
         Phi(1 / 2 sigma - epsilon sigma) - e^epsilon Phi(-1 / 2 sigma - epsilon sigma) <= delta.
 
-    Reports are on the unit scale whatever the domain: x in [0, 1] plus noise, of variance sigma^2 + scale^2 / 12; rounding the input adds at most scale^2 / 4.
+    Reports are on the unit scale whatever the domain: x in [0, 1] plus noise, of variance sigma^2 +
+    scale^2 / 12; rounding the input adds at most scale^2 / 4.
 
-    Guarantee: for x on the grid, x + round(Z) = round(x + Z) is a function of the continuous mechanism's output, and so is holding it within a public range: neither raises delta
-    (post-processing). The table's ends stand for whole tails and it reaches from any input to both ends of the range, so nothing is truncated: all that differs is the rounding of the
-    weights to integers of 2**64, at least 1. Therefore delta is computed again from these integers, and sigma raised until it is at most ``delta``:
+    Guarantee: for x on the grid, x + round(Z) = round(x + Z) is a function of the continuous
+    mechanism's output, and so is holding it within a public range: neither raises delta
+    (post-processing). The table's ends stand for whole tails and it reaches from any input to both
+    ends of the range, so nothing is truncated: all that differs is the rounding of the weights to
+    integers of 2**64, at least 1. Therefore delta is computed again from these integers, and sigma
+    raised until it is at most ``delta``:
 
-    Let w(0) >= w(1) >= ... be the integer law with its last weight spread over all that it stands for, and t the distance of two inputs. A term w(o) - L w(o - t), L = e^epsilon rounded
-    down, is positive only where |o| < |o - t|, o < t / 2, and there it does not fall as t grows: the sum of the positive terms is largest at t = N cells. Holding the report within the
-    range can only lower it. The certificate is that sum at t = N, all that lies below the range counted as lost (P < 1e-15). All outputs are possible for all inputs.
+    Let w(0) >= w(1) >= ... be the integer law with its last weight spread over all that it stands
+    for, and t the distance of two inputs. A term w(o) - L w(o - t), L = e^epsilon rounded down, is
+    positive only where |o| < |o - t|, o < t / 2, and there it does not fall as t grows: the sum of
+    the positive terms is largest at t = N cells. Holding the report within the range can only lower
+    it. The certificate is that sum at t = N, all that lies below the range counted as lost (P <
+    1e-15). All outputs are possible for all inputs.
 
     Examples
     --------
@@ -57,8 +89,19 @@ class Gaussian(AdditiveNoise):
     (3.73, True)
     """
 
-    def __init__(self, epsilon: float, delta: float, domain: tuple[float, float] = (0.0, 1.0), *, cells: int | None = None) -> None:
-        self.epsilon, self.delta, self.domain = check_epsilon(epsilon), check_delta(delta), check_domain(domain)
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        domain: tuple[float, float] = (0.0, 1.0),
+        *,
+        cells: int | None = None,
+    ) -> None:
+        self.epsilon, self.delta, self.domain = (
+            check_epsilon(epsilon),
+            check_delta(delta),
+            check_domain(domain),
+        )
         self._spent = min(self.epsilon, CAP)
         unit = analytic_sigma(self._spent, self.delta)
         cells = check_cells(cells, 2 ** min(max(round(log2(256 / unit)), 0), 12))
@@ -71,7 +114,9 @@ class Gaussian(AdditiveNoise):
         return self._parts / PARTS * self.scale
 
     def certificate(self) -> Certificate:
-        """The largest delta between any two inputs at ``epsilon``, from the integers of the table."""
+        """The largest delta between any two inputs at ``epsilon``, from the integers
+        of the table.
+        """
         limit = exp_below(self._spent)
         return Certificate.of(limit, self._spent, _exact_delta(self._noise, self.cells, limit))
 
@@ -85,7 +130,8 @@ def check_delta(delta: float) -> float:
 
 
 def analytic_delta(epsilon: float, sigma: float) -> float:
-    """Delta of normal noise of ``sigma`` for inputs 1 apart, at ``epsilon`` up to 50: an upper bound (rounding errors, about 1e-12 of it, are covered).
+    """Delta of normal noise of ``sigma`` for inputs 1 apart, at ``epsilon`` up to 50: an upper
+    bound (rounding errors, about 1e-12 of it, are covered).
 
     Examples
     --------
@@ -118,11 +164,15 @@ def analytic_sigma(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=32)
 def normal_noise(parts: int, cells: int) -> Noise:
-    """round(Z) for a normal Z of standard deviation ``parts`` / PARTS, reaching SPARE of them further than ``cells``."""
+    """round(Z) for a normal Z of standard deviation ``parts`` / PARTS, reaching SPARE of them
+    further than ``cells``.
+    """
     if parts < FINEST * PARTS:
         raise ConfigurationError("cells must be more: sigma would be less than eight of them")
     if parts > WIDEST * PARTS:
-        raise ConfigurationError("cells must be fewer, or epsilon or delta is too small: the table would be too large")
+        raise ConfigurationError(
+            "cells must be fewer, or epsilon or delta is too small: the table would be too large"
+        )
     return Noise.of(_normal_weights(parts, cells + ceil(SPARE * parts / PARTS)))
 
 
@@ -139,10 +189,14 @@ def _calibrated(epsilon: float, delta: float, cells: int, parts: int) -> tuple[i
 
 
 def _exact_delta(noise: Noise, cells: int, limit: Fraction) -> Fraction:
-    """Sum over outputs o of w(o) - limit w(o - cells) where positive: outputs from the lowest of the range to the middle, and all of the tail below it."""
+    """Sum over outputs o of w(o) - limit w(o - cells) where positive: outputs from the lowest of
+    the range to the middle, and all of the tail below it.
+    """
     half, spare, (over, under) = noise.half, noise.reach - cells, limit.as_integer_ratio()
     outside = sum(_lost(half[:spare], half[cells:], over, under))  # o = 0, -1, ..., 1 - spare
-    inside = sum(_lost(half[1 : (cells + 1) // 2], half[cells - 1 : cells // 2 : -1], over, under))  # o = 1, 2, ... below cells / 2
+    inside = sum(
+        _lost(half[1 : (cells + 1) // 2], half[cells - 1 : cells // 2 : -1], over, under)
+    )  # o = 1, 2, ... below cells / 2
     return Fraction(sum(half[spare:]) * under + outside + inside, under * WORD)
 
 
@@ -151,10 +205,13 @@ def _lost(here: tuple[int, ...], there: tuple[int, ...], over: int, under: int) 
 
 
 def _normal_weights(parts: int, reach: int) -> list[int]:
-    """Phi((j + 1/2) / s) - Phi((j - 1/2) / s) of 2**64 words for j in 1..reach, s = ``parts`` / PARTS, the tail in the last; to the nearest, at least 1.
+    """Phi((j + 1/2) / s) - Phi((j - 1/2) / s) of 2**64 words for j in 1..reach, s = ``parts`` /
+    PARTS, the tail in the last; to the nearest, at least 1.
 
-    With u = 1 / s^2, the density's derivatives at j, each times 1 / n!, are A(0) = e^(-j^2 u / 2), A(n + 1) = -(j u A(n) + u A(n - 1)) / (n + 1): the integral over the cell is the sum of
-    A(n) / (n + 1) / 2^n over even n. All in integers, so that every machine has the same table; divided by the sum over all cells, so that no pi is needed.
+    With u = 1 / s^2, the density's derivatives at j, each times 1 / n!, are A(0) = e^(-j^2 u / 2),
+    A(n + 1) = -(j u A(n) + u A(n - 1)) / (n + 1): the integral over the cell is the sum of A(n) /
+    (n + 1) / 2^n over even n. All in integers, so that every machine has the same table; divided by
+    the sum over all cells, so that no pi is needed.
     """
     one = 1 << FRACTION
     u = (PARTS**2 << FRACTION) // parts**2
@@ -162,7 +219,9 @@ def _normal_weights(parts: int, reach: int) -> list[int]:
     density, masses, j = one, [], 0
     while density >> 32:
         masses.append(_cell(density, j * u, u))
-        density = density * step >> FRACTION  # e^(-(j + 1)^2 u / 2) = e^(-j^2 u / 2) e^(-(2 j + 1) u / 2)
+        density = (
+            density * step >> FRACTION
+        )  # e^(-(j + 1)^2 u / 2) = e^(-j^2 u / 2) e^(-(2 j + 1) u / 2)
         step = step * fall >> FRACTION
         j += 1
     total = 2 * sum(masses) - masses[0]

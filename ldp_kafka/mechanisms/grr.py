@@ -9,14 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, check_reports, exp_below
+from ldp_kafka.mechanisms.base import (
+    CHUNK,
+    Certificate,
+    Estimate,
+    Law,
+    check_categories,
+    check_codes,
+    check_epsilon,
+    check_reports,
+    exp_below,
+)
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["GeneralizedRandomizedResponse"]
 
 
 class GeneralizedRandomizedResponse:
-    """Report a category: the true one with probability p, each other one with probability q = p / e^epsilon.
+    """Report a category: the true one with probability p, each other one with probability q = p /
+    e^epsilon.
 
     Parameters
     ----------
@@ -25,10 +36,13 @@ class GeneralizedRandomizedResponse:
 
     Notes
     -----
-    p = e^epsilon / (e^epsilon + categories - 1) (Warner 1965; LDP-IDS, eq. 1). One secure word decides: words below ``keep`` tell the truth, the rest fall into ``categories`` intervals
-    of ``lie`` words each, so that truth = keep + lie. Words have 32 bits, or 64 where 32 would cost more than a thousandth of epsilon.
+    p = e^epsilon / (e^epsilon + categories - 1) (Warner 1965; LDP-IDS, eq. 1). One secure word
+    decides: words below ``keep`` tell the truth, the rest fall into ``categories`` intervals of
+    ``lie`` words each, so that truth = keep + lie. Words have 32 bits, or 64 where 32 would cost
+    more than a thousandth of epsilon.
 
-    Guarantee: for any output and any two inputs the ratio is at most truth / lie; ``lie`` is rounded up, so truth / lie <= e^epsilon. Every category is possible for every input.
+    Guarantee: for any output and any two inputs the ratio is at most truth / lie; ``lie`` is
+    rounded up, so truth / lie <= e^epsilon. Every category is possible for every input.
 
     Examples
     --------
@@ -52,23 +66,34 @@ class GeneralizedRandomizedResponse:
             if self._keep > 0 and log(Fraction(self._truth, self._lie)) >= 0.999 * self.epsilon:
                 break
         if not self._keep > 0:
-            raise ConfigurationError("epsilon is too small for this many categories: the truth would be no likelier than a lie")
+            raise ConfigurationError(
+                "epsilon is too small for this many categories: the truth would be no likelier than"
+                " a lie"
+            )
 
     def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.int64]:
-        """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+        """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside
+        0..categories - 1 (the value is not shown).
+        """
         values = self._checked(values)
         if len(values) <= CHUNK:
             return self._perturb(values, randomness, 0)
         out = np.empty(len(values), np.int64)
         for first in range(0, len(values), CHUNK):
-            out[first : first + CHUNK] = self._perturb(values[first : first + CHUNK], randomness, first)
+            out[first : first + CHUNK] = self._perturb(
+                values[first : first + CHUNK], randomness, first
+            )
         return out
 
-    def _perturb(self, values: NDArray[np.int64], randomness: Randomness, first: int) -> NDArray[np.int64]:
+    def _perturb(
+        self, values: NDArray[np.int64], randomness: Randomness, first: int
+    ) -> NDArray[np.int64]:
         word = randomness.words(len(values), self._word.bit_length() // 32, first=first)
         word = np.ascontiguousarray(word).view(self._dtype)[:, 0]
         truth = word < self._dtype(self._keep)
-        other = ((word - self._dtype(self._keep)) // self._dtype(self._lie)).astype(np.int64)  # without the cast, numpy makes floats of uint64 and int64
+        other = ((word - self._dtype(self._keep)) // self._dtype(self._lie)).astype(
+            np.int64
+        )  # without the cast, numpy makes floats of uint64 and int64
         return np.where(truth, values, other)
 
     def law(self, value: int) -> Law:
@@ -83,12 +108,16 @@ class GeneralizedRandomizedResponse:
         return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(n, count of each category). TypeError or ValueError where they are no reports of this mechanism."""
+        """(n, count of each category). TypeError or ValueError where they are no reports of this
+        mechanism.
+        """
         counts = np.bincount(check_reports(reports, self.categories), minlength=self.categories)
         return np.concatenate([[counts.sum()], counts]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can be below zero."""
+        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
+        be below zero.
+        """
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
@@ -99,12 +128,20 @@ class GeneralizedRandomizedResponse:
         seen = support[1:] / n
         truth = (seen - q) / (p - q)
         share = np.clip(truth, 0, 1)
-        variance = seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        variance = (
+            seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        )
         return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of one report's estimate of a category of that frequency, given the values; of n reports, a mean of n of them, it is this / n."""
-        f, p, q = np.asarray(frequency, np.float64), self._truth / self._word, self._lie / self._word
+        """Variance of one report's estimate of a category of that frequency, given the values; of n
+        reports, a mean of n of them, it is this / n.
+        """
+        f, p, q = (
+            np.asarray(frequency, np.float64),
+            self._truth / self._word,
+            self._lie / self._word,
+        )
         return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
 
     @property

@@ -9,14 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, check_reports, exp_below
+from ldp_kafka.mechanisms.base import (
+    CHUNK,
+    Certificate,
+    Estimate,
+    Law,
+    check_categories,
+    check_codes,
+    check_epsilon,
+    check_reports,
+    exp_below,
+)
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Hadamard"]
 
 
 class Hadamard:
-    """Report a random row j of a Hadamard matrix and the sign that it has in the column of the category, the true sign with probability p = e^epsilon / (e^epsilon + 1).
+    """Report a random row j of a Hadamard matrix and the sign that it has in the column of the
+    category, the true sign with probability p = e^epsilon / (e^epsilon + 1).
 
     Parameters
     ----------
@@ -25,17 +36,23 @@ class Hadamard:
 
     Notes
     -----
-    The one-bit form of Nguyen et al., 2016, and Bassily et al., NIPS 2017; for epsilon up to about 1 it is the response of Acharya, Sun and Zhang, AISTATS 2019.
-    H[j, c] = (-1)^(number of ones in j & c), of order K, the least power of two above ``categories``. Category v has column v + 1: column 0 has only one sign and
-    would tell nothing. The report is 2 j + bit, where bit 1 stands for the sign -1.
+    The one-bit form of Nguyen et al., 2016, and Bassily et al., NIPS 2017; for epsilon up to about
+    1 it is the response of Acharya, Sun and Zhang, AISTATS 2019. H[j, c] = (-1)^(number of ones in
+    j & c), of order K, the least power of two above ``categories``. Category v has column v + 1:
+    column 0 has only one sign and would tell nothing. The report is 2 j + bit, where bit 1 stands
+    for the sign -1.
 
-    One secure word decides: its low bits are the row, exactly uniform; the rest is compared to ``truth``. Words have 32 bits, or 64 where 32 would cost more than a thousandth of epsilon.
+    One secure word decides: its low bits are the row, exactly uniform; the rest is compared to
+    ``truth``. Words have 32 bits, or 64 where 32 would cost more than a thousandth of epsilon.
 
-    Guarantee: the row is independent of the category, and given the row a report has weight ``truth`` or ``lie``; ``lie`` is rounded up, so truth / lie <= e^epsilon. Every report
-    is possible for every category.
+    Guarantee: the row is independent of the category, and given the row a report has weight
+    ``truth`` or ``lie``; ``lie`` is rounded up, so truth / lie <= e^epsilon. Every report is
+    possible for every category.
 
-    Two columns of H are orthogonal, so a reported sign s of row j, times H[j, v + 1] / (2 p - 1), is an unbiased estimate of whether the category is v, of variance
-    1 / (2 p - 1)^2 - f given the values, f the frequency of v. The sums over reports are one fast Walsh-Hadamard transform, in integers.
+    Two columns of H are orthogonal, so a reported sign s of row j, times H[j, v + 1] / (2 p - 1),
+    is an unbiased estimate of whether the category is v, of variance 1 / (2 p - 1)^2 - f given the
+    values, f the frequency of v. The sums over reports are one fast Walsh-Hadamard transform, in
+    integers.
 
     Examples
     --------
@@ -55,27 +72,43 @@ class Hadamard:
         for bits in (32, 64):
             self._bits, self._dtype = bits, np.dtype(f"u{bits // 8}").type
             coin = 2**bits // self._order
-            self._lie = -(-coin * odds.denominator // (odds.numerator + odds.denominator))  # up: directed rounding
+            self._lie = -(
+                -coin * odds.denominator // (odds.numerator + odds.denominator)
+            )  # up: directed rounding
             self._truth = coin - self._lie
-            if self._truth > self._lie and log(Fraction(self._truth, self._lie)) >= 0.999 * self.epsilon:
+            if (
+                self._truth > self._lie
+                and log(Fraction(self._truth, self._lie)) >= 0.999 * self.epsilon
+            ):
                 break
         if not self._truth > self._lie:
-            raise ConfigurationError("epsilon is too small: the truth would be no likelier than a lie")
+            raise ConfigurationError(
+                "epsilon is too small: the truth would be no likelier than a lie"
+            )
 
     def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.int64]:
-        """Reports (n,) in 0..2 K - 1 for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+        """Reports (n,) in 0..2 K - 1 for true categories (n,). TypeError unless integers,
+        ValueError outside 0..categories - 1 (the value is not shown).
+        """
         values = self._checked(values)
         if len(values) <= CHUNK:
             return self._perturb(values, randomness, 0)
         out = np.empty(len(values), np.int64)
         for first in range(0, len(values), CHUNK):
-            out[first : first + CHUNK] = self._perturb(values[first : first + CHUNK], randomness, first)
+            out[first : first + CHUNK] = self._perturb(
+                values[first : first + CHUNK], randomness, first
+            )
         return out
 
-    def _perturb(self, values: NDArray[np.int64], randomness: Randomness, first: int) -> NDArray[np.int64]:
+    def _perturb(
+        self, values: NDArray[np.int64], randomness: Randomness, first: int
+    ) -> NDArray[np.int64]:
         words = randomness.words(len(values), self._bits // 32, first=first)
         word = np.ascontiguousarray(words).view(self._dtype)[:, 0]
-        row, coin = word & self._dtype(self._order - 1), word >> self._dtype(self._order.bit_length() - 1)
+        row, coin = (
+            word & self._dtype(self._order - 1),
+            word >> self._dtype(self._order.bit_length() - 1),
+        )
         bit = np.bitwise_count(row & (values + 1).astype(self._dtype)) & np.uint8(1)
         bit ^= coin >= self._dtype(self._truth)
         return np.asarray(row << self._dtype(1) | bit, np.int64)
@@ -85,7 +118,11 @@ class Hadamard:
         column = int(self._checked(np.array([value]))[0]) + 1
         negative = np.bitwise_count(np.arange(self._order) & column) & 1
         pairs = ((self._truth, self._lie), (self._lie, self._truth))
-        return Law(np.arange(2 * self._order), [weight for sign in negative.tolist() for weight in pairs[sign]], 2**self._bits)
+        return Law(
+            np.arange(2 * self._order),
+            [weight for sign in negative.tolist() for weight in pairs[sign]],
+            2**self._bits,
+        )
 
     def certificate(self) -> Certificate:
         """The exact loss."""
@@ -93,12 +130,16 @@ class Hadamard:
         return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.integer]) -> NDArray[np.int64]:
-        """(n, sum of the reported signs of each of the K rows). TypeError or ValueError where they are no reports of this mechanism."""
+        """(n, sum of the reported signs of each of the K rows). TypeError or ValueError where they
+        are no reports of this mechanism.
+        """
         counts = np.bincount(check_reports(reports, 2 * self._order), minlength=2 * self._order)
         return np.concatenate([[counts.sum()], counts[::2] - counts[1::2]]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.integer], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can be below zero."""
+        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
+        be below zero.
+        """
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
@@ -112,7 +153,9 @@ class Hadamard:
         return Estimate(truth, np.sqrt(np.maximum(variance, 0) / n), n)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of one report's estimate of a category of that frequency, given the values; of n reports, a mean of n of them, it is this / n."""
+        """Variance of one report's estimate of a category of that frequency, given the values; of n
+        reports, a mean of n of them, it is this / n.
+        """
         return np.asarray(self._slope**-2 - np.asarray(frequency, np.float64))
 
     @property
@@ -134,7 +177,9 @@ class Hadamard:
 
 
 def _transform(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """H @ sums by the fast Walsh-Hadamard transform: K log K additions of integers, exact while n < 2**63."""
+    """H @ sums by the fast Walsh-Hadamard transform: K log K additions of integers, exact while n <
+    2**63.
+    """
     size, half = len(sums), 1
     while half < size:
         pairs = sums.reshape(-1, 2, half)

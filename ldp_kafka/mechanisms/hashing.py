@@ -1,4 +1,6 @@
-"""Hash functions in which every two categories collide equally often, exactly: how they are drawn, and which categories a report supports."""
+"""Hash functions in which every two categories collide equally often, exactly: how they are drawn,
+and which categories a report supports.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ BLOCK = 2**16  # numbers that supporters are counted in at a time: they stay in 
 
 
 class LinearHash:
-    """The functions h(v) = ((a v + b) mod P) mod cells, for a in 1..P - 1 and b in 0..P - 1, numbered by seed = (a - 1) P + b.
+    """The functions h(v) = ((a v + b) mod P) mod cells, for a in 1..P - 1 and b in 0..P - 1,
+    numbered by seed = (a - 1) P + b.
 
     Parameters
     ----------
@@ -31,9 +34,11 @@ class LinearHash:
 
     Notes
     -----
-    Carter and Wegman, JCSS 1979. For v != v' and any residues r != r' the equations a v + b = r, a v' + b = r' (mod P) have one solution with a != 0, so the pair of residues is uniform
-    over all P (P - 1) pairs of distinct ones. Whichever v and v' are, they collide with probability sum over cells of m (m - 1) / (P (P - 1)), where m counts the residues of a cell:
-    at most 1 / cells, and the smaller P the less.
+    Carter and Wegman, JCSS 1979. For v != v' and any residues r != r' the equations a v + b = r, a
+    v' + b = r' (mod P) have one solution with a != 0, so the pair of residues is uniform over all P
+    (P - 1) pairs of distinct ones. Whichever v and v' are, they collide with probability sum over
+    cells of m (m - 1) / (P (P - 1)), where m counts the residues of a cell: at most 1 / cells, and
+    the smaller P the less.
 
     Examples
     --------
@@ -50,12 +55,16 @@ class LinearHash:
         self.collision = Fraction(sum(m * (m - 1) for m in inside), self.seeds)
 
     def draw(self, words: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """Seeds (n,) = floor(W seeds / 2**96), W the number (n,) whose limbs are words (n, 3), the lowest first.
+        """Seeds (n,) = floor(W seeds / 2**96), W the number (n,) whose limbs are words (n, 3), the
+        lowest first.
 
-        Seeds differ in probability by at most 2**-96, all together by less than 2**-54 from uniform; `weights` has the exact numbers.
+        Seeds differ in probability by at most 2**-96, all together by less than 2**-54 from
+        uniform; `weights` has the exact numbers.
         """
         limbs = [words[:, i].astype(np.uint64) for i in range(SEED_WORDS)]
-        a = _carry(limbs, self.prime - 1)  # of W (P - 1) = a 2**96 + rest the rest stays in the limbs ...
+        a = _carry(
+            limbs, self.prime - 1
+        )  # of W (P - 1) = a 2**96 + rest the rest stays in the limbs ...
         a *= np.uint64(self.prime)
         a += _carry(limbs, self.prime)  # ... so that this is floor(rest P / 2**96)
         return a.view(np.int64)
@@ -76,10 +85,18 @@ class LinearHash:
         return _divmod(residue, self.cells)[1]
 
     def supporters(self, reports: NDArray[np.int64]) -> NDArray[np.int64]:
-        """For each category (categories,) the number of reports seed * cells + cell whose function sends it to their cell."""
+        """For each category (categories,) the number of reports seed * cells + cell whose function
+        sends it to their cell.
+        """
         if len(reports) < 2 * self.cells * self.prime:  # about where the two cost the same
-            return sum((self._list(part) for part in self._chunks(reports)), np.zeros(self.categories, np.int64))
-        return sum((self._count(part, multipliers) for part, multipliers in self._blocks(reports)), np.zeros(self.categories, np.int64))
+            return sum(
+                (self._list(part) for part in self._chunks(reports)),
+                np.zeros(self.categories, np.int64),
+            )
+        return sum(
+            (self._count(part, multipliers) for part, multipliers in self._blocks(reports)),
+            np.zeros(self.categories, np.int64),
+        )
 
     def _chunks(self, reports: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         """Runs of reports with few enough residues."""
@@ -87,12 +104,17 @@ class LinearHash:
         return (reports[start : start + size] for start in range(0, len(reports), size))
 
     def _list(self, reports: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Supporters one by one: v = (r - b) / a mod P for each residue r of the cell. Work: reports * P / cells."""
+        """Supporters one by one: v = (r - b) / a mod P for each residue r of the cell. Work:
+        reports * P / cells.
+        """
         prime, step = self.prime, self.cells
         seed, cell = _divmod(reports, step)
         a, b = _divmod(seed, prime)
         inverse = self._inverses[a]
-        first, more = _divmod(inverse * (cell - b + prime), prime)[1], _divmod(inverse * step, prime)[1]
+        first, more = (
+            _divmod(inverse * (cell - b + prime), prime)[1],
+            _divmod(inverse * step, prime)[1],
+        )
         most = -(-prime // step)  # residues of a cell; some have one less
         values = _divmod(first[:, None] + more[:, None] * np.arange(most), prime)[1]
         values[cell + (most - 1) * step >= prime, -1] = prime
@@ -101,7 +123,11 @@ class LinearHash:
     @cached_property
     def _inverses(self) -> NDArray[np.int64]:
         """1 / a mod P for a in 1..P - 1, which is a^(P - 2)."""
-        power, inverse, exponent = np.arange(1, self.prime), np.ones(self.prime - 1, np.int64), self.prime - 2
+        power, inverse, exponent = (
+            np.arange(1, self.prime),
+            np.ones(self.prime - 1, np.int64),
+            self.prime - 2,
+        )
         while exponent:
             if exponent & 1:
                 inverse = _divmod(inverse * power, self.prime)[1]
@@ -109,28 +135,37 @@ class LinearHash:
         return inverse
 
     def _blocks(self, reports: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], range]]:
-        """Reports with the range that their multipliers come from, few enough for one table. In order only if they need more than one."""
+        """Reports with the range that their multipliers come from, few enough for one table. In
+        order only if they need more than one.
+        """
         span = max(BLOCK // (2 * self.prime), 1)
         firsts = range(1, self.prime, span)
         if len(firsts) > 1:
             reports = np.sort(reports)
-        ends = np.searchsorted(reports, [(first - 1) * self.prime * self.cells for first in firsts[1:]]).tolist()
+        ends = np.searchsorted(
+            reports, [(first - 1) * self.prime * self.cells for first in firsts[1:]]
+        ).tolist()
         for first, start, end in zip(firsts, [0, *ends], [*ends, len(reports)], strict=True):
             yield reports[start:end], range(first, min(first + span, self.prime))
 
     def _count(self, reports: NDArray[np.int64], multipliers: range) -> NDArray[np.int64]:
         """Supporters by the multiplier a. Work: reports + multipliers * P.
 
-        The numbers a v that a report supports are its cell's residues less b: a run of step ``cells``, told by its two ends. So each report adds two numbers to the row of its a,
-        a running sum fills the runs in, and category v looks at a v mod P of each row.
+        The numbers a v that a report supports are its cell's residues less b: a run of step
+        ``cells``, told by its two ends. So each report adds two numbers to the row of its a, a
+        running sum fills the runs in, and category v looks at a v mod P of each row.
         """
         prime, step, rows = self.prime, self.cells, len(multipliers)
         seed, cell = _divmod(reports, step)
         a, b = _divmod(seed, prime)
         length = -(-(2 * prime + step) // step) * step
-        start = (a - (multipliers.start - 1)) * length + (cell - b + (prime - 1))  # a row begins at -(P - 1)
+        start = (a - (multipliers.start - 1)) * length + (
+            cell - b + (prime - 1)
+        )  # a row begins at -(P - 1)
         end = start + (_divmod(prime - 1 - cell, step)[0] + 1) * step
-        table = np.bincount(start, minlength=rows * length) - np.bincount(end, minlength=rows * length)
+        table = np.bincount(start, minlength=rows * length) - np.bincount(
+            end, minlength=rows * length
+        )
         runs = table.reshape(rows, -1, step).cumsum(axis=1).reshape(rows, length)
         residues = runs[:, prime - 1 : 2 * prime - 1]
         residues[:, 1:] += runs[:, : prime - 1]  # -1 is P - 1
@@ -139,14 +174,18 @@ class LinearHash:
 
 
 def check_prime(prime: int | None, categories: int) -> int:
-    """``prime``, or the least one that is at least ``categories`` and 3; TypeError or ConfigurationError otherwise."""
+    """``prime``, or the least one that is at least ``categories`` and 3; TypeError or
+    ConfigurationError otherwise.
+    """
     least = max(categories, 3)
     if prime is None:
         return next(number for number in range(least, MOST_PRIME) if _is_prime(number))
     if isinstance(prime, bool | np.bool) or not isinstance(prime, int | np.integer):
         raise TypeError("prime must be a whole number")
     if not (least <= prime < MOST_PRIME and _is_prime(int(prime))):
-        raise ConfigurationError("prime must be a prime number, at least categories and 3, below 2**21")
+        raise ConfigurationError(
+            "prime must be a prime number, at least categories and 3, below 2**21"
+        )
     return int(prime)
 
 
@@ -155,7 +194,9 @@ def _is_prime(number: int) -> bool:
 
 
 def _carry(limbs: list[NDArray[np.uint64]], factor: int) -> NDArray[np.uint64]:
-    """What of factor times the number in the limbs is above them; the rest stays in them. The factor has at most 32 bits."""
+    """What of factor times the number in the limbs is above them; the rest stays in them. The
+    factor has at most 32 bits.
+    """
     carry = np.zeros(len(limbs[0]), np.uint64)
     for i, limb in enumerate(limbs):
         product = limb * np.uint64(factor)  # at most (2**32 - 1)**2: the carry fits too

@@ -14,28 +14,37 @@ from ldp_kafka.mechanisms.window import CAP, CELLS, ROUND, WORD, check_grid, cho
 
 __all__ = ["Hybrid", "duchi_or_hybrid"]
 
-ONLY_DUCHI = 0.61  # nats, up to which Duchi's alone is best (Wang et al., section III-C, equation 9)
+ONLY_DUCHI = (
+    0.61  # nats, up to which Duchi's alone is best (Wang et al., section III-C, equation 9)
+)
 
 
 class Hybrid(Piecewise):
-    """With probability 1 - e^(-epsilon / 2) a report of `Piecewise`, else one of Duchi's two, which are points of the same grid.
+    """With probability 1 - e^(-epsilon / 2) a report of `Piecewise`, else one of Duchi's two, which
+    are points of the same grid.
 
     Parameters
     ----------
-    epsilon : float in [2e-4, inf), nats; up to 0.61 `duchi_or_hybrid` takes `Duchi` itself, which is better there
+    epsilon : float in [2e-4, inf), nats; up to 0.61 `duchi_or_hybrid` takes `Duchi` itself, which
+        is better there
     domain : (lo, hi), public; values outside are clamped to it
     cells : see `Piecewise`
 
     Notes
     -----
-    Wang et al., ICDE 2019, section III-C; variances of both are mixed: a (x^2 / (t - 1) + (t + 3) / (3 (t - 1)^2)) + (1 - a) (C^2 - x^2), t = e^(epsilon / 2), a = 1 - 1 / t,
-    C = (e^epsilon + 1) / (e^epsilon - 1); estimates have it to within 1 % for epsilon up to 8 with the default cells.
+    Wang et al., ICDE 2019, section III-C; variances of both are mixed: a (x^2 / (t - 1) + (t + 3) /
+    (3 (t - 1)^2)) + (1 - a) (C^2 - x^2), t = e^(epsilon / 2), a = 1 - 1 / t, C = (e^epsilon + 1) /
+    (e^epsilon - 1); estimates have it to within 1 % for epsilon up to 8 with the default cells.
 
-    The upper half of the first word is the coin, its lower half rounds the value to the grid; the second word draws, in either way. The coin has 2**16 sides. Duchi's points are C to the
-    nearest step of reports, and the upper has ``low`` + i ``rise`` words at grid point i: the same number of words more a step, so that its mean too is affine to the last unit.
+    The upper half of the first word is the coin, its lower half rounds the value to the grid; the
+    second word draws, in either way. The coin has 2**16 sides. Duchi's points are C to the nearest
+    step of reports, and the upper has ``low`` + i ``rise`` words at grid point i: the same number
+    of words more a step, so that its mean too is affine to the last unit.
 
-    Guarantee: where Piecewise alone reports, near / far as there. At Duchi's two points both add up: (a near + b near') / (a far + b far') at most, which lies between near / far
-    and near' / far', both at most e^epsilon; it is reached at the ends of the domain. The coin's law does not depend on the value. Every output is possible for every input.
+    Guarantee: where Piecewise alone reports, near / far as there. At Duchi's two points both add
+    up: (a near + b near') / (a far + b far') at most, which lies between near / far and near' /
+    far', both at most e^epsilon; it is reached at the ends of the domain. The coin's law does not
+    depend on the value. Every output is possible for every input.
 
     Examples
     --------
@@ -49,7 +58,9 @@ class Hybrid(Piecewise):
 
     _total = WORD * ROUND
 
-    def __init__(self, epsilon: float, domain: tuple[float, float] = (-1.0, 1.0), *, cells: int = CELLS) -> None:
+    def __init__(
+        self, epsilon: float, domain: tuple[float, float] = (-1.0, 1.0), *, cells: int = CELLS
+    ) -> None:
         super().__init__(epsilon, domain, cells=cells)
         t = exp_below(min(self.epsilon, CAP) / 2)
         most = exp_below(min(self.epsilon, CAP))
@@ -80,9 +91,13 @@ class Hybrid(Piecewise):
         return weights
 
     def certificate(self) -> Certificate:
-        """The exact loss: the larger of the ratios at Duchi's lower point and at any other but the highest."""
+        """The exact loss: the larger of the ratios at Duchi's lower point and at any other but the
+        highest.
+        """
         heads, tails = self._heads, ROUND - self._heads
-        both = Fraction(heads * self._near + tails * (WORD - self._low), heads * self._far + tails * self._low)
+        both = Fraction(
+            heads * self._near + tails * (WORD - self._low), heads * self._far + tails * self._low
+        )
         ratio = max(Fraction(self._near, self._far), both)
         return Certificate.of(ratio, self.epsilon)
 
@@ -97,7 +112,9 @@ class Hybrid(Piecewise):
     def pull(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         heads = self._heads / ROUND
         lower, upper = float(scores[self._lower]), float(scores[self._upper])
-        return super().pull(scores) * heads + (1 - heads) * (lower + (upper - lower) * self._chances)
+        return super().pull(scores) * heads + (1 - heads) * (
+            lower + (upper - lower) * self._chances
+        )
 
     @property
     def _chances(self) -> NDArray[np.float64]:
@@ -106,20 +123,32 @@ class Hybrid(Piecewise):
 
     def _polynomials(self) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction, Fraction]]:
         (low, lift), (level, tilt, curve) = super()._polynomials()
-        a, q, rise = Fraction(self._heads, ROUND), Fraction(self._low, WORD), Fraction(self._rise, WORD)
+        a, q, rise = (
+            Fraction(self._heads, ROUND),
+            Fraction(self._low, WORD),
+            Fraction(self._rise, WORD),
+        )
         lower, upper = self._lower - self._shift, self._upper - self._shift
         gap, gap2 = upper - lower, upper**2 - lower**2
         return (
             (a * low + (1 - a) * (lower + gap * q), a * lift + (1 - a) * gap * rise),
-            (a * level + (1 - a) * (lower**2 + gap2 * q), a * tilt + (1 - a) * gap2 * rise, a * curve),
+            (
+                a * level + (1 - a) * (lower**2 + gap2 * q),
+                a * tilt + (1 - a) * gap2 * rise,
+                a * curve,
+            ),
         )
 
     def tables(self) -> tuple[int, ...]:
-        """(those of `Piecewise`, coin, Duchi's points, words of the upper at the lower end, words more a step)."""
+        """(those of `Piecewise`, coin, Duchi's points, words of the upper at the lower end, words
+        more a step).
+        """
         return *super().tables(), self._heads, self._lower, self._upper, self._low, self._rise
 
 
-def duchi_or_hybrid(epsilon: float, domain: tuple[float, float] = (-1.0, 1.0), *, cells: int = CELLS) -> Hybrid | Duchi:
+def duchi_or_hybrid(
+    epsilon: float, domain: tuple[float, float] = (-1.0, 1.0), *, cells: int = CELLS
+) -> Hybrid | Duchi:
     """The mechanism of the paper: `Duchi` up to 0.61 nats, `Hybrid` above.
 
     Examples
@@ -128,4 +157,8 @@ def duchi_or_hybrid(epsilon: float, domain: tuple[float, float] = (-1.0, 1.0), *
     ('Duchi', 'Hybrid')
     """
     check_grid(cells)  # also where it is not used: what is taken must not depend on epsilon
-    return Hybrid(epsilon, domain, cells=cells) if check_epsilon(epsilon) > ONLY_DUCHI else Duchi(epsilon, domain)
+    return (
+        Hybrid(epsilon, domain, cells=cells)
+        if check_epsilon(epsilon) > ONLY_DUCHI
+        else Duchi(epsilon, domain)
+    )

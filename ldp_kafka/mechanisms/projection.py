@@ -7,7 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["norm_sub", "project_simplex"]
 
-VALID = 2.0**-40  # a sum is one if it is so near: frequencies that were projected stay as they are, bit for bit
+VALID = (
+    2.0**-40
+)  # a sum is one if it is so near: frequencies that were projected stay as they are, bit for bit
 
 
 def norm_sub(frequencies: ArrayLike) -> NDArray[np.float64]:
@@ -15,11 +17,13 @@ def norm_sub(frequencies: ArrayLike) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    frequencies : (..., categories), at least one category, unbiased estimates: ``estimate(...).value``
+    frequencies : (..., categories), at least one category, unbiased estimates:
+        ``estimate(...).value``
 
     Returns
     -------
-    The same shape, float64, each row non-negative and with sum one. Rows that are so already come back unchanged.
+    The same shape, float64, each row non-negative and with sum one. Rows that are so already come
+    back unchanged.
 
     Raises
     ------
@@ -27,9 +31,11 @@ def norm_sub(frequencies: ArrayLike) -> NDArray[np.float64]:
 
     Notes
     -----
-    Norm-Sub of Wang, Lopuhaä-Zwakenberg, Li, Skoric and Li, NDSS 2020, section IV: the likeliest frequencies when the noise is normal and alike in all categories, hence the one of
-    least squares: it is `project_simplex` of radius one. It only reads estimates, so it costs no privacy; but it is not linear: project once, after all sums. Single frequencies are no
-    longer unbiased and their standard errors no longer hold; the error of all of them together never grows.
+    Norm-Sub of Wang, Lopuhaä-Zwakenberg, Li, Skoric and Li, NDSS 2020, section IV: the likeliest
+    frequencies when the noise is normal and alike in all categories, hence the one of least
+    squares: it is `project_simplex` of radius one. It only reads estimates, so it costs no privacy;
+    but it is not linear: project once, after all sums. Single frequencies are no longer unbiased
+    and their standard errors no longer hold; the error of all of them together never grows.
 
     Examples
     --------
@@ -53,8 +59,9 @@ def project_simplex(points: ArrayLike, total: float = 1.0) -> NDArray[np.float64
 
     Notes
     -----
-    Duchi, Shalev-Shwartz, Singer and Chandra, ICML 2008, figure 1: the nearest point is max(x - theta, 0), and theta = (sum of the r largest x - total) / r for the last r, in falling
-    order, whose x lies above it. O(k log k) for each point.
+    Duchi, Shalev-Shwartz, Singer and Chandra, ICML 2008, figure 1: the nearest point is max(x -
+    theta, 0), and theta = (sum of the r largest x - total) / r for the last r, in falling order,
+    whose x lies above it. O(k log k) for each point.
 
     Examples
     --------
@@ -69,7 +76,9 @@ def project_simplex(points: ArrayLike, total: float = 1.0) -> NDArray[np.float64
     if not 0 < total < np.inf:
         raise ValueError("total must be positive and finite")
     with np.errstate(over="ignore"):  # an endless sum is not valid, an endless distance is cut
-        valid = (x >= 0).all(axis=-1, keepdims=True) & (np.abs(x.sum(axis=-1, keepdims=True) - total) <= VALID * total)
+        valid = (x >= 0).all(axis=-1, keepdims=True) & (
+            np.abs(x.sum(axis=-1, keepdims=True) - total) <= VALID * total
+        )
         near = np.maximum(
             (x - x.max(axis=-1, keepdims=True)) / total, -1.0
         )  # what lies further below the greatest is zero anyhow: no sum overflows or loses digits
@@ -77,5 +86,7 @@ def project_simplex(points: ArrayLike, total: float = 1.0) -> NDArray[np.float64
     theta = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, x.shape[-1] + 1)
     last = (falling > theta).sum(axis=-1, keepdims=True) - 1
     nearest = np.maximum(near - np.take_along_axis(theta, last, axis=-1), 0.0)
-    nearest *= total / nearest.sum(axis=-1, keepdims=True)  # back from shares, and without the rounding of a long running sum
+    nearest *= total / nearest.sum(
+        axis=-1, keepdims=True
+    )  # back from shares, and without the rounding of a long running sum
     return np.where(valid, x, nearest)

@@ -26,7 +26,9 @@ class Distribution(NamedTuple):
     edges: NDArray[np.float64]
     """(bins + 1,), equally spaced over the domain."""
     log_likelihood: NDArray[np.float64]
-    """(iterations,) of the reports, under the shares that each iteration began with: never falls without smoothing."""
+    """(iterations,) of the reports, under the shares that each iteration began with: never falls
+    without smoothing.
+    """
     converged: bool
     """Whether the last iterations differed by less than the tolerance."""
     reports: int
@@ -38,7 +40,9 @@ class Distribution(NamedTuple):
 
     @property
     def density(self) -> NDArray[np.float64]:
-        """(bins,), per unit of the domain: what ``numpy.histogram(values, density=True)`` estimates."""
+        """(bins,), per unit of the domain: what ``numpy.histogram(values, density=True)``
+        estimates.
+        """
         return self.shares / np.diff(self.edges)
 
     @property
@@ -57,33 +61,42 @@ def reconstruct(
     tolerance: float | None = None,
     iterations: int = 10_000,
 ) -> Distribution:
-    """The most likely distribution behind reports (EM), or one that is smoothed at every step (EMS).
+    """The most likely distribution behind reports (EM), or one that is smoothed at every step
+    (EMS).
 
     Parameters
     ----------
     mechanism : `SquareWave`, `Piecewise` or `Hybrid`
-    histogram : (1 + outputs,) as `Window.histogram` counts them: the sum over any parts of a population
+    histogram : (1 + outputs,) as `Window.histogram` counts them: the sum over any parts of a
+        population
     bins : equal bins of the domain, 2..2**14; values are taken to be spread evenly over their bin
-    smooth : EMS, for distributions whose neighbouring bins are alike, with 64 bins or more; False: EM
+    smooth : EMS, for distributions whose neighbouring bins are alike, with 64 bins or more; False:
+        EM
     start : (bins,) shares to begin with, such as the last slot's; default: uniform
-    tolerance : gain of the log-likelihood in one iteration, below which they stop; default: 1e-3 for EMS, 1e-3 e^epsilon for EM, as in the paper
+    tolerance : gain of the log-likelihood in one iteration, below which they stop; default: 1e-3
+        for EMS, 1e-3 e^epsilon for EM, as in the paper
     iterations : at most so many
 
     Raises
     ------
     TypeError, ConfigurationError : a parameter is of the wrong kind, or out of range
-    ValueError : the histogram is not one of this mechanism, or ``start`` has not one finite share of at least 0 a bin
+    ValueError : the histogram is not one of this mechanism, or ``start`` has not one finite share
+        of at least 0 a bin
 
     Notes
     -----
-    Li et al., SIGMOD 2020, section 5: f <- f * M^T(n / M f) / sum n, M[o, b] = P[report o | a value of bin b], exact for the discrete law and its rounding to the grid; EMS
-    convolves f with (1, 2, 1) / 4 after each step (the ends keep what would fall outside). M is a band plus a constant, applied by cumulative sums: an iteration costs
-    O(bins + outputs). Post-processing: it costs no privacy.
+    Li et al., SIGMOD 2020, section 5: f <- f * M^T(n / M f) / sum n, M[o, b] = P[report o | a value
+    of bin b], exact for the discrete law and its rounding to the grid; EMS convolves f with (1, 2,
+    1) / 4 after each step (the ends keep what would fall outside). M is a band plus a constant,
+    applied by cumulative sums: an iteration costs O(bins + outputs). Post-processing: it costs no
+    privacy.
 
-    The smaller epsilon, the flatter the likelihood: at 0.01 nats and a million reports the first iterations gain less than the tolerance, and what is returned is nearly the start.
+    The smaller epsilon, the flatter the likelihood: at 0.01 nats and a million reports the first
+    iterations gain less than the tolerance, and what is returned is nearly the start.
 
-    Of a ``start`` a thousandth is exchanged for the uniform law, so that no bin is ruled out. EM likelihoods are concave in f, so the start changes how many iterations are needed
-    and, by less than the tolerance lets through, the result.
+    Of a ``start`` a thousandth is exchanged for the uniform law, so that no bin is ruled out. EM
+    likelihoods are concave in f, so the start changes how many iterations are needed and, by less
+    than the tolerance lets through, the result.
 
     Examples
     --------
@@ -95,16 +108,29 @@ def reconstruct(
     ([0.75, 0.0, 0.25, 0.0, 0.0], True)
     """
     if not isinstance(mechanism, Window):
-        raise TypeError("a distribution needs a mechanism whose reports keep the order of values: square_wave, piecewise, or hybrid above 0.61 nats")
+        raise TypeError(
+            "a distribution needs a mechanism whose reports keep the order of values: square_wave,"
+            " piecewise, or hybrid above 0.61 nats"
+        )
     _check(bins, smooth, tolerance, iterations)
     counts = _counts(mechanism, histogram)
     lo, hi = mechanism.domain
     edges = np.linspace(lo, hi, bins + 1)
-    shares = np.full(bins, 1 / bins) if start is None else (1 - SHARE) * _shares(start, bins) + SHARE / bins
+    shares = (
+        np.full(bins, 1 / bins)
+        if start is None
+        else (1 - SHARE) * _shares(start, bins) + SHARE / bins
+    )
     n = int(counts.sum())
     if n == 0:
         return Distribution(np.full(bins, np.nan), edges, np.empty(0), False, 0)
-    enough = tolerance if tolerance is not None else SMOOTH if smooth else SMOOTH * exp(min(mechanism.epsilon, 50.0))
+    enough = (
+        tolerance
+        if tolerance is not None
+        else SMOOTH
+        if smooth
+        else SMOOTH * exp(min(mechanism.epsilon, 50.0))
+    )
     column, weight = _grid(mechanism.steps, bins)
     flat = column.ravel()
     seen = np.flatnonzero(counts)
@@ -112,7 +138,9 @@ def reconstruct(
     trail: list[float] = []
     converged = False
     while len(trail) < iterations and not converged:
-        points: NDArray[np.float64] = np.bincount(flat, (weight * shares[:, None]).ravel(), mechanism.steps + 1).astype(np.float64, copy=False)
+        points: NDArray[np.float64] = np.bincount(
+            flat, (weight * shares[:, None]).ravel(), mechanism.steps + 1
+        ).astype(np.float64, copy=False)
         chance = mechanism.push(points)[seen]
         trail.append(n * float(share @ np.log(chance)))
         converged = len(trail) > 1 and abs(trail[-1] - trail[-2]) < enough
@@ -125,7 +153,9 @@ def reconstruct(
 
 
 def _grid(steps: int, bins: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Grid points (bins, k) that the values of each bin are rounded to, and how often: the integral of the rounding's triangles over the bin."""
+    """Grid points (bins, k) that the values of each bin are rounded to, and how often: the integral
+    of the rounding's triangles over the bin.
+    """
     ends = np.arange(bins + 1) * (steps / bins)
     column = np.floor(ends[:-1])[:, None] + np.arange(floor(steps / bins) + 3)
     below = [np.clip(end[:, None] - column, -1, 1) for end in (ends[:-1], ends[1:])]
@@ -152,7 +182,9 @@ def _check(bins: int, smooth: bool, tolerance: float | None, iterations: int) ->
     if not isinstance(smooth, bool | np.bool):
         raise TypeError("smooth must be True or False")
     if tolerance is not None:
-        if isinstance(tolerance, bool | np.bool) or not isinstance(tolerance, int | float | np.integer | np.floating):
+        if isinstance(tolerance, bool | np.bool) or not isinstance(
+            tolerance, int | float | np.integer | np.floating
+        ):
             raise TypeError("tolerance must be a number")
         if not 0 <= tolerance < float("inf"):
             raise ConfigurationError("tolerance must be at least 0 and finite")
@@ -164,13 +196,20 @@ def _counts(mechanism: Window, histogram: NDArray[np.integer]) -> NDArray[np.int
     if given.dtype.kind not in "iu":
         raise TypeError("a histogram must hold whole numbers")
     if given.shape != (high - low + 2,) or (given < 0).any() or given[0] != given[1:].sum():
-        raise ValueError("a histogram must be the number of reports, then the count of each output of this mechanism")
+        raise ValueError(
+            "a histogram must be the number of reports, then the count of each output of this"
+            " mechanism"
+        )
     return given[1:].astype(np.int64)
 
 
 def _shares(start: NDArray[np.floating], bins: int) -> NDArray[np.float64]:
     given: NDArray[np.float64] = np.asarray(start, np.float64)
-    if given.shape != (bins,) or not (np.isfinite(given).all() and (given >= 0).all() and given.max() > 0):
-        raise ValueError("start must hold one finite share of at least 0 for each bin, and not only zeros")
+    if given.shape != (bins,) or not (
+        np.isfinite(given).all() and (given >= 0).all() and given.max() > 0
+    ):
+        raise ValueError(
+            "start must hold one finite share of at least 0 for each bin, and not only zeros"
+        )
     given = given / given.max()  # sums of huge ones would overflow
     return np.asarray(given / given.sum())

@@ -10,7 +10,8 @@ __all__ = ["SquareWave"]
 
 
 class SquareWave(Window):
-    """Report one of ``cells`` + 2b grid points: those within b of the input's point weigh e^epsilon times the others.
+    """Report one of ``cells`` + 2b grid points: those within b of the input's point weigh e^epsilon
+    times the others.
 
     Parameters
     ----------
@@ -20,11 +21,14 @@ class SquareWave(Window):
 
     Notes
     -----
-    Li et al., SIGMOD 2020, section 4.1; CAPP, section III-B. The continuous half-width b = (e e^e - e^e + 1) / (2 e^e (e^e - 1 - e)) maximises the mutual information; here it is
-    rounded down to the grid: window, weights and guarantee are those of `Window` with 2b + 1 near points. Reports run from -b to 1 + b and shrink towards the middle (``moments``):
-    their mean is to be inverted, which `estimate` does, and their distribution to be reconstructed, which `distribution` does.
+    Li et al., SIGMOD 2020, section 4.1; CAPP, section III-B. The continuous half-width b = (e e^e -
+    e^e + 1) / (2 e^e (e^e - 1 - e)) maximises the mutual information; here it is rounded down to
+    the grid: window, weights and guarantee are those of `Window` with 2b + 1 near points. Reports
+    run from -b to 1 + b and shrink towards the middle (``moments``): their mean is to be inverted,
+    which `estimate` does, and their distribution to be reconstructed, which `distribution` does.
 
-    The loss is within 1e-4 of epsilon, as a share, from 0.01 to 16 nats with the default cells; no loss exceeds 22 nats. From about 5 nats on b is a few points and 1024 cells are coarse: the
+    The loss is within 1e-4 of epsilon, as a share, from 0.01 to 16 nats with the default cells; no
+    loss exceeds 22 nats. From about 5 nats on b is a few points and 1024 cells are coarse: the
     window is narrower than the formula's, and at 8 nats the mean varies by 21 % less.
 
     Examples
@@ -37,7 +41,9 @@ class SquareWave(Window):
     1.0
     """
 
-    def __init__(self, epsilon: float, domain: tuple[float, float] = (0.0, 1.0), *, cells: int = CELLS) -> None:
+    def __init__(
+        self, epsilon: float, domain: tuple[float, float] = (0.0, 1.0), *, cells: int = CELLS
+    ) -> None:
         super().__init__(epsilon, domain)
         self.cells, e = check_grid(cells), self.epsilon
         width = 0.5 if e < 1e-3 else (e - 1 + exp(-e)) / (2 * (expm1(e) - e)) if e < 500 else 0.0

@@ -1,4 +1,6 @@
-"""Subset selection: report a set of categories that holds the true one more often than a random set would."""
+"""Subset selection: report a set of categories that holds the true one more often than a random set
+would.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import (
+    CHUNK,
+    Certificate,
+    Estimate,
+    Law,
+    check_categories,
+    check_codes,
+    check_epsilon,
+    exp_below,
+)
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, width_of
 from ldp_kafka.randomness import Randomness
 
@@ -24,7 +35,8 @@ MOST_LISTED = 12  # categories up to which a law lists its outputs
 
 
 class SubsetSelection:
-    """Report omega of the categories: with probability p the true one and omega - 1 others, else omega others, the others chosen evenly.
+    """Report omega of the categories: with probability p the true one and omega - 1 others, else
+    omega others, the others chosen evenly.
 
     Parameters
     ----------
@@ -33,20 +45,28 @@ class SubsetSelection:
 
     Notes
     -----
-    Ye and Barg, IEEE Transactions on Information Theory 2018; Wang et al. 2016. omega = categories / (e^epsilon + 1), rounded, at least 1; p = omega e^epsilon / (omega e^epsilon +
-    categories - omega). A report is packed, see `ldp_kafka.mechanisms.bits`.
+    Ye and Barg, IEEE Transactions on Information Theory 2018; Wang et al. 2016. omega = categories
+    / (e^epsilon + 1), rounded, at least 1; p = omega e^epsilon / (omega e^epsilon + categories -
+    omega). A report is packed, see `ldp_kafka.mechanisms.bits`.
 
-    The others are chosen by Floyd's algorithm (Bentley and Floyd, Communications of the ACM 30, 1987) among N = categories - 1 places: for j = N - omega .. N - 1 a place from 0..j,
-    or place j where that one is taken. With the true category in the set the first step is left out. One word of 64 bits decides a step: a number W below S = 2**(64 - b), times j + 1,
-    divided by S, rounded down, where b bits hold ``categories``; so a place is said by floor(S / (j + 1)) of the S numbers, or by one more: 1 / (j + 1) up to a factor of 1 -+ (j + 1) / S.
+    The others are chosen by Floyd's algorithm (Bentley and Floyd, Communications of the ACM 30,
+    1987) among N = categories - 1 places: for j = N - omega .. N - 1 a place from 0..j, or place j
+    where that one is taken. With the true category in the set the first step is left out. One word
+    of 64 bits decides a step: a number W below S = 2**(64 - b), times j + 1, divided by S, rounded
+    down, where b bits hold ``categories``; so a place is said by floor(S / (j + 1)) of the S
+    numbers, or by one more: 1 / (j + 1) up to a factor of 1 -+ (j + 1) / S.
 
     A place stands for its own category, that of the true one for the last category.
 
-    Guarantee: the choice of places knows neither the true category nor, but for the step left out, whether it is in. A set's probability is a sum of products of one factor a step, each
-    off by at most that factor, so it is the even one up to 1 - s below and 1 / (1 - s) above, s the sum of all (j + 1) / S. Chosen evenly, a set that holds the true category has
-    probability p / C(k - 1, omega - 1), one that does not (1 - p) / C(k - 1, omega): a ratio of p (k - omega) / ((1 - p) omega). The certificate is that times 1 / (1 - s)^2, which covers
-    two sets of the same kind too; p is rounded down to keep it below e^epsilon. Every set of omega categories is possible for every input. `law` has the exact weights;
-    estimates take the others as even, so they are unbiased up to such a factor.
+    Guarantee: the choice of places knows neither the true category nor, but for the step left out,
+    whether it is in. A set's probability is a sum of products of one factor a step, each off by at
+    most that factor, so it is the even one up to 1 - s below and 1 / (1 - s) above, s the sum of
+    all (j + 1) / S. Chosen evenly, a set that holds the true category has probability p / C(k - 1,
+    omega - 1), one that does not (1 - p) / C(k - 1, omega): a ratio of p (k - omega) / ((1 - p)
+    omega). The certificate is that times 1 / (1 - s)^2, which covers two sets of the same kind too;
+    p is rounded down to keep it below e^epsilon. Every set of omega categories is possible for
+    every input. `law` has the exact weights; estimates take the others as even, so they are
+    unbiased up to such a factor.
 
     Examples
     --------
@@ -62,7 +82,10 @@ class SubsetSelection:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         k = self.categories
         if k > 2**14:
-            raise ConfigurationError("subset_selection takes at most 2**14 categories: a report costs a draw for each of its own")
+            raise ConfigurationError(
+                "subset_selection takes at most 2**14 categories: a report costs a draw for each of"
+                " its own"
+            )
         self.width = width_of(k)
         most = exp_below(min(self.epsilon, 40.0))
         self.omega = min(max(1, round(k / (float(most) + 1))), k - 1)
@@ -76,7 +99,9 @@ class SubsetSelection:
             raise ConfigurationError("epsilon is too small for thresholds of 64 bits")
 
     def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.uint8]:
-        """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+        """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError
+        outside 0..categories - 1 (the value is not shown).
+        """
         codes = check_codes(values, self.categories)
         out = np.empty((len(codes), self.width), np.uint8)
         rows = min(max(64, PIECE // self.categories), CHUNK)
@@ -85,15 +110,21 @@ class SubsetSelection:
             out[part] = self._perturb(codes[part], randomness, first)
         return out
 
-    def _perturb(self, values: NDArray[np.int64], randomness: Randomness, first: int) -> NDArray[np.uint8]:
+    def _perturb(
+        self, values: NDArray[np.int64], randomness: Randomness, first: int
+    ) -> NDArray[np.uint8]:
         n, k = len(values), self.categories
-        random = np.ascontiguousarray(randomness.words(n, 2 + 2 * self.omega, first=first)).view(np.uint64)
+        random = np.ascontiguousarray(randomness.words(n, 2 + 2 * self.omega, first=first)).view(
+            np.uint64
+        )
         hold = random[:, 0] < np.uint64(self._hold)
         marks = np.zeros((n, k), np.bool_)  # of the places; the last column is free yet
         flat, row = marks.reshape(-1), np.arange(0, n * k, k)
         for step in range(self.omega):
             j = self._first + step
-            place = (random[:, 1 + step] >> np.uint64(self._bits)) * np.uint64(j + 1) >> np.uint64(64 - self._bits)
+            place = (random[:, 1 + step] >> np.uint64(self._bits)) * np.uint64(j + 1) >> np.uint64(
+                64 - self._bits
+            )
             at = place.view(np.int64)
             at += row
             marks[:, j] = flat.take(at)  # taken: j instead
@@ -105,7 +136,9 @@ class SubsetSelection:
 
     @cached_property
     def _chosen(self) -> tuple[dict[int, int], dict[int, int]]:
-        """Of 2**(64 omega) words how many choose each set of places (a number with their bits), where the true category is out, and where it is in."""
+        """Of 2**(64 omega) words how many choose each set of places (a number with their bits),
+        where the true category is out, and where it is in.
+        """
         size, without, within = WORD >> self._bits, {0: 1}, {0: WORD}
         for step in range(self.omega):
             j = self._first + step
@@ -118,30 +151,49 @@ class SubsetSelection:
         """The exact law, for at most 12 categories; ConfigurationError above."""
         k, value = self.categories, int(check_codes(np.array([value]), self.categories)[0])
         if k > MOST_LISTED:
-            raise ConfigurationError(f"a law lists every set of omega categories: at most {MOST_LISTED} categories")
+            raise ConfigurationError(
+                f"a law lists every set of omega categories: at most {MOST_LISTED} categories"
+            )
         without, within = self._chosen
         sets, weights = list(combinations(range(k), self.omega)), []
         for chosen in sets:
-            places = sum(1 << (value if category == k - 1 else category) for category in chosen if category != value)
-            weights.append(self._hold * within[places] if value in chosen else (WORD - self._hold) * without[places])
+            places = sum(
+                1 << (value if category == k - 1 else category)
+                for category in chosen
+                if category != value
+            )
+            weights.append(
+                self._hold * within[places]
+                if value in chosen
+                else (WORD - self._hold) * without[places]
+            )
         table = np.zeros((len(sets), k), np.uint8)
         np.put_along_axis(table, np.array(sets), 1, axis=1)
         return Law(pack(table), weights, WORD ** (self.omega + 1))
 
     def certificate(self) -> Certificate:
-        """The loss: exact for evenly chosen others, with the bound on their rounding (a factor of less than 1 + 2**-21, at 100 categories 2**-44) on top."""
-        ratio = Fraction(self._hold * (self.categories - self.omega), (WORD - self._hold) * self.omega) * self._slack
+        """The loss: exact for evenly chosen others, with the bound on their rounding (a factor of
+        less than 1 + 2**-21, at 100 categories 2**-44) on top.
+        """
+        ratio = (
+            Fraction(self._hold * (self.categories - self.omega), (WORD - self._hold) * self.omega)
+            * self._slack
+        )
         return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """(n, how many reports hold each category). TypeError or ValueError where they are no reports of this mechanism."""
+        """(n, how many reports hold each category). TypeError or ValueError where they are no
+        reports of this mechanism.
+        """
         packed = check_packed(reports, self.categories)
         if (np.bitwise_count(packed).sum(axis=1, dtype=np.int64) != self.omega).any():
             raise ValueError(f"a report must hold {self.omega} categories")
         return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.uint8], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can be below zero."""
+        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
+        be below zero.
+        """
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
@@ -153,11 +205,15 @@ class SubsetSelection:
         seen = support[1:] / n
         truth = (seen - q) / (p - q)
         share = np.clip(truth, 0, 1)
-        variance = seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        variance = (
+            seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        )
         return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of one report's estimate of a category of that frequency, given the values; of n reports, a mean of n of them, it is this / n."""
+        """Variance of one report's estimate of a category of that frequency, given the values; of n
+        reports, a mean of n of them, it is this / n.
+        """
         f, (p, q) = np.asarray(frequency, np.float64), self._probabilities
         return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
 
@@ -178,7 +234,9 @@ class SubsetSelection:
 
 
 def _step(weights: dict[int, int], shares: list[int]) -> dict[int, int]:
-    """Weights of sets of places after one step of Floyd's algorithm, which draws place i with weight shares[i]; the last place stands in for those that are taken."""
+    """Weights of sets of places after one step of Floyd's algorithm, which draws place i with
+    weight shares[i]; the last place stands in for those that are taken.
+    """
     after: dict[int, int] = {}
     for held, weight in weights.items():
         for place, share in enumerate(shares):

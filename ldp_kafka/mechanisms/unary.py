@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_categories, check_codes, check_epsilon, exp_below
+from ldp_kafka.mechanisms.base import (
+    CHUNK,
+    Certificate,
+    Estimate,
+    Law,
+    check_categories,
+    check_codes,
+    check_epsilon,
+    exp_below,
+)
 from ldp_kafka.mechanisms.bits import check_packed, count, own_bits, pack, width_of
 from ldp_kafka.randomness import Randomness
 
@@ -24,7 +33,8 @@ SPENT = 0.995  # of epsilon, at least, where words are long enough
 
 
 class UnaryEncoding:
-    """Report a bit for each category: 1 with probability p for the true one, with probability q for each other.
+    """Report a bit for each category: 1 with probability p for the true one, with probability q for
+    each other.
 
     Parameters
     ----------
@@ -33,12 +43,16 @@ class UnaryEncoding:
 
     Notes
     -----
-    A report is packed, see `ldp_kafka.mechanisms.bits`. q = T / 2**levels < 1/2, T odd, with as few levels as spend 99.5 % of epsilon, 32 at most. All bits of a lane (up to 64) are drawn at
-    once, each level a lane of fair bits, from the lowest bit of T up: a 1 is an OR with it, a 0 an AND. A bit that is 1 with probability a is then 1 with (1 + a) / 2 or with a / 2: after
-    all levels with T / 2**levels, exactly. The true category's bit is the same draw turned around, see the two encodings: it takes no word of its own.
+    A report is packed, see `ldp_kafka.mechanisms.bits`. q = T / 2**levels < 1/2, T odd, with as few
+    levels as spend 99.5 % of epsilon, 32 at most. All bits of a lane (up to 64) are drawn at once,
+    each level a lane of fair bits, from the lowest bit of T up: a 1 is an OR with it, a 0 an AND. A
+    bit that is 1 with probability a is then 1 with (1 + a) / 2 or with a / 2: after all levels with
+    T / 2**levels, exactly. The true category's bit is the same draw turned around, see the two
+    encodings: it takes no word of its own.
 
-    Guarantee: two inputs differ in the law of two bits, so the ratio of any output's probabilities is at most p (1 - q) / (q (1 - p)), computed with integers; q is rounded up, so it is
-    at most e^epsilon. Every bit can be 0 or 1 for every input.
+    Guarantee: two inputs differ in the law of two bits, so the ratio of any output's probabilities
+    is at most p (1 - q) / (q (1 - p)), computed with integers; q is rounded up, so it is at most
+    e^epsilon. Every bit can be 0 or 1 for every input.
     """
 
     scale = 1
@@ -48,9 +62,14 @@ class UnaryEncoding:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         self.width = width_of(self.categories)
         most = exp_below(min(self.epsilon, 50.0))
-        odds = most if self.optimized else Fraction(isqrt(int(most * 2**128)), 2**64)  # that (1 - q) / q must not exceed: e^epsilon, or just below its root
+        odds = (
+            most if self.optimized else Fraction(isqrt(int(most * 2**128)), 2**64)
+        )  # that (1 - q) / q must not exceed: e^epsilon, or just below its root
         for levels in range(1, 33):
-            self._levels, self._threshold = levels, -(-(2**levels) // (1 + odds))  # up: directed rounding
+            self._levels, self._threshold = (
+                levels,
+                -(-(2**levels) // (1 + odds)),
+            )  # up: directed rounding
             if 2 * self._threshold < 2**levels and log(self._ratio()) >= SPENT * self.epsilon:
                 break
         if not 2 * self._threshold < 2**self._levels:
@@ -72,19 +91,25 @@ class UnaryEncoding:
         return (1, 2) if self.optimized else (2**self._levels - self._threshold, 2**self._levels)
 
     def perturb(self, values: NDArray[np.integer], randomness: Randomness) -> NDArray[np.uint8]:
-        """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError outside 0..categories - 1 (the value is not shown)."""
+        """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError
+        outside 0..categories - 1 (the value is not shown).
+        """
         codes = check_codes(values, self.categories)
         out = np.empty((len(codes), self.width), np.uint8)
         for first in range(0, len(codes), self._rows):
             rows = slice(first, first + self._rows)
             words = randomness.words(len(codes[rows]), self._words, first=first)
-            out[rows] = self._perturb(codes[rows], np.ascontiguousarray(words).view(self._lane)).view(np.uint8)[:, : self.width]
+            out[rows] = self._perturb(
+                codes[rows], np.ascontiguousarray(words).view(self._lane)
+            ).view(np.uint8)[:, : self.width]
         if self.categories % 8:
             out[:, -1] &= np.uint8(0xFF << 8 - self.categories % 8 & 0xFF)
         return out
 
     def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
-        """Reports in lanes (n, lanes), with bits beyond the last category, from fair bits (n, levels * lanes or more)."""
+        """Reports in lanes (n, lanes), with bits beyond the last category, from fair bits (n,
+        levels * lanes or more).
+        """
         raise NotImplementedError
 
     def _background(self, random: NDArray[Any], levels: int) -> NDArray[Any]:
@@ -99,8 +124,14 @@ class UnaryEncoding:
         return out
 
     def _parts(self) -> list[slice]:
-        """The lanes that are worked on together: one, as loops over rows are fast, or all where there are many."""
-        return [slice(lane, lane + 1) for lane in range(self._lanes)] if self._lanes < MANY else [slice(0, self._lanes)]
+        """The lanes that are worked on together: one, as loops over rows are fast, or all where
+        there are many.
+        """
+        return (
+            [slice(lane, lane + 1) for lane in range(self._lanes)]
+            if self._lanes < MANY
+            else [slice(0, self._lanes)]
+        )
 
     def _level(self, random: NDArray[Any], level: int, part: slice) -> NDArray[Any]:
         """The fair bits of a level in some lanes."""
@@ -110,7 +141,9 @@ class UnaryEncoding:
         """The exact law, for at most 12 categories; ConfigurationError above."""
         k, value = self.categories, int(check_codes(np.array([value]), self.categories)[0])
         if k > MOST_LISTED:
-            raise ConfigurationError(f"a law lists 2**categories outputs: at most {MOST_LISTED} categories")
+            raise ConfigurationError(
+                f"a law lists 2**categories outputs: at most {MOST_LISTED} categories"
+            )
         bits = np.arange(2**k)[:, None] >> np.arange(k) & 1
         (p, whole), t, size = self._true, self._threshold, 2**self._levels
         weights = []
@@ -126,12 +159,16 @@ class UnaryEncoding:
         return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """(n, how many reports have each bit). TypeError or ValueError where they are no reports of this mechanism."""
+        """(n, how many reports have each bit). TypeError or ValueError where they are no reports of
+        this mechanism.
+        """
         packed = check_packed(reports, self.categories)
         return np.concatenate([[len(packed)], count(packed, self.categories)]).astype(np.int64)
 
     def estimate(self, reports: NDArray[np.uint8], *, population: bool = False) -> Estimate:
-        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can be below zero."""
+        """Frequencies (categories,) of the values behind the reports; unbiased, so single ones can
+        be below zero.
+        """
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
@@ -143,11 +180,15 @@ class UnaryEncoding:
         seen = support[1:] / n
         truth = (seen - q) / (p - q)
         share = np.clip(truth, 0, 1)
-        variance = seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        variance = (
+            seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
+        )
         return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
-        """Variance of one report's estimate of a category of that frequency, given the values; of n reports, a mean of n of them, it is this / n."""
+        """Variance of one report's estimate of a category of that frequency, given the values; of n
+        reports, a mean of n of them, it is this / n.
+        """
         f, (p, q) = np.asarray(frequency, np.float64), self._probabilities
         return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
 
@@ -176,7 +217,8 @@ class SymmetricUnaryEncoding(UnaryEncoding):
 
     Notes
     -----
-    The basic RAPPOR of Erlingsson, Pihur and Korolova, CCS 2014; SUE in Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`: the true
+    The basic RAPPOR of Erlingsson, Pihur and Korolova, CCS 2014; SUE in Wang et al., USENIX
+    Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`: the true
     category's bit is drawn like all others and flipped, so it is 1 with probability 1 - q.
 
     Examples
@@ -195,7 +237,8 @@ class SymmetricUnaryEncoding(UnaryEncoding):
 
 
 class OptimizedUnaryEncoding(UnaryEncoding):
-    """Unary encoding with p = 1/2 and q = 1 / (e^epsilon + 1): the least variance of all unary encodings for rare categories.
+    """Unary encoding with p = 1/2 and q = 1 / (e^epsilon + 1): the least variance of all unary
+    encodings for rare categories.
 
     Parameters
     ----------
@@ -204,7 +247,8 @@ class OptimizedUnaryEncoding(UnaryEncoding):
 
     Notes
     -----
-    OUE of Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of `UnaryEncoding`: as q is below 1/2, the highest level is an AND; before it the true category's
+    OUE of Wang et al., USENIX Security 2017, section 4.3. Sampler and guarantee are those of
+    `UnaryEncoding`: as q is below 1/2, the highest level is an AND; before it the true category's
     bit is set, so that it is that level's own fair bit.
 
     Examples

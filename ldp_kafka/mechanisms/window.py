@@ -11,7 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, check_domain, check_epsilon, check_values, exp_below
+from ldp_kafka.mechanisms.base import (
+    CHUNK,
+    Certificate,
+    Estimate,
+    Law,
+    check_domain,
+    check_epsilon,
+    check_values,
+    exp_below,
+)
 from ldp_kafka.randomness import Randomness
 
 if TYPE_CHECKING:
@@ -26,7 +35,9 @@ CAP = 50.0  # nats: no ratio of two parts of a word is larger than e^22
 
 
 class Moments(NamedTuple):
-    """Of a report on the unit scale, for a value a share ``x`` up the domain: exact at the points of the grid, for the integers that are sampled with."""
+    """Of a report on the unit scale, for a value a share ``x`` up the domain: exact at the points
+    of the grid, for the integers that are sampled with.
+    """
 
     slope: float
     """E[report | x] = low + slope x."""
@@ -38,7 +49,8 @@ class Moments(NamedTuple):
 
 
 class Window:
-    """Report one of ``steps + reach`` points: the ``reach`` of them that start at the input's own weigh ``near`` words each, the others ``far``.
+    """Report one of ``steps + reach`` points: the ``reach`` of them that start at the input's own
+    weigh ``near`` words each, the others ``far``.
 
     Parameters
     ----------
@@ -47,16 +59,21 @@ class Window:
 
     Notes
     -----
-    Inputs are the points 0..steps of a public grid over the domain; input i has the window i..i + reach - 1 of the outputs 0..steps + reach - 1, so each has ``reach`` near outputs and
-    ``steps`` far ones. One word rounds a value to one of the two grid points around it without bias (16 of its bits: steps of 2**-16 of a cell). The second is cut by integer thresholds:
-    ``near`` words for each near point, ``far`` for each other, and what is left over always for the highest output.
+    Inputs are the points 0..steps of a public grid over the domain; input i has the window i..i +
+    reach - 1 of the outputs 0..steps + reach - 1, so each has ``reach`` near outputs and ``steps``
+    far ones. One word rounds a value to one of the two grid points around it without bias (16 of
+    its bits: steps of 2**-16 of a cell). The second is cut by integer thresholds: ``near`` words
+    for each near point, ``far`` for each other, and what is left over always for the highest
+    output.
 
-    Guarantee: for any output o and any two inputs, P[o | x] / P[o | x'] <= near / far: mixtures over the rounding lie between the grid points' laws, and the words left over add the same
-    to both sides of the ratio at one output. ``far`` is at least 2**32 / (reach e^epsilon + steps), so what is left for a near point, (2**32 - steps far) / reach, rounded down, is at most
-    far e^epsilon. Every output has words for every input: the set of possible outputs
-    is the same.
+    Guarantee: for any output o and any two inputs, P[o | x] / P[o | x'] <= near / far: mixtures
+    over the rounding lie between the grid points' laws, and the words left over add the same to
+    both sides of the ratio at one output. ``far`` is at least 2**32 / (reach e^epsilon + steps), so
+    what is left for a near point, (2**32 - steps far) / reach, rounded down, is at most far
+    e^epsilon. Every output has words for every input: the set of possible outputs is the same.
 
-    Estimates invert the moments of this discrete law, not of the continuous one. ``standard_error`` counts the rounding at its most, a quarter of a squared step: it is never too small.
+    Estimates invert the moments of this discrete law, not of the continuous one. ``standard_error``
+    counts the rounding at its most, a quarter of a squared step: it is never too small.
     """
 
     epsilon: float
@@ -83,19 +100,28 @@ class Window:
             raise ConfigurationError("epsilon is too small for the grid of 2**-32: at least 1e-6")
 
     def perturb(self, values: NDArray[np.floating], randomness: Randomness) -> NDArray[np.float64]:
-        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not shown)."""
+        """Reports (n,) on the unit scale, whole multiples of ``scale``, for values (n,) of the
+        domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
+        shown).
+        """
         exact = check_values(values)
         if len(exact) <= CHUNK:
             return self._perturb(exact, randomness, 0)
         out = np.empty(len(exact))
         for first in range(0, len(exact), CHUNK):
-            out[first : first + CHUNK] = self._perturb(exact[first : first + CHUNK], randomness, first)
+            out[first : first + CHUNK] = self._perturb(
+                exact[first : first + CHUNK], randomness, first
+            )
         return out
 
-    def _perturb(self, values: NDArray[np.float64], randomness: Randomness, first: int) -> NDArray[np.float64]:
+    def _perturb(
+        self, values: NDArray[np.float64], randomness: Randomness, first: int
+    ) -> NDArray[np.float64]:
         words = randomness.words(len(values), 2, first=first)
         point = self._snap(values)
-        point += words[:, 0] & np.uint32(ROUND - 1)  # up with the probability of what lies above the point
+        point += words[:, 0] & np.uint32(
+            ROUND - 1
+        )  # up with the probability of what lies above the point
         point >>= np.uint32(ROUND.bit_length() - 1)
         return np.multiply(self._index(point, words).view(np.int32), self.scale)
 
@@ -121,14 +147,22 @@ class Window:
         scaled = np.clip(values, lo, hi)
         scaled -= lo
         scaled *= self._others * ROUND / (hi - lo)
-        return scaled.astype(np.uint32)  # hi is the last point: a last unit too much is cut off here, one too little is 2**-16 of a cell
+        return scaled.astype(
+            np.uint32
+            # hi is the last point: a last unit too much is cut off here, one too little is 2**-16
+            # of a cell
+        )
 
     def law(self, value: float) -> Law:
         """The exact law: a mixture of the two grid points' laws around the value."""
         point, part = divmod(int(self._snap(np.array([value], np.float64))[0]), ROUND)
         here, there = self._weights(point), self._weights(min(point + 1, self._others))
         support = (np.arange(self._points) - self._shift) * self.scale
-        return Law(support, [(ROUND - part) * a + part * b for a, b in zip(here, there, strict=True)], self._total * ROUND)
+        return Law(
+            support,
+            [(ROUND - part) * a + part * b for a, b in zip(here, there, strict=True)],
+            self._total * ROUND,
+        )
 
     def _weights(self, point: int) -> list[int]:
         """Words of each output at a grid point."""
@@ -143,12 +177,16 @@ class Window:
         return WORD - self._inside - self._far * self._others
 
     def certificate(self) -> Certificate:
-        """The exact loss: the ratio near / far is reached at every output but the highest, where the left-over words make it smaller."""
+        """The exact loss: the ratio near / far is reached at every output but the highest, where
+        the left-over words make it smaller.
+        """
         ratio = Fraction(self._near, self._far)
         return Certificate.of(ratio, self.epsilon)
 
     def support(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
-        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below 2**63: 2**40 reports of the default grid."""
+        """(n, sum of indices, sum of their squares), exact while the squares' sum stays below
+        2**63: 2**40 reports of the default grid.
+        """
         index = self._indices(reports)
         return np.array([len(index), index.sum(), (index * index).sum()])
 
@@ -157,7 +195,9 @@ class Window:
         return self.estimate_support(self.support(reports), population=population)
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
-        """Mean by inverting the affine mean of the discrete law; its error by inverting the quadratic second moment."""
+        """Mean by inverting the affine mean of the discrete law; its error by inverting the
+        quadratic second moment.
+        """
         n, total, squares = (int(s) for s in support)
         if n == 0:
             return Estimate(nan, inf, 0)
@@ -167,18 +207,29 @@ class Window:
         lo, hi = self.domain
         if population:
             variance = max(second - mean**2, 0.0)
-        else:  # E[Var(report | value)] = E[y^2] - E[(slope x + low)^2], the mean of x^2 from the second moment, which holds that of the rounding too
+        # E[Var(report | value)] = E[y^2] - E[(slope x + low)^2], the mean of x^2 from the second
+        # moment, which holds that of the rounding too
+        else:
             xx = min(max((second - level - tilt * x) / curve, 0.0), 1.0)
-            variance = (curve - slope**2) * xx + (tilt - 2 * slope * low) * min(max(x, 0.0), 1.0) + level - low**2
+            variance = (
+                (curve - slope**2) * xx
+                + (tilt - 2 * slope * low) * min(max(x, 0.0), 1.0)
+                + level
+                - low**2
+            )
             variance = max(variance, 0.0) + (slope / (2 * self._others)) ** 2
         return Estimate(lo + x * (hi - lo), (variance / n) ** 0.5 / slope * (hi - lo), n)
 
     def histogram(self, reports: NDArray[np.floating]) -> NDArray[np.int64]:
-        """(n, count of each output), (1 + outputs,): additive like any support. ValueError for what is no report of this mechanism."""
+        """(n, count of each output), (1 + outputs,): additive like any support. ValueError for what
+        is no report of this mechanism.
+        """
         index = self._indices(reports) + self._shift
         if len(index) and not (index.min() >= 0 and index.max() < self._points):
             raise ValueError("reports must lie within the range of the mechanism's outputs")
-        return np.concatenate([[len(index)], np.bincount(index, minlength=self._points)]).astype(np.int64)
+        return np.concatenate([[len(index)], np.bincount(index, minlength=self._points)]).astype(
+            np.int64
+        )
 
     def distribution(
         self,
@@ -190,13 +241,25 @@ class Window:
         tolerance: float | None = None,
         iterations: int = 10_000,
     ) -> Distribution:
-        """The distribution of the values behind the reports: `ldp_kafka.mechanisms.reconstruct` of their `histogram`."""
+        """The distribution of the values behind the reports: `ldp_kafka.mechanisms.reconstruct` of
+        their `histogram`.
+        """
         from ldp_kafka.mechanisms.reconstruction import reconstruct
 
-        return reconstruct(self, self.histogram(reports), bins=bins, smooth=smooth, start=start, tolerance=tolerance, iterations=iterations)
+        return reconstruct(
+            self,
+            self.histogram(reports),
+            bins=bins,
+            smooth=smooth,
+            start=start,
+            tolerance=tolerance,
+            iterations=iterations,
+        )
 
     def push(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probabilities (outputs,) of reports, for probabilities (steps + 1,) of grid points: sums over windows are differences of cumulative sums."""
+        """Probabilities (outputs,) of reports, for probabilities (steps + 1,) of grid points: sums
+        over windows are differences of cumulative sums.
+        """
         running = np.cumsum(points)
         out = np.empty(self._points)
         out[: len(running)] = running
@@ -208,7 +271,9 @@ class Window:
         return out
 
     def pull(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Means (steps + 1,) of ``scores`` (outputs,) under each grid point's law: the transpose of `push`."""
+        """Means (steps + 1,) of ``scores`` (outputs,) under each grid point's law: the transpose of
+        `push`.
+        """
         running = np.concatenate([[0.0], np.cumsum(scores)])
         out = running[self._reach :] - running[: -self._reach]
         out *= (self._near - self._far) / WORD
@@ -233,21 +298,46 @@ class Window:
         """The exact moments, so that methods can invert the mean too."""
         (low, lift), (level, tilt, curve) = self._polynomials()
         step, square, n = Fraction(self.scale), Fraction(self.scale) ** 2, self._others
-        return Moments(float(lift * n * step), float(low * step), float(curve * n**2 * square), float(tilt * n * square), float(level * square))
+        return Moments(
+            float(lift * n * step),
+            float(low * step),
+            float(curve * n**2 * square),
+            float(tilt * n * square),
+            float(level * square),
+        )
 
     def _polynomials(self) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction, Fraction]]:
-        """Coefficients of E[index | i] and E[index^2 | i] in the grid point i, lowest power first."""
+        """Coefficients of E[index | i] and E[index^2 | i] in the grid point i, lowest
+        power first.
+        """
         first, last, reach = -self._shift, self._points - 1 - self._shift, self._reach
         more = self._near - self._far
-        ones, pairs = reach * (reach - 1) // 2, (reach - 1) * reach * (2 * reach - 1) // 6  # sums of j and of j^2 within a window
-        low = self._far * sum(range(first, last + 1)) + self._left * last + more * (reach * first + ones)
-        level = self._far * sum(i * i for i in range(first, last + 1)) + self._left * last**2 + more * (reach * first**2 + 2 * ones * first + pairs)
+        ones, pairs = (
+            reach * (reach - 1) // 2,
+            (reach - 1) * reach * (2 * reach - 1) // 6,
+        )  # sums of j and of j^2 within a window
+        low = (
+            self._far * sum(range(first, last + 1))
+            + self._left * last
+            + more * (reach * first + ones)
+        )
+        level = (
+            self._far * sum(i * i for i in range(first, last + 1))
+            + self._left * last**2
+            + more * (reach * first**2 + 2 * ones * first + pairs)
+        )
         tilt = more * (2 * reach * first + 2 * ones)
-        return (Fraction(low, WORD), Fraction(more * reach, WORD)), (Fraction(level, WORD), Fraction(tilt, WORD), Fraction(more * reach, WORD))
+        return (Fraction(low, WORD), Fraction(more * reach, WORD)), (
+            Fraction(level, WORD),
+            Fraction(tilt, WORD),
+            Fraction(more * reach, WORD),
+        )
 
 
 def choose(target: NDArray[np.uint32], other: NDArray[np.uint32], where: NDArray[np.bool]) -> None:
-    """Put ``other`` into ``target`` where told, by arithmetic: a branch on random bits would be mispredicted half the time. Uses ``other`` up."""
+    """Put ``other`` into ``target`` where told, by arithmetic: a branch on random bits would be
+    mispredicted half the time. Uses ``other`` up.
+    """
     other ^= target
     other *= where
     target ^= other

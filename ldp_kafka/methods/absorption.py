@@ -21,7 +21,8 @@ NOT_PUBLISHED, PUBLISHED = 0, 1  # phases of a slot's draws
 
 
 class BudgetAbsorption(Method):
-    """Test each slot for a change, and where there is one report with the budget that was not used since the last report.
+    """Test each slot for a change, and where there is one report with the budget that was not used
+    since the last report.
 
     Parameters
     ----------
@@ -30,14 +31,20 @@ class BudgetAbsorption(Method):
 
     Notes
     -----
-    BA-SW as compared in CAPP, section VI (budget absorption of Kellaris et al. and LDP-IDS on the user's side; the authors call it with the wrong window). One unit is epsilon / (2 window).
-    With l the slot of the last report, u the units it had, r what it said (at first: the slot before the first event, 0, the midpoint): the next N = max(u - 1, 0) slots are nullified and
-    say nothing. After them a = min(t - l - N, window); d is |x - r| perturbed with one unit, and x is reported with a units iff d > err(a), the mechanism's root mean square error there
-    (from its law alone, averaged over the domain).
+    BA-SW as compared in CAPP, section VI (budget absorption of Kellaris et al. and LDP-IDS on the
+    user's side; the authors call it with the wrong window). One unit is epsilon / (2 window). With
+    l the slot of the last report, u the units it had, r what it said (at first: the slot before the
+    first event, 0, the midpoint): the next N = max(u - 1, 0) slots are nullified and say nothing.
+    After them a = min(t - l - N, window); d is |x - r| perturbed with one unit, and x is reported
+    with a units iff d > err(a), the mechanism's root mean square error there (from its law alone,
+    averaged over the domain).
 
-    Guarantee: whether to report is a function of outputs, so only the draws lose anything. A window's tests have one unit each: epsilon / 2 at most. Of reports t_1 < ... < t_k in a
-    window, t_{i+1} - t_i >= a_i + a_{i+1} - 1 (the nullified slots and those absorbed), which sums to sum(a) <= window: epsilon / 2 again. A value is tested against r, an output, so it
-    reaches the draws of its own slot only: influence ``window`` slots, memory 0. Silence says that a noisy test failed; it is paid for. Both calibrations are the same, 2 window units.
+    Guarantee: whether to report is a function of outputs, so only the draws lose anything. A
+    window's tests have one unit each: epsilon / 2 at most. Of reports t_1 < ... < t_k in a window,
+    t_{i+1} - t_i >= a_i + a_{i+1} - 1 (the nullified slots and those absorbed), which sums to
+    sum(a) <= window: epsilon / 2 again. A value is tested against r, an output, so it reaches the
+    draws of its own slot only: influence ``window`` slots, memory 0. Silence says that a noisy test
+    failed; it is paid for. Both calibrations are the same, 2 window units.
 
     Examples
     --------
@@ -55,15 +62,26 @@ class BudgetAbsorption(Method):
         if not self.window <= LONGEST:
             raise ConfigurationError(f"window must be at most {LONGEST} slots for {self.name}")
         self.spend = self._part(budget, 2 * self.window)
-        self._by_units = [mechanism(units * self.spend / MICRO, (0.0, 1.0)) for units in range(1, self.window + 1)]
+        self._by_units = [
+            mechanism(units * self.spend / MICRO, (0.0, 1.0)) for units in range(1, self.window + 1)
+        ]
         self.mechanism = self._by_units[0]
-        self._errors = np.array([0, *(round(_error(each) * 2**20) * (FIXED // 2**20) for each in self._by_units)], np.int64)
+        self._errors = np.array(
+            [0, *(round(_error(each) * 2**20) * (FIXED // 2**20) for each in self._by_units)],
+            np.int64,
+        )
 
     @property
     def guarantee(self) -> Guarantee:
-        """What a window's tests and reports lose together, a unit for each of its slots to either; ``published`` no less than ``sound``."""
+        """What a window's tests and reports lose together, a unit for each of its slots to either;
+        ``published`` no less than ``sound``.
+        """
         promised = super().guarantee
-        return promised if self.calibration == "sound" else promised._replace(epsilon=2 * self.window * self.spend / MICRO)
+        return (
+            promised
+            if self.calibration == "sound"
+            else promised._replace(epsilon=2 * self.window * self.spend / MICRO)
+        )
 
     @property
     def scale(self) -> float:
@@ -71,15 +89,35 @@ class BudgetAbsorption(Method):
 
     @property
     def index_range(self) -> tuple[int, int]:
-        ends = [(each.index_range[0] * each.scale / self.scale, each.index_range[1] * each.scale / self.scale) for each in self._by_units]
+        ends = [
+            (
+                each.index_range[0] * each.scale / self.scale,
+                each.index_range[1] * each.scale / self.scale,
+            )
+            for each in self._by_units
+        ]
         return int(min(low for low, _ in ends)), int(max(high for _, high in ends))
 
     @property
     def fields(self) -> dict[str, Field]:
-        """Of the last report: its slot, its units, and what it said in units of 2**-32 of the domain."""
-        return {**super().fields, "reported": Field("i8", initial=NEVER), "units": Field("i4"), "held": Field("i8", initial=FIXED // 2)}
+        """Of the last report: its slot, its units, and what it said in units of 2**-32 of the
+        domain.
+        """
+        return {
+            **super().fields,
+            "reported": Field("i8", initial=NEVER),
+            "units": Field("i4"),
+            "held": Field("i8", initial=FIXED // 2),
+        }
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         reported, units, held = (state.columns[name] for name in ("reported", "units", "held"))
         last = reported.take(rows)
         last[last == NEVER] = slot - 1
@@ -94,7 +132,11 @@ class BudgetAbsorption(Method):
             return Step(answers, status)
         r = held.take(rows[at])
         distance = np.minimum(np.abs(values[at] - r), FIXED)
-        seen = np.abs(self._draw(state, rows[at], slot, distance / FIXED, (values[at], r), randomness, NOT_PUBLISHED))
+        seen = np.abs(
+            self._draw(
+                state, rows[at], slot, distance / FIXED, (values[at], r), randomness, NOT_PUBLISHED
+            )
+        )
         absorbed = np.minimum(since[at], self.window)
         changed = (seen * FIXED).astype(np.int64) > self._errors[absorbed]
         at, absorbed = at[changed], absorbed[changed]
@@ -104,8 +146,20 @@ class BudgetAbsorption(Method):
         for count in np.unique(absorbed):
             of_count = absorbed == count
             group = at[of_count]
-            bound = (values[group], absorbed[of_count])  # the units choose the mechanism: one word must not serve two
-            answers[group] = self._draw(state, rows[group], slot, values[group] / FIXED, bound, randomness, PUBLISHED, mechanism=self._by_units[count - 1])
+            bound = (
+                values[group],
+                absorbed[of_count],
+            )  # the units choose the mechanism: one word must not serve two
+            answers[group] = self._draw(
+                state,
+                rows[group],
+                slot,
+                values[group] / FIXED,
+                bound,
+                randomness,
+                PUBLISHED,
+                mechanism=self._by_units[count - 1],
+            )
         status[at] = SENT
         reported[rows[at]], units[rows[at]] = slot, absorbed
         held[rows[at]] = (answers[at] * FIXED).astype(np.int64)
@@ -116,11 +170,18 @@ class BudgetAbsorption(Method):
 
 
 def _error(mechanism: Any) -> float:
-    """Root mean square error of a report, for values spread evenly over the domain (Simpson's rule: the squared error is a polynomial of degree 2 in the value)."""
+    """Root mean square error of a report, for values spread evenly over the domain (Simpson's rule:
+    the squared error is a polynomial of degree 2 in the value).
+    """
     squares = []
     for x in (0.0, 0.5, 1.0):
         law = mechanism.law(x)
         squares.append(
-            fsum(weight / law.denominator * (point - x) ** 2 for weight, point in zip(law.weights, np.asarray(law.support, float).tolist(), strict=True))
+            fsum(
+                weight / law.denominator * (point - x) ** 2
+                for weight, point in zip(
+                    law.weights, np.asarray(law.support, float).tolist(), strict=True
+                )
+            )
         )
     return float(((squares[0] + 4 * squares[1] + squares[2]) / 6) ** 0.5)

@@ -10,7 +10,9 @@ from ldp_kafka.methods.feedback import AccumulatedPerturbation
 
 __all__ = ["ClippedAccumulatedPerturbation"]
 
-WIDEST = 0.25  # of the domain's length, inwards and outwards: CAPP, section VI-G recommends -.25 <= delta <= .25 whatever the data
+# of the domain's length, inwards and outwards: CAPP, section VI-G recommends -.25 <= delta <= .25
+# whatever the data
+WIDEST = 0.25
 
 
 class ClippedAccumulatedPerturbation(AccumulatedPerturbation):
@@ -19,13 +21,16 @@ class ClippedAccumulatedPerturbation(AccumulatedPerturbation):
     Parameters
     ----------
     epsilon, window, domain, calibration, mechanism : see `Method`
-    block : slots after which D starts at zero again, at absolute multiples of ``block``; ``published`` never resets
+    block : slots after which D starts at zero again, at absolute multiples of ``block``;
+        ``published`` never resets
 
     Notes
     -----
-    CAPP, Algorithm 2, with l = T, u = 1 - T, T = e_s - e_d (the paper's eq. 11 has the wrong sign; e_s and e_d are eq. 9 and 10 computed from the mechanism's own law at 1, for any
-    mechanism). T is kept within the paper's recommended quarter of the domain: an unbiased mechanism has no e_s, and at a small epsilon its spread would ask for a range that is
-    nearly all noise. Guarantee: that of `AccumulatedPerturbation`; the range is public, a function of epsilon alone.
+    CAPP, Algorithm 2, with l = T, u = 1 - T, T = e_s - e_d (the paper's eq. 11 has the wrong sign;
+    e_s and e_d are eq. 9 and 10 computed from the mechanism's own law at 1, for any mechanism). T
+    is kept within the paper's recommended quarter of the domain: an unbiased mechanism has no e_s,
+    and at a small epsilon its spread would ask for a range that is nearly all noise. Guarantee:
+    that of `AccumulatedPerturbation`; the range is public, a function of epsilon alone.
 
     Examples
     --------
@@ -42,9 +47,16 @@ class ClippedAccumulatedPerturbation(AccumulatedPerturbation):
         return margin, 1 - margin
 
     def _margin(self) -> float:
-        """T: the mean shortfall of the mechanism at 1 less its spread there (CAPP, eq. 9-11, its sign as in the authors' code), to 2**-20 so that no CPU rounds it otherwise."""
+        """T: the mean shortfall of the mechanism at 1 less its spread there (CAPP, eq. 9-11, its
+        sign as in the authors' code), to 2**-20 so that no CPU rounds it otherwise.
+        """
         law = self.mechanism.law(1.0)
-        points = [(weight / law.denominator, point) for weight, point in zip(law.weights, np.asarray(law.support, float).tolist(), strict=True)]
+        points = [
+            (weight / law.denominator, point)
+            for weight, point in zip(
+                law.weights, np.asarray(law.support, float).tolist(), strict=True
+            )
+        ]
         mean = fsum(weight * point for weight, point in points)
         spread = fsum(weight * (point - mean) ** 2 for weight, point in points) ** 0.5
         margin = round((exp(1 - mean) - 1 - spread) * 2**20) / 2**20

@@ -20,7 +20,8 @@ STILL = 2**16  # reports after which ratios are held
 
 
 def reuse_ratios(bound: float) -> list[int]:
-    """r_1 = 0, r_2, ... in units of 2**-24 for a bound of C: CGM, Algorithm 3, lines 6 and 9, until they no longer change; only + - * / of floats, the same on every CPU.
+    """r_1 = 0, r_2, ... in units of 2**-24 for a bound of C: CGM, Algorithm 3, lines 6 and 9, until
+    they no longer change; only + - * / of floats, the same on every CPU.
 
     Examples
     --------
@@ -38,26 +39,36 @@ def reuse_ratios(bound: float) -> list[int]:
 
 
 class CorrelatedGaussian(GaussianStream):
-    """Report each value with noise that carries on that of the last report, so that less has to be added.
+    """Report each value with noise that carries on that of the last report, so that less has to be
+    added.
 
     Parameters
     ----------
     epsilon, delta, horizon, refresh, sigma, domain, mechanism : see `GaussianDirect`
-    differential_bound : C, the most that a stream moves from one report to the next, a share of the domain's length in (0, 0.5); faster changes are followed at that speed.
-        Where ``change`` is ``multiplicative``: the largest relative change, 0.1 for a factor of 1.1 up or down; its logarithm must be below half of the domain's
-    lag : a value is compared with the one of ``lag`` slots before (7 for days of the week), 1..65536: as many chains, interleaved
-    change : ``additive`` or ``multiplicative``: the logarithm of the values is what is reported, and the domain must be above 0
-    calibration : ``published`` clips as eq. 23 does, with the noise that the paper thinks enough; the guarantee states what then holds
+    differential_bound : C, the most that a stream moves from one report to the next, a share of the
+        domain's length in (0, 0.5); faster changes are followed at that speed. Where ``change`` is
+        ``multiplicative``: the largest relative change, 0.1 for a factor of 1.1 up or down; its
+        logarithm must be below half of the domain's
+    lag : a value is compared with the one of ``lag`` slots before (7 for days of the week),
+        1..65536: as many chains, interleaved
+    change : ``additive`` or ``multiplicative``: the logarithm of the values is what is reported,
+        and the domain must be above 0
+    calibration : ``published`` clips as eq. 23 does, with the noise that the paper thinks enough;
+        the guarantee states what then holds
 
     Notes
     -----
-    CGM, Algorithm 3: y_i = x~_i + n_i, n_i = r_i n_(i-1) + N(0, V_i^2 sigma_1^2), V_i = (1 - r_i) + 2 C r_i, r_i = (1 - 2C) / ((1 - 2C)^2 + v_(i-1)). The noise of report i of a chain
-    has variance (4C - 4C^2) / (1 - (1 - 2C)^(2i)) sigma_1^2 (eq. 15): 0.19 of the baseline's at C = 0.05.
+    CGM, Algorithm 3: y_i = x~_i + n_i, n_i = r_i n_(i-1) + N(0, V_i^2 sigma_1^2), V_i = (1 - r_i) +
+    2 C r_i, r_i = (1 - 2C) / ((1 - 2C)^2 + v_(i-1)). The noise of report i of a chain has variance
+    (4C - 4C^2) / (1 - (1 - 2C)^(2i)) sigma_1^2 (eq. 15): 0.19 of the baseline's at C = 0.05.
 
-    Guarantee: y_i - r_i y_(i-1) is a call of the Gaussian mechanism on x~_i - r_i x~_(i-1), which for any two streams differs by at most (1 - r_i) + 2 C r_i = V_i, since the clipped values
-    are within C of each other. In lengths of that the sensitivity of each of the l calls is 1 and the noise sigma_1, and y is a function of the calls: `GaussianBudget`. A missing slot
-    changes nothing in this: the next value is clipped around the last one that was reported. The paper's own clipping (eq. 23, around the last raw value) leaves steps of nearly
-    1 - 2 C, which its noise does not cover.
+    Guarantee: y_i - r_i y_(i-1) is a call of the Gaussian mechanism on x~_i - r_i x~_(i-1), which
+    for any two streams differs by at most (1 - r_i) + 2 C r_i = V_i, since the clipped values are
+    within C of each other. In lengths of that the sensitivity of each of the l calls is 1 and the
+    noise sigma_1, and y is a function of the calls: `GaussianBudget`. A missing slot changes
+    nothing in this: the next value is clipped around the last one that was reported. The paper's
+    own clipping (eq. 23, around the last raw value) leaves steps of nearly 1 - 2 C, which its noise
+    does not cover.
 
     Examples
     --------
@@ -74,15 +85,29 @@ class CorrelatedGaussian(GaussianStream):
     name = "cgm"
     parameters: ClassVar[dict[str, str]] = {
         **GaussianStream.parameters,
-        "differential_bound": "the most that a stream moves from one report to the next, a share of the domain's length in (0, 0.5), or a relative change (see change)",
+        "differential_bound": (
+            "the most that a stream moves from one report to the next, a share of the domain's"
+            " length in (0, 0.5), or a relative change (see change)"
+        ),
         "lag": "a value is close to the one of so many slots before; default: 1",
         "change": "additive or multiplicative: what differential_bound bounds; default: additive",
     }
 
-    def __init__(self, *, differential_bound: float = 0.05, lag: int = 1, change: str = "additive", **parameters: Any) -> None:
+    def __init__(
+        self,
+        *,
+        differential_bound: float = 0.05,
+        lag: int = 1,
+        change: str = "additive",
+        **parameters: Any,
+    ) -> None:
         if change not in ("additive", "multiplicative"):
             raise ConfigurationError("change must be 'additive' or 'multiplicative'")
-        self.lag, self.change, self.differential_bound = check_slots(lag, "lag"), change, differential_bound
+        self.lag, self.change, self.differential_bound = (
+            check_slots(lag, "lag"),
+            change,
+            differential_bound,
+        )
         super().__init__(**parameters)
 
     def _chain(self) -> Chain:
@@ -92,7 +117,10 @@ class CorrelatedGaussian(GaussianStream):
             if not lo > 0:
                 raise ConfigurationError("domain must be above 0 where changes are multiplicative")
             bound = check_positive(bound, "differential_bound")
-            self._logs = float(natural_log(np.array([lo]))[0]), float(natural_log(np.array([hi]))[0])
+            self._logs = (
+                float(natural_log(np.array([lo]))[0]),
+                float(natural_log(np.array([hi]))[0]),
+            )
             bound = log(1 + bound) / (self._logs[1] - self._logs[0])
         units = int(check_bound(bound) * FIXED)
         return Chain(reuse_ratios(units / FIXED), units, self.calibration, self.lag)
@@ -108,28 +136,35 @@ class CorrelatedGaussian(GaussianStream):
         return (np.clip(shares, 0.0, 1.0) * FIXED).astype(np.int64)
 
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:
-        """On the scale of the values; where changes are multiplicative that is e to the power of what was reported, which is not unbiased, held within 2**1000 of 1."""
+        """On the scale of the values; where changes are multiplicative that is e to the power of
+        what was reported, which is not unbiased, held within 2**1000 of 1.
+        """
         if self.change == "additive":
             return super().released(answers)
         low, high = self._logs
         return np.exp(np.clip(low + answers * (high - low), -693.0, 693.0))
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the clipped values behind the reports; where changes are multiplicative, the geometric mean."""
+        """The mean of the clipped values behind the reports; where changes are multiplicative, the
+        geometric mean.
+        """
         estimate = super().crowd(support)
         if self.change == "additive" or not estimate.reports:
             return estimate
         lo, hi = self.domain
         share, (low, high) = (estimate.value - lo) / (hi - lo), self._logs
         value = exp(min(max(low + share * (high - low), -693.0), 693.0))
-        return Estimate(value, estimate.standard_error / (hi - lo) * (high - low) * value, estimate.reports)
+        return Estimate(
+            value, estimate.standard_error / (hi - lo) * (high - low) * value, estimate.reports
+        )
 
     def tables(self) -> list[int]:
         return [*super().tables(), int(self.change == "multiplicative")]
 
 
 def natural_log(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The natural logarithm of positive numbers by + - * / alone, so that every CPU finds the same bits: log(m 2^e) = e log 2 + 2 artanh((m - 1) / (m + 1)).
+    """The natural logarithm of positive numbers by + - * / alone, so that every CPU finds the same
+    bits: log(m 2^e) = e log 2 + 2 artanh((m - 1) / (m + 1)).
 
     Examples
     --------

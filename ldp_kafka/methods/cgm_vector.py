@@ -17,22 +17,35 @@ from ldp_kafka.methods.gaussian import Aimed, Chain, check_bound
 
 __all__ = ["CorrelatedGaussianVector", "VectorChain", "lengths"]
 
-MOST = 127  # coordinates: a context binds 255 integers, of which one tells the turn and each coordinate needs two
+# coordinates: a context binds 255 integers, of which one tells the turn and each coordinate needs
+# two
+MOST = 127
 
 
 class VectorChain(Chain):
-    """A `Chain` of vectors (n, dimension) in the ball of diameter 1 around 0: clipped along the straight line to the new value, in L2."""
+    """A `Chain` of vectors (n, dimension) in the ball of diameter 1 around 0: clipped along the
+    straight line to the new value, in L2.
+    """
 
-    def __init__(self, dimension: int, ratios: Sequence[int], bound: int, clip: str, lag: int) -> None:
+    def __init__(
+        self, dimension: int, ratios: Sequence[int], bound: int, clip: str, lag: int
+    ) -> None:
         super().__init__(ratios, bound, clip, lag)
         self._dimension, self._radius = dimension, bound
         self._shifts = np.zeros_like(self._shifts)  # a ball is symmetric
-        self.fields = {name: Field(field.dtype, lag if name == "count" else lag * dimension) for name, field in self.fields.items()}
+        self.fields = {
+            name: Field(field.dtype, lag if name == "count" else lag * dimension)
+            for name, field in self.fields.items()
+        }
 
-    def _clipped(self, values: NDArray[np.int64], turn: NDArray[np.int64], around: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _clipped(
+        self, values: NDArray[np.int64], turn: NDArray[np.int64], around: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         away = (values - around).astype(np.float64)
         length = lengths(away)
-        shrink = np.where((turn == 0) | (length <= self._radius), 1.0, self._radius / np.maximum(length, 1.0))
+        shrink = np.where(
+            (turn == 0) | (length <= self._radius), 1.0, self._radius / np.maximum(length, 1.0)
+        )
         shrink[shrink < 1] *= 1 - 2.0**-40
         away *= shrink[:, None]
         return around + np.trunc(away).astype(np.int64)
@@ -45,7 +58,9 @@ class VectorChain(Chain):
         found: NDArray[np.int64] = state.columns[name][self._lane(slot)].take(rows, axis=1).T
         return found
 
-    def _set(self, state: State, name: str, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]) -> None:
+    def _set(
+        self, state: State, name: str, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]
+    ) -> None:
         state.columns[name][self._lane(slot)][:, rows] = values.T
 
     def _spread(self, of_rows: NDArray[Any]) -> NDArray[Any]:
@@ -57,17 +72,21 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
 
     Parameters
     ----------
-    epsilon, delta, horizon, refresh, sigma, lag, mechanism : see `CorrelatedGaussian`; ``sigma`` is that of a coordinate, a share of the diameter
+    epsilon, delta, horizon, refresh, sigma, lag, mechanism : see `CorrelatedGaussian`; ``sigma`` is
+        that of a coordinate, a share of the diameter
     dimension : coordinates, 1..127
     diameter : of the public L2 ball around 0; longer vectors are shortened to its surface
-    differential_bound : C, the most that a stream moves from one report to the next, a share of the diameter in (0, 0.5)
+    differential_bound : C, the most that a stream moves from one report to the next, a share of the
+        diameter in (0, 0.5)
     calibration : ``published`` clips as CGM's eq. 23 does
 
     Notes
     -----
-    CGM, Algorithm 3, for d dimensions: variance (4C - 4C^2) / (1 - (1 - 2C)^(2i)) sigma_1^2 in each coordinate (eq. 15). Guarantee: the clipped vector lies on the line between the last
-    clipped one and the new one, so in the ball, and at most C from the last: for two streams ||x~_i - r x~_(i-1)|| differs by at most (1 - r) + 2 C r, diameters of the ball that the
-    mechanism holds its input in. `GaussianBudget` has the rest.
+    CGM, Algorithm 3, for d dimensions: variance (4C - 4C^2) / (1 - (1 - 2C)^(2i)) sigma_1^2 in each
+    coordinate (eq. 15). Guarantee: the clipped vector lies on the line between the last clipped one
+    and the new one, so in the ball, and at most C from the last: for two streams ||x~_i - r
+    x~_(i-1)|| differs by at most (1 - r) + 2 C r, diameters of the ball that the mechanism holds
+    its input in. `GaussianBudget` has the rest.
 
     Examples
     --------
@@ -96,7 +115,9 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         if not 2.0**-500 < length < 2.0**500:
             raise ConfigurationError("diameter must be positive and finite")
         if "domain" in parameters or "change" in parameters:
-            raise ConfigurationError("vectors have a diameter, and no domain; their changes are additive")
+            raise ConfigurationError(
+                "vectors have a diameter, and no domain; their changes are additive"
+            )
         self._dimension = int(dimension)
         super().__init__(domain=(-length / 2, length / 2), **parameters)
 
@@ -112,21 +133,29 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
 
     def _chain(self) -> Chain:
         units = int(check_bound(self.differential_bound) * FIXED)
-        return VectorChain(self.dimension, reuse_ratios(units / FIXED), units, self.calibration, self.lag)
+        return VectorChain(
+            self.dimension, reuse_ratios(units / FIXED), units, self.calibration, self.lag
+        )
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Vectors (n, dimension) within the ball, in units of 2**-32 of its diameter. ValueError where not finite, or of another shape."""
+        """Vectors (n, dimension) within the ball, in units of 2**-32 of its diameter. ValueError
+        where not finite, or of another shape.
+        """
         exact = np.asarray(values, np.float64)
         if exact.ndim != 2 or exact.shape[1] != self.dimension:
             raise ValueError("values must be vectors: (n, dimension)")
         if not np.isfinite(exact).all():
             raise ValueError("values must be finite")
         radius = self.domain[1]
-        peak = np.maximum(np.abs(exact).max(axis=1), radius)  # divided out first, so that no square overflows
+        peak = np.maximum(
+            np.abs(exact).max(axis=1), radius
+        )  # divided out first, so that no square overflows
         shape = exact / peak[:, None]
         length = lengths(shape)
         reach = radius / peak  # the radius, in peaks
-        shape *= (np.where(length > reach, reach / np.maximum(length, reach), 1.0) / reach * (FIXED // 2))[:, None]
+        shape *= (
+            np.where(length > reach, reach / np.maximum(length, reach), 1.0) / reach * (FIXED // 2)
+        )[:, None]
         bound: NDArray[np.int64] = np.trunc(shape).astype(np.int64)
         return bound
 
@@ -141,7 +170,9 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         return np.where((step.status == SENT)[:, None], self.released(step.answers), np.nan)
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the clipped vectors behind the reports; errors are those of the noisiest report."""
+        """The mean of the clipped vectors behind the reports; errors are those of the noisiest
+        report.
+        """
         mean, _, reports = self.mechanism.estimate_support(support)
         error = self.single_error / reports**0.5 if reports else np.inf
         return Estimate(np.asarray(mean) * self.diameter, np.full(self.dimension, error), reports)
@@ -157,7 +188,8 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
 
 
 def lengths(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """L2 lengths (n,) of vectors (n, d): coordinates are added in their order, so that every CPU finds the same bits.
+    """L2 lengths (n,) of vectors (n, d): coordinates are added in their order, so that every CPU
+    finds the same bits.
 
     Examples
     --------

@@ -29,7 +29,9 @@ class Crowd(NamedTuple):
         return np.asarray(np.quantile(self.values, np.asarray(shares, np.float64)))
 
     def histogram(self, bins: int = 20) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Shares of the users (bins,) in equal bins of the domain, and the bins' edges (bins + 1,)."""
+        """Shares of the users (bins,) in equal bins of the domain, and the bins' edges
+        (bins + 1,).
+        """
         counts, edges = np.histogram(self.values, bins=bins, range=self.domain)
         return counts / max(len(self.values), 1), edges
 
@@ -43,8 +45,10 @@ def means(method: Method, releases: ArrayLike, *, slots: int | None = None) -> C
 
     Notes
     -----
-    CAPP, section IV-C takes the released means themselves, whose spread is mostly noise; shrunk means are spread too little, since what noise hides is drawn to the middle. Here they are drawn
-    less far, by the root of the reliability: then their mean and variance are those of the prior (constrained empirical Bayes: Louis, JASA 1984).
+    CAPP, section IV-C takes the released means themselves, whose spread is mostly noise; shrunk
+    means are spread too little, since what noise hides is drawn to the middle. Here they are drawn
+    less far, by the root of the reliability: then their mean and variance are those of the prior
+    (constrained empirical Bayes: Louis, JASA 1984).
 
     Examples
     --------
@@ -63,8 +67,11 @@ def means(method: Method, releases: ArrayLike, *, slots: int | None = None) -> C
     return Crowd(np.sort(crowd.apply(index, keep_spread=True).values), method.domain)
 
 
-def distribution(method: Method, releases: ArrayLike, *, bins: int = 256, smooth: bool = True) -> Distribution:
-    """The distribution of the single values behind many users' reports, by expectation maximisation: `ldp_kafka.mechanisms.reconstruct`.
+def distribution(
+    method: Method, releases: ArrayLike, *, bins: int = 256, smooth: bool = True
+) -> Distribution:
+    """The distribution of the single values behind many users' reports, by expectation
+    maximisation: `ldp_kafka.mechanisms.reconstruct`.
 
     Parameters
     ----------
@@ -77,7 +84,8 @@ def distribution(method: Method, releases: ArrayLike, *, bins: int = 256, smooth
 
     Raises
     ------
-    ConfigurationError : the method feeds deviations back, so that its reports are of aims, not of values; or its mechanism keeps no order
+    ConfigurationError : the method feeds deviations back, so that its reports are of aims, not of
+        values; or its mechanism keeps no order
 
     Examples
     --------
@@ -88,10 +96,20 @@ def distribution(method: Method, releases: ArrayLike, *, bins: int = 256, smooth
     [0.7, 0.0, 0.3, 0.0, 0.0]
     """
     if method.kind != "numeric" or not isinstance(method.mechanism, Window):
-        raise ConfigurationError(f"a distribution needs numbers from a mechanism that keeps their order, not {type(method.mechanism).__name__}")
+        raise ConfigurationError(
+            "a distribution needs numbers from a mechanism that keeps their order, not"
+            f" {type(method.mechanism).__name__}"
+        )
     if isinstance(method, Feedback):
-        raise ConfigurationError(f"{method.name} reports what it aims at, not values: their distribution needs sw_direct")
+        raise ConfigurationError(
+            f"{method.name} reports what it aims at, not values: their distribution needs sw_direct"
+        )
     values = np.asarray(releases, np.float64).ravel()
     lo, hi = method.domain
-    found = reconstruct(method.mechanism, method.mechanism.histogram((values[~np.isnan(values)] - lo) / (hi - lo)), bins=bins, smooth=smooth)
+    found = reconstruct(
+        method.mechanism,
+        method.mechanism.histogram((values[~np.isnan(values)] - lo) / (hi - lo)),
+        bins=bins,
+        smooth=smooth,
+    )
     return found._replace(edges=lo + found.edges * (hi - lo))

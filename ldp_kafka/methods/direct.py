@@ -24,8 +24,9 @@ class Direct(PerSlot):
 
     Notes
     -----
-    SW-direct of CAPP, section III-B (there with a window's budget divided evenly). Guarantee: memory 0, so a change inside one window reaches the reports of its own slots only,
-    at most ``window`` of them, each at loss epsilon / window. Both calibrations are the same.
+    SW-direct of CAPP, section III-B (there with a window's budget divided evenly). Guarantee:
+    memory 0, so a change inside one window reaches the reports of its own slots only, at most
+    ``window`` of them, each at loss epsilon / window. Both calibrations are the same.
 
     Examples
     --------
@@ -38,7 +39,14 @@ class Direct(PerSlot):
     name = "sw_direct"
 
     def _perturb(
-        self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness, phase: int = 0
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        turn: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+        phase: int = 0,
     ) -> NDArray[Any]:
         del turn  # a value is perturbed by itself
         return self._draw(state, rows, slot, values / FIXED, (values,), randomness, phase)
@@ -53,8 +61,9 @@ class PiecewiseDirect(Direct):
 
     Notes
     -----
-    What the CAPP paper's Table I calls ToPL: its authors' code runs the plain Piecewise Mechanism at epsilon / window. Kept to reproduce that table; the real ToPL is ``topl``.
-    Guarantee: that of `Direct`.
+    What the CAPP paper's Table I calls ToPL: its authors' code runs the plain Piecewise Mechanism
+    at epsilon / window. Kept to reproduce that table; the real ToPL is ``topl``. Guarantee: that of
+    `Direct`.
 
     Examples
     --------

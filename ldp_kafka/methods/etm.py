@@ -19,31 +19,42 @@ __all__ = ["Threshold"]
 
 
 class Threshold(Timed):
-    """Dispatch each value to one of k = delay + 1 slots by randomised response; never lose one, never leave a slot empty for want of one.
+    """Dispatch each value to one of k = delay + 1 slots by randomised response; never lose one,
+    never leave a slot empty for want of one.
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`; the mechanism perturbs the place of a value among k (one for categories: ``grr``)
-    delay : slots that a release may come after its own, 1..255 (``published``: from 2); default: window - 1, within 2..255
-    threshold : empty slots, 2..delay, at which ``published`` fills the present slot first; default: k / 2, at least 2
+    epsilon, window, domain, calibration, mechanism : see `Method`; the mechanism perturbs the place
+        of a value among k (one for categories: ``grr``)
+    delay : slots that a release may come after its own, 1..255 (``published``: from 2); default:
+        window - 1, within 2..255
+    threshold : empty slots, 2..delay, at which ``published`` fills the present slot first; default:
+        k / 2, at least 2
 
     Notes
     -----
-    Threshold Mechanism of Ye et al., INFOCOM 2021 (local differential privacy in the temporal setting); ETM in the SPPA paper. Values are reported
-    as they are: only their time is hidden.
+    Threshold Mechanism of Ye et al., INFOCOM 2021 (local differential privacy in the temporal
+    setting); ETM in the SPPA paper. Values are reported as they are: only their time is hidden.
 
-    Guarantee (``sound``). Blocks are the slots b k .. b k + k - 1. Each value's place in its block is perturbed by the mechanism over the k places; at the
-    block's last slot the values are put in the order of their perturbed places, equal places in the order of the values, and published in the slots in which
-    the user reported. Neighbours hold the same values in each block, in another order that differs in one run of ``window`` slots only. What is published is a
-    function of the set of (value, perturbed place); in that set at most ``window`` values have another law, each by a factor of at most e^epsilon' whatever the
-    two places, so epsilon' = epsilon / window (two values exchanged lose 2 epsilon'). Nothing is promised about moving a value into another block: no mechanism
-    that publishes values as they are within a bounded delay can, since no value is published before its time.
+    Guarantee (``sound``). Blocks are the slots b k .. b k + k - 1. Each value's place in its block
+    is perturbed by the mechanism over the k places; at the block's last slot the values are put in
+    the order of their perturbed places, equal places in the order of the values, and published in
+    the slots in which the user reported. Neighbours hold the same values in each block, in another
+    order that differs in one run of ``window`` slots only. What is published is a function of the
+    set of (value, perturbed place); in that set at most ``window`` values have another law, each by
+    a factor of at most e^epsilon' whatever the two places, so epsilon' = epsilon / window (two
+    values exchanged lose 2 epsilon'). Nothing is promised about moving a value into another block:
+    no mechanism that publishes values as they are within a bounded delay can, since no value is
+    published before its time.
 
-    ``published`` works on the sliding slots t .. t + k - 1 and spends epsilon / 2 a value: it goes to the present slot if that is empty and no more than
-    ``threshold`` of the k are; else to the first empty slot, cyclically, from the one that randomised response says. (The paper draws evenly among the empty
-    slots and takes the threshold from epsilon; randomised response is its Forward mechanism. A slot left empty is one fewer empty ahead, for good: the
-    threshold is what stops that.) A slot that nothing was sent to is empty. What goes out at t cannot be a later value, so two streams with values exchanged
-    are told apart with certainty whenever the earlier is published before the later one comes: there is no guarantee.
+    ``published`` works on the sliding slots t .. t + k - 1 and spends epsilon / 2 a value: it goes
+    to the present slot if that is empty and no more than ``threshold`` of the k are; else to the
+    first empty slot, cyclically, from the one that randomised response says. (The paper draws
+    evenly among the empty slots and takes the threshold from epsilon; randomised response is its
+    Forward mechanism. A slot left empty is one fewer empty ahead, for good: the threshold is what
+    stops that.) A slot that nothing was sent to is empty. What goes out at t cannot be a later
+    value, so two streams with values exchanged are told apart with certainty whenever the earlier
+    is published before the later one comes: there is no guarantee.
 
     Examples
     --------
@@ -59,21 +70,31 @@ class Threshold(Timed):
     default_mechanism = "grr"
     parameters: ClassVar[dict[str, str]] = {
         "delay": "slots that a release may come after its own; default: window - 1, within 2..255",
-        "threshold": "empty slots at which the present one is filled first (published calibration); default: half of them",
+        "threshold": (
+            "empty slots at which the present one is filled first (published calibration); default:"
+            " half of them"
+        ),
     }
 
-    def __init__(self, *, delay: int | None = None, threshold: int | None = None, **parameters: Any) -> None:
+    def __init__(
+        self, *, delay: int | None = None, threshold: int | None = None, **parameters: Any
+    ) -> None:
         if delay is None:
             delay = min(max(check_slots(parameters.get("window"), "window") - 1, 2), 255)
         self.delay = check_slots(delay, "delay")
         if not self.delay <= 255:
             raise ConfigurationError("delay must be at most 255 slots")
         self.length = self.delay + 1
-        self.threshold = check_slots(max(self.length // 2, 2) if threshold is None else threshold, "threshold")
+        self.threshold = check_slots(
+            max(self.length // 2, 2) if threshold is None else threshold, "threshold"
+        )
         super().__init__(**parameters)
-        if (self.calibration == "published" or threshold is not None) and not 2 <= self.threshold <= self.delay:
+        if (
+            self.calibration == "published" or threshold is not None
+        ) and not 2 <= self.threshold <= self.delay:
             raise ConfigurationError(
-                "threshold must lie between 2 and the delay, which must be 2 slots at least: with one empty slot left every value would go there"
+                "threshold must lie between 2 and the delay, which must be 2 slots at least: with"
+                " one empty slot left every value would go there"
             )
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
@@ -90,7 +111,9 @@ class Threshold(Timed):
 
     @property
     def influence(self) -> float:
-        """Places that are drawn of the values of one window; ``published`` draws with an eye to the places taken, so that one reaches all later ones."""
+        """Places that are drawn of the values of one window; ``published`` draws with an eye to the
+        places taken, so that one reaches all later ones.
+        """
         return self.window if self.calibration == "sound" else inf
 
     @property
@@ -100,32 +123,60 @@ class Threshold(Timed):
 
     @property
     def within(self) -> str:
-        """``sound``: in its block; a value in another block is published there, by whatever slot it is told apart."""
-        return f"among the {self.length} slots of its block (slot // {self.length}), not across blocks" if self.calibration == "sound" else ""
+        """``sound``: in its block; a value in another block is published there, by whatever slot it
+        is told apart.
+        """
+        return (
+            f"among the {self.length} slots of its block (slot // {self.length}), not across blocks"
+            if self.calibration == "sound"
+            else ""
+        )
 
     @property
     def fields(self) -> dict[str, Field]:
-        rings = {"values": Field("i8", self.length), "places": Field("i8", self.length), "held": Field("i8", self.length, NEVER)}
+        rings = {
+            "values": Field("i8", self.length),
+            "places": Field("i8", self.length),
+            "held": Field("i8", self.length, NEVER),
+        }
         return {**super().fields, **rings}
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         allowed = self.ledger.spend(state, rows, slot, self.spend)
         if self.calibration == "published":
             return self._slide(state, rows, slot, values, allowed, randomness)
         columns, place = state.columns, slot % self.length
         some = rows[allowed]
-        columns["places"][place][some] = self._draw(state, some, slot, np.full(len(some), place), (np.full(len(some), place),), randomness)
+        columns["places"][place][some] = self._draw(
+            state, some, slot, np.full(len(some), place), (np.full(len(some), place),), randomness
+        )
         columns["values"][place][some] = values[allowed]
         columns["held"][place][some] = slot
         if place == self.length - 1:
             return self._permuted(state, rows, slot - place + np.arange(self.length), allowed)
         return Step(self.blank(len(rows)), np.where(allowed, SILENT, REFUSED).astype(np.uint8))
 
-    def _permuted(self, state: State, rows: NDArray[np.intp], block: NDArray[np.int64], allowed: NDArray[np.bool_]) -> Step:
+    def _permuted(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        block: NDArray[np.int64],
+        allowed: NDArray[np.bool_],
+    ) -> Step:
         """The block's values in the order of their perturbed places."""
         columns = state.columns
         here = columns["held"][:, rows] == block[:, None]
-        places, values = np.where(here, columns["places"][:, rows], self.length), columns["values"][:, rows]
+        places, values = (
+            np.where(here, columns["places"][:, rows], self.length),
+            columns["values"][:, rows],
+        )
         order = np.lexsort((values, places), axis=0)
         slots = np.where(here, block[:, None], NEVER)
         slots = np.take_along_axis(slots, np.argsort(~here, axis=0, kind="stable"), 0)
@@ -133,7 +184,15 @@ class Threshold(Timed):
         status = np.where(here.any(0), SENT, np.where(allowed, SILENT, REFUSED))
         return Step(answers.T, status.astype(np.uint8), slots.T)
 
-    def _slide(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], allowed: NDArray[np.bool_], randomness: Randomness) -> Step:
+    def _slide(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        allowed: NDArray[np.bool_],
+        randomness: Randomness,
+    ) -> Step:
         """One value sent ahead, and what had been sent to this slot."""
         columns = state.columns
         ahead = slot + np.arange(self.length)
@@ -150,7 +209,13 @@ class Threshold(Timed):
         columns["held"][to % self.length, rows[allowed]] = to
         there = columns["held"][slot % self.length][rows] == slot
         answers = on_grid(columns["values"][slot % self.length][rows]) * there
-        return Step(answers, np.where(there, SENT, np.where(allowed, SILENT, REFUSED)).astype(np.uint8))
+        return Step(
+            answers, np.where(there, SENT, np.where(allowed, SILENT, REFUSED)).astype(np.uint8)
+        )
 
     def tables(self) -> list[int]:
-        return [*super().tables(), self.delay, self.threshold if self.calibration == "published" else 0]
+        return [
+            *super().tables(),
+            self.delay,
+            self.threshold if self.calibration == "published" else 0,
+        ]

@@ -29,14 +29,18 @@ GOAL = 0.1  # feedback error at which the interval is kept, in lengths of the do
 STRIDE = 1.0  # slots by which the interval may grow at a time
 TICK = 2**16  # units of a slot in which the interval is kept
 GRID = 2.0**-16  # of a release, in lengths of the domain
-UNKNOWN = FIXED // 12  # variance of a value of which nothing is known: spread evenly over the domain
+UNKNOWN = (
+    FIXED // 12
+)  # variance of a value of which nothing is known: spread evenly over the domain
 
 
 class Observed(NamedTuple):
     """Samples of some rows."""
 
     new: NDArray[np.int64]
-    """(n,) the noisy value less what it carries on of the last one, in units of 2**-32 of the domain."""
+    """(n,) the noisy value less what it carries on of the last one, in units of 2**-32 of the
+    domain.
+    """
     noise: NDArray[np.int64]
     """(n,) variance of the fresh noise in it, in units of 2**-32 of the domain's square."""
     reuse: NDArray[np.int64]
@@ -44,22 +48,32 @@ class Observed(NamedTuple):
 
 
 class Sampled(UserLevel):
-    """Samples some slots, filters the noisy samples, and lets what was released last stand in the others.
+    """Samples some slots, filters the noisy samples, and lets what was released last stand in the
+    others.
 
     Notes
     -----
-    A Kalman filter of a random walk: between samples the estimate stands and its variance P grows by Q = ``drift``^2 a slot; a sample z of variance R moves it by K (z - estimate),
-    K = P / (P + R), and P becomes (1 - K) P. Before the first sample the estimate is the domain's midpoint, P that of the uniform law. R is the mechanism's, so the gain is public.
+    A Kalman filter of a random walk: between samples the estimate stands and its variance P grows
+    by Q = ``drift``^2 a slot; a sample z of variance R moves it by K (z - estimate), K = P / (P +
+    R), and P becomes (1 - K) P. Before the first sample the estimate is the domain's midpoint, P
+    that of the uniform law. R is the mechanism's, so the gain is public.
 
-    Where a sample's noise carries on a share r of the last one's, what is new in it is w = z - r z_last, of mean (1 - r) x where x has not moved, with fresh noise of variance R: then
-    K = ((1 - r) P + Q) / S, S = (1 - r)^2 P + Q + R, P becomes P + Q - K^2 S, and the estimate moves by K (w - (1 - r) estimate). With r = 0 that is the filter above.
+    Where a sample's noise carries on a share r of the last one's, what is new in it is w = z - r
+    z_last, of mean (1 - r) x where x has not moved, with fresh noise of variance R: then K = ((1 -
+    r) P + Q) / S, S = (1 - r)^2 P + Q + R, P becomes P + Q - K^2 S, and the estimate moves by K (w
+    - (1 - r) estimate). With r = 0 that is the filter above.
 
-    The next interval is I' = max(1, I + theta (1 - e^((D - goal) / goal))), where D = Cp E_n + Ci mean(last E) + Cd (E_n - E_(n-1)) / (k_n - k_(n-1)) and the feedback error E is how far the sample moved the
-    estimate, in lengths of the domain (the paper divides by the estimate, which has no meaning where the domain has a zero inside). It is a function of what was released: which slots are
-    sampled tells nothing more. Everything is kept in integers, by single operations of IEEE floats.
+    The next interval is I' = max(1, I + theta (1 - e^((D - goal) / goal))), where D = Cp E_n + Ci
+    mean(last E) + Cd (E_n - E_(n-1)) / (k_n - k_(n-1)) and the feedback error E is how far the
+    sample moved the estimate, in lengths of the domain (the paper divides by the estimate, which
+    has no meaning where the domain has a zero inside). It is a function of what was released: which
+    slots are sampled tells nothing more. Everything is kept in integers, by single operations of
+    IEEE floats.
     """
 
-    statistics = ("per_user",)  # a filtered value is drawn to the ones before it: no mean of a crowd
+    statistics = (
+        "per_user",
+    )  # a filtered value is drawn to the ones before it: no mean of a crowd
     holds = True
     drift: float
     interval: int | None
@@ -67,7 +81,11 @@ class Sampled(UserLevel):
     def _plan(self, horizon: int, samples: int | None, drift: float, interval: int | None) -> int:
         """Take in when to sample; how often at most."""
         self.horizon = check_slots(horizon, "horizon")
-        self.samples = max(1, round(SHARE * self.horizon)) if samples is None else check_slots(samples, "samples")
+        self.samples = (
+            max(1, round(SHARE * self.horizon))
+            if samples is None
+            else check_slots(samples, "samples")
+        )
         if not self.samples <= self.horizon:
             raise ConfigurationError("samples must not be more than the horizon")
         self.drift = check_number(drift, "drift")
@@ -89,7 +107,14 @@ class Sampled(UserLevel):
             "errors": Field("i8", PAST),
         }
 
-    def _observe(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Observed:
+    def _observe(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Observed:
         """One noisy sample a row."""
         raise NotImplementedError
 
@@ -101,19 +126,42 @@ class Sampled(UserLevel):
         """How far from 0 a noisy value can lie, in lengths of the domain."""
         raise NotImplementedError
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         due = state.columns["due"].take(rows) <= slot
         allowed = self.ledger.spend(state, rows, slot, due.astype(np.int32))
         sent = due & allowed
         answers = np.zeros(len(rows))
-        answers[sent] = np.rint(self._sample(state, rows[sent], slot, values[sent], randomness) / (FIXED * GRID)) * GRID
-        return Step(answers, np.where(allowed, np.where(due, SENT, SILENT), REFUSED).astype(np.uint8))
+        answers[sent] = (
+            np.rint(
+                self._sample(state, rows[sent], slot, values[sent], randomness) / (FIXED * GRID)
+            )
+            * GRID
+        )
+        return Step(
+            answers, np.where(allowed, np.where(due, SENT, SILENT), REFUSED).astype(np.uint8)
+        )
 
-    def _sample(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[np.int64]:
+    def _sample(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> NDArray[np.int64]:
         """The new estimates; updates the rows."""
         new, noise, reuse = self._observe(state, rows, slot, values, randomness)
         columns = state.columns
-        before, spread, sampled = (columns[name].take(rows) for name in ("estimate", "spread", "sampled"))
+        before, spread, sampled = (
+            columns[name].take(rows) for name in ("estimate", "spread", "sampled")
+        )
         gap = np.where(sampled == NEVER, 0, slot - sampled)
         drifted, kept = np.minimum(gap, 2**20) * self._growth, 1 - reuse / RATIO
         total = kept * kept * spread
@@ -121,13 +169,17 @@ class Sampled(UserLevel):
         gain = (kept * spread + drifted) / total
         moved = np.rint(gain * (new - kept * before)).astype(np.int64)
         columns["estimate"][rows] = before + moved
-        columns["spread"][rows] = np.maximum(spread + drifted - np.rint(gain * gain * total).astype(np.int64), 1)
+        columns["spread"][rows] = np.maximum(
+            spread + drifted - np.rint(gain * gain * total).astype(np.int64), 1
+        )
         columns["sampled"][rows] = slot
         columns["due"][rows] = slot + self._wait(state, rows, np.abs(moved), gap)
         estimate: NDArray[np.int64] = columns["estimate"].take(rows)
         return estimate
 
-    def _wait(self, state: State, rows: NDArray[np.intp], moved: NDArray[np.int64], gap: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _wait(
+        self, state: State, rows: NDArray[np.intp], moved: NDArray[np.int64], gap: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Slots until the next sample: of outputs alone."""
         if self.interval is not None:
             return np.full(len(rows), self.interval)
@@ -141,7 +193,9 @@ class Sampled(UserLevel):
         control = proportional * moved + integral * (past.sum(0) / PAST)
         control += derivative * ((moved - latest) / np.maximum(gap, 1))
         growth = STRIDE * (1 - natural_exp(control / (GOAL * FIXED) - 1))
-        interval = np.clip(intervals.take(rows) + np.rint(growth * TICK).astype(np.int64), TICK, 2**16 * TICK)
+        interval = np.clip(
+            intervals.take(rows) + np.rint(growth * TICK).astype(np.int64), TICK, 2**16 * TICK
+        )
         intervals[rows] = interval
         return np.asarray((interval + TICK // 2) // TICK)
 
@@ -167,7 +221,14 @@ class Sampled(UserLevel):
         return 1 / (1 + 12 * self._noise() / FIXED)
 
     def tables(self) -> list[int]:
-        return [self.window, self.horizon, self._growth, self.interval or 0, self._noise(), *self.mechanism.tables()]
+        return [
+            self.window,
+            self.horizon,
+            self._growth,
+            self.interval or 0,
+            self._noise(),
+            *self.mechanism.tables(),
+        ]
 
 
 class Fast(Sampled):
@@ -176,16 +237,20 @@ class Fast(Sampled):
     Parameters
     ----------
     epsilon : nats, of all samples of a user
-    horizon : slots that the samples are meant for, 1..65536: sets how many there are, and nothing else; a user who goes on after it is sampled until none is left
+    horizon : slots that the samples are meant for, 1..65536: sets how many there are, and nothing
+        else; a user who goes on after it is sampled until none is left
     samples : M, the most samples of a user, 1..horizon; default: 15 % of the horizon, at least one
-    drift : how far a stream moves in a slot, as a standard deviation in lengths of the domain, 2**-14..1: the filter's idea of it
+    drift : how far a stream moves in a slot, as a standard deviation in lengths of the domain,
+        2**-14..1: the filter's idea of it
     interval : slots between samples; default: chosen by the controller as the stream moves
     domain, calibration, mechanism : see `Method`; both calibrations are the same
 
     Notes
     -----
-    FAST of Fan and Xiong (CIKM 2012; TKDE 26, 2014), there of a curator, here of each user's device; `Sampled` has filter and controller. Guarantee: at most M reports in a user's life, each
-    a call of the mechanism at epsilon / M on one value; when they are made is a function of earlier reports. Any two streams: M (epsilon / M) = epsilon (adaptive composition), delta 0.
+    FAST of Fan and Xiong (CIKM 2012; TKDE 26, 2014), there of a curator, here of each user's
+    device; `Sampled` has filter and controller. Guarantee: at most M reports in a user's life, each
+    a call of the mechanism at epsilon / M on one value; when they are made is a function of earlier
+    reports. Any two streams: M (epsilon / M) = epsilon (adaptive composition), delta 0.
 
     Examples
     --------
@@ -199,8 +264,13 @@ class Fast(Sampled):
     default_mechanism = "laplace"
     parameters: ClassVar[dict[str, str]] = {
         "horizon": "slots that the samples of a user are meant for",
-        "samples": "the most samples of a user, after which it is silent; default: 15 % of the horizon",
-        "drift": "how far a stream moves in a slot, a standard deviation as a share of the domain's length; default: 0.01",
+        "samples": (
+            "the most samples of a user, after which it is silent; default: 15 % of the horizon"
+        ),
+        "drift": (
+            "how far a stream moves in a slot, a standard deviation as a share of the domain's"
+            " length; default: 0.01"
+        ),
         "interval": "slots between samples; default: as the stream moves",
     }
 
@@ -231,16 +301,30 @@ class Fast(Sampled):
     @property
     def guarantee(self) -> Guarantee:
         """Pure, over all samples of a user."""
-        return Guarantee("user", self.epsilon, 0.0, self.window, self.influence, "values", self.calibration)
+        return Guarantee(
+            "user", self.epsilon, 0.0, self.window, self.influence, "values", self.calibration
+        )
 
-    def _observe(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Observed:
-        noisy = np.rint(self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED).astype(np.int64)
+    def _observe(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Observed:
+        noisy = np.rint(
+            self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED
+        ).astype(np.int64)
         return Observed(noisy, np.full(len(rows), self._variance), np.zeros(len(rows), np.int64))
 
     @cached_property
     def _variance(self) -> int:
         law = self.mechanism.law(0.5)
-        share, points = np.array([weight / law.denominator for weight in law.weights]), np.asarray(law.support, float)
+        share, points = (
+            np.array([weight / law.denominator for weight in law.weights]),
+            np.asarray(law.support, float),
+        )
         mean = float(share @ points)
         return _units(float(share @ (points - mean) ** 2))
 
@@ -256,14 +340,18 @@ class FastCorrelated(Sampled):
 
     Parameters
     ----------
-    epsilon, delta : nats above 0 (words of 64 bits tell up to about 13 at delta 1e-5), and (0, 1): of all samples of a user
-    differential_bound : C, the most that a stream moves from one sample to the next, a share of the domain's length in (0, 0.5)
-    horizon, samples, drift, interval, domain, calibration, mechanism : see `Fast`; ``published`` clips as CGM's eq. 23 does
+    epsilon, delta : nats above 0 (words of 64 bits tell up to about 13 at delta 1e-5), and (0, 1):
+        of all samples of a user
+    differential_bound : C, the most that a stream moves from one sample to the next, a share of the
+        domain's length in (0, 0.5)
+    horizon, samples, drift, interval, domain, calibration, mechanism : see `Fast`; ``published``
+        clips as CGM's eq. 23 does
 
     Notes
     -----
-    FAST + CGM (section 7 of CGM): the samples are the stream that `CorrelatedGaussian` reports, with M reports in a life, whose noise the
-    filter knows to carry on; one that took it for fresh each time, with the variance of eq. 15, would trust it far too much. Guarantee: that of
+    FAST + CGM (section 7 of CGM): the samples are the stream that `CorrelatedGaussian` reports,
+    with M reports in a life, whose noise the filter knows to carry on; one that took it for fresh
+    each time, with the variance of eq. 15, would trust it far too much. Guarantee: that of
     `CorrelatedGaussian`: filter and controller see its reports only.
 
     Examples
@@ -281,7 +369,10 @@ class FastCorrelated(Sampled):
     parameters: ClassVar[dict[str, str]] = {
         **Fast.parameters,
         "delta": "probability that the loss exceeds epsilon, in (0, 1)",
-        "differential_bound": "the most that a stream moves from one sample to the next, a share of the domain's length in (0, 0.5)",
+        "differential_bound": (
+            "the most that a stream moves from one sample to the next, a share of the domain's"
+            " length in (0, 0.5)"
+        ),
     }
 
     def __init__(
@@ -304,8 +395,20 @@ class FastCorrelated(Sampled):
         most = self._plan(horizon, samples, drift, interval)
         units = int(self.differential_bound * FIXED)
         self.chain = Chain(reuse_ratios(units / FIXED), units, self.calibration, 1)
-        self.budget = GaussianBudget(epsilon, delta, horizon=most, refresh=None, sigma=None, widest=self.chain.widest, mechanism=mechanism)
-        self.epsilon, self.delta, self.mechanism = self.budget.epsilon, self.budget.delta, self.budget.mechanism
+        self.budget = GaussianBudget(
+            epsilon,
+            delta,
+            horizon=most,
+            refresh=None,
+            sigma=None,
+            widest=self.chain.widest,
+            mechanism=mechanism,
+        )
+        self.epsilon, self.delta, self.mechanism = (
+            self.budget.epsilon,
+            self.budget.delta,
+            self.budget.mechanism,
+        )
         self._limit(most)
         self.ledger = self.budget.ledger()
         sigma = float(self.mechanism.sigma) * self.chain.widest
@@ -314,26 +417,52 @@ class FastCorrelated(Sampled):
     @property
     def guarantee(self) -> Guarantee:
         """What truly holds of all samples of a user."""
-        return Guarantee("user", self.budget.total, self.delta, self.window, self.influence, "values", self.calibration)
+        return Guarantee(
+            "user",
+            self.budget.total,
+            self.delta,
+            self.window,
+            self.influence,
+            "values",
+            self.calibration,
+        )
 
     @property
     def fields(self) -> dict[str, Field]:
         return {**super().fields, **self.chain.fields}
 
-    def _observe(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Observed:
+    def _observe(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Observed:
         last = state.columns["reported"][0].take(rows)
         inputs, aimed = self.chain.aim(state, rows, slot, values)
-        noisy = self.chain.report(state, rows, slot, values, aimed, self._draw(state, rows, slot, inputs, aimed, randomness))
+        noisy = self.chain.report(
+            state,
+            rows,
+            slot,
+            values,
+            aimed,
+            self._draw(state, rows, slot, inputs, aimed, randomness),
+        )
         k = np.minimum(aimed.turn, len(self._fresh) - 1)
         reuse: NDArray[np.int64] = self.chain.ratios[k]
-        return Observed(noisy - np.rint(last * (reuse / RATIO)).astype(np.int64), self._fresh[k], reuse)
+        return Observed(
+            noisy - np.rint(last * (reuse / RATIO)).astype(np.int64), self._fresh[k], reuse
+        )
 
     def _noise(self) -> int:
         return int(self._fresh.max())
 
     def _farthest(self) -> float:
         low, high = (float(edge * self.mechanism.scale) for edge in self.mechanism.index_range)
-        return float((self.chain.fresh(low, high) / (1 - self.chain.ratios / RATIO)).max())  # an estimate lies between the last one and w / (1 - r)
+        return float(
+            (self.chain.fresh(low, high) / (1 - self.chain.ratios / RATIO)).max()
+        )  # an estimate lies between the last one and w / (1 - r)
 
     def tables(self) -> list[int]:
         return [*super().tables(), *self.chain.tables()]

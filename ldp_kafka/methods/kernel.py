@@ -11,13 +11,17 @@ __all__ = ["SLOT", "WEIGHT", "cosines", "kernel"]
 
 SLOT = 2**10  # steps of one slot in which the interpolant is evaluated
 WEIGHT = 2**24  # one, as a weight of the interpolant
-_FINE, _WIDE = 40, 128  # bits after the point: of a cosine in the table, of those it is computed with
+_FINE, _WIDE = (
+    40,
+    128,
+)  # bits after the point: of a cosine in the table, of those it is computed with
 
 
 def cosines(steps: int) -> NDArray[np.int64]:
     """cos(2 pi j / steps) for j = 0..steps - 1, to the nearest 2**-40.
 
-    By turning (1, 0) step by step with 128 bits after the point: no rounding of a mathematical library comes into it.
+    By turning (1, 0) step by step with 128 bits after the point: no rounding of a mathematical
+    library comes into it.
 
     Examples
     --------
@@ -58,13 +62,14 @@ def _pi() -> int:
 
 @lru_cache(maxsize=16)
 def kernel(n: int, *, symmetric: bool = True) -> NDArray[np.int64]:
-    """The weights, in units of 2**-24, of a sample j / 2**10 slots away, j = 0..1024 n - 1: f(t) is the sum over m of d_m times the weight at t - m, modulo n.
+    """The weights, in units of 2**-24, of a sample j / 2**10 slots away, j = 0..1024 n - 1: f(t) is
+    the sum over m of d_m times the weight at t - m, modulo n.
 
     Parameters
     ----------
     n : samples, 1..256
-    symmetric : frequencies k - n in place of k > n / 2 (the smoothest interpolant, real between samples); False: 0..n - 1 as printed in SPPA,
-        Algorithm 1, of which this is the real part
+    symmetric : frequencies k - n in place of k > n / 2 (the smoothest interpolant, real between
+        samples); False: 0..n - 1 as printed in SPPA, Algorithm 1, of which this is the real part
 
     Examples
     --------

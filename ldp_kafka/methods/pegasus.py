@@ -25,32 +25,42 @@ _OPEN, _CLOSED = 1, 0
 
 
 class PegasusLocal(PerSlot):
-    """Perturb each value, and publish the mean of the perturbed values of its group: the slots up to this one over which the stream, as far as a noisy test can tell, did not move.
+    """Perturb each value, and publish the mean of the perturbed values of its group: the slots up
+    to this one over which the stream, as far as a noisy test can tell, did not move.
 
     Parameters
     ----------
     epsilon, window, domain, calibration, mechanism : see `Method`
-    block : slots after which a group has to end, at absolute multiples of ``block``, 1..256; default: `default_block`
-    theta : deviation sum |x - mean| at which a group ends, in lengths of the domain, above 0; default: 5 / epsilon of one perturbed value, at most block / 4
+    block : slots after which a group has to end, at absolute multiples of ``block``, 1..256;
+        default: `default_block`
+    theta : deviation sum |x - mean| at which a group ends, in lengths of the domain, above 0;
+        default: 5 / epsilon of one perturbed value, at most block / 4
 
     Notes
     -----
-    PeGaSus (Chen et al., CCS 2017) with the averaging smoother; run by each user on its own stream as in SPPA, section 5.1.2, which does not
-    say how. A group whose test fails is closed, and the slot that failed it is a closed group of its own. Releases are kept within the domain.
+    PeGaSus (Chen et al., CCS 2017) with the averaging smoother; run by each user on its own stream
+    as in SPPA, section 5.1.2, which does not say how. A group whose test fails is closed, and the
+    slot that failed it is a closed group of its own. Releases are kept within the domain.
 
-    Guarantee (``sound``). Two mechanisms see values: the perturber its own slot's, the test those of its open group, which lies in one block. A change in one
-    run of w slots reaches the perturber in those w, and the test in them and in what is left of the last block, but in the first slot of no block (nothing is
-    open there): w perturbed values and, at the worst place of the window among the blocks, m tests. All that is published follows from these draws. Four fifths
-    of epsilon go to the values, epsilon' = 4 epsilon / (5 w) each, one to the tests, epsilon / (5 m) each: w 4 epsilon / (5 w) + m epsilon / (5 m) = epsilon
-    (without tests, at a block of one slot, the values get it all). A test sees min(deviation, 2 theta) / (2 theta) in [0, 1], so that whatever the change does
-    to the deviation it loses its epsilon and no more. Sharing one noisy threshold in a group (the sparse vector technique) buys nothing here, since a window
-    reaches up to w groups: the threshold is free of noise. The ledger bills a slot epsilon / w, which covers what its value costs later too, and so runs over
-    ``window`` slots.
+    Guarantee (``sound``). Two mechanisms see values: the perturber its own slot's, the test those
+    of its open group, which lies in one block. A change in one run of w slots reaches the perturber
+    in those w, and the test in them and in what is left of the last block, but in the first slot of
+    no block (nothing is open there): w perturbed values and, at the worst place of the window among
+    the blocks, m tests. All that is published follows from these draws. Four fifths of epsilon go
+    to the values, epsilon' = 4 epsilon / (5 w) each, one to the tests, epsilon / (5 m) each: w 4
+    epsilon / (5 w) + m epsilon / (5 m) = epsilon (without tests, at a block of one slot, the values
+    get it all). A test sees min(deviation, 2 theta) / (2 theta) in [0, 1], so that whatever the
+    change does to the deviation it loses its epsilon and no more. Sharing one noisy threshold in a
+    group (the sparse vector technique) buys nothing here, since a window reaches up to w groups:
+    the threshold is free of noise. The ledger bills a slot epsilon / w, which covers what its value
+    costs later too, and so runs over ``window`` slots.
 
-    ``published`` has the constants of PeGaSus: of epsilon / window a slot a fifth, g, goes to the groups; their deviation has sensitivity 2 (a value moved by a
-    domain's length), the threshold gets Lap(4 / g), once a group, and each comparison Lap(8 / g). Only ``block`` is ours, since a group's values have to be
-    kept. The sparse vector technique proves epsilon for this with noise of unbounded range; what is stated is what follows for the finite mechanism whatever it
-    is: w perturbed values and m comparisons at the epsilon that they are drawn with.
+    ``published`` has the constants of PeGaSus: of epsilon / window a slot a fifth, g, goes to the
+    groups; their deviation has sensitivity 2 (a value moved by a domain's length), the threshold
+    gets Lap(4 / g), once a group, and each comparison Lap(8 / g). Only ``block`` is ours, since a
+    group's values have to be kept. The sparse vector technique proves epsilon for this with noise
+    of unbounded range; what is stated is what follows for the finite mechanism whatever it is: w
+    perturbed values and m comparisons at the epsilon that they are drawn with.
 
     Examples
     --------
@@ -67,12 +77,23 @@ class PegasusLocal(PerSlot):
     statistics: ClassVar[tuple[str, ...]] = ("per_user",)
     parameters: ClassVar[dict[str, str]] = {
         "block": "slots after which a group has to end; default: a closed-form choice",
-        "theta": "deviation at which a group ends, in lengths of the domain; default: 5 / epsilon of one perturbed value, at most block / 4",
+        "theta": (
+            "deviation at which a group ends, in lengths of the domain; default: 5 / epsilon of one"
+            " perturbed value, at most block / 4"
+        ),
     }
 
-    def __init__(self, *, block: int | None = None, theta: float | None = None, **parameters: Any) -> None:
+    def __init__(
+        self, *, block: int | None = None, theta: float | None = None, **parameters: Any
+    ) -> None:
         if block is None:
-            block = min(default_block(check_epsilon(parameters.get("epsilon")), check_slots(parameters.get("window"), "window")), 256)
+            block = min(
+                default_block(
+                    check_epsilon(parameters.get("epsilon")),
+                    check_slots(parameters.get("window"), "window"),
+                ),
+                256,
+            )
         self.block = check_slots(block, "block")
         if not self.block <= 256:
             raise ConfigurationError("block must be at most 256 slots")
@@ -91,7 +112,10 @@ class PegasusLocal(PerSlot):
         self.theta = self._theta / FIXED
         compare, threshold = (groups / MICRO * self.theta / 4, groups / MICRO * self.theta / 2)
         if sound:
-            compare, threshold = self._part(groups * self.window, tests) / MICRO if tests else 0.0, 0.0
+            compare, threshold = (
+                (self._part(groups * self.window, tests) / MICRO if tests else 0.0),
+                0.0,
+            )
         self._perturb_epsilon, self._compare_epsilon = perturb, compare
         self.mechanism = mechanism(perturb, (0.0, 1.0))
         self.test = mechanism(compare, (0.0, 1.0)) if compare else None
@@ -103,12 +127,16 @@ class PegasusLocal(PerSlot):
 
     @property
     def influence(self) -> float:
-        """Draws that one run of ``window`` changed values can reach: of values perturbed, and of tests."""
+        """Draws that one run of ``window`` changed values can reach: of values perturbed, and of
+        tests.
+        """
         return self.window + self._tests
 
     @cached_property
     def _tests(self) -> int:
-        """Tests that one run of ``window`` changed values can reach: from its first slot to the end of its last block, but for the first slots of blocks."""
+        """Tests that one run of ``window`` changed values can reach: from its first slot to the end
+        of its last block, but for the first slots of blocks.
+        """
         most = 0
         for first in range(self.block):
             last = (first + self.window - 1) // self.block * self.block + self.block - 1
@@ -127,7 +155,9 @@ class PegasusLocal(PerSlot):
         true = self.epsilon
         if self.calibration == "published":
             true = self.window * self._perturb_epsilon + self._tests * self._compare_epsilon
-        return Guarantee("w-event", true, 0.0, self.window, self.influence, "values", self.calibration)
+        return Guarantee(
+            "w-event", true, 0.0, self.window, self.influence, "values", self.calibration
+        )
 
     @property
     def scale(self) -> float:
@@ -149,15 +179,27 @@ class PegasusLocal(PerSlot):
         }
         return {**super().fields, **own}
 
-    def _perturb(self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[Any]:
-        noisy = np.floor(self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED).astype(np.int64)
+    def _perturb(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        turn: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> NDArray[Any]:
+        noisy = np.floor(
+            self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED
+        ).astype(np.int64)
         columns, block = state.columns, turn // self.block
         count = columns["count"].take(rows) * (columns["began"].take(rows) == block)
         columns["began"][rows] = block
         asked = np.flatnonzero((count > 0) & (columns["open"].take(rows) == _OPEN))
         stays = np.zeros(len(rows), bool)
         if len(asked):
-            stays[asked] = self._stays(state, rows[asked], slot, values[asked], count[asked], randomness)
+            stays[asked] = self._stays(
+                state, rows[asked], slot, values[asked], count[asked], randomness
+            )
         alone = np.ones(len(rows), bool)
         alone[asked] = stays[asked]  # a slot that failed its group's test stays alone
         self._begin(state, rows[~stays & alone], slot, randomness)
@@ -169,25 +211,56 @@ class PegasusLocal(PerSlot):
         return on_grid(total // count)
 
     def _stays(
-        self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], count: NDArray[np.int64], randomness: Randomness
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        count: NDArray[np.int64],
+        randomness: Randomness,
     ) -> NDArray[np.bool_]:
         """Whether a value may join its open group of so many."""
         kept = state.columns["values"][:, rows]
         inside = np.arange(self.block)[:, None] < count
         total, size = (kept * inside).sum(0) + values, count + 1
-        deviation = (np.abs(kept * size - total) * inside).sum(0) + np.abs(values * size - total)  # times its size: below 2**48
+        deviation = (np.abs(kept * size - total) * inside).sum(0) + np.abs(
+            values * size - total
+        )  # times its size: below 2**48
         share = np.minimum(deviation / (size * (2 * self._theta)), 1.0)
-        answers = self._draw(state, rows, slot, share, (deviation, size), randomness, 1, mechanism=self.test)
+        answers = self._draw(
+            state, rows, slot, share, (deviation, size), randomness, 1, mechanism=self.test
+        )
         level = state.columns["level"].take(rows) / FIXED if self.threshold is not None else 0.5
         return np.asarray(answers < level)
 
-    def _begin(self, state: State, rows: NDArray[np.intp], slot: int, randomness: Randomness) -> None:
+    def _begin(
+        self, state: State, rows: NDArray[np.intp], slot: int, randomness: Randomness
+    ) -> None:
         """A new open group: where its threshold is noisy, draw it."""
         if self.threshold is None:
             return
         middle = np.full(len(rows), 0.5)
-        level = self._draw(state, rows, slot, middle, (np.zeros(len(rows), np.int64),), randomness, 2, mechanism=self.threshold)
+        level = self._draw(
+            state,
+            rows,
+            slot,
+            middle,
+            (np.zeros(len(rows), np.int64),),
+            randomness,
+            2,
+            mechanism=self.threshold,
+        )
         state.columns["level"][rows] = np.floor(level * FIXED).astype(np.int64)
 
     def tables(self) -> list[int]:
-        return [*super().tables(), self.block, self._theta, *(number for part in (self.test, self.threshold) if part is not None for number in part.tables())]
+        return [
+            *super().tables(),
+            self.block,
+            self._theta,
+            *(
+                number
+                for part in (self.test, self.threshold)
+                if part is not None
+                for number in part.tables()
+            ),
+        ]

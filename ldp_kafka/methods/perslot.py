@@ -15,7 +15,9 @@ __all__ = ["PerSlot"]
 
 
 class PerSlot(Method):
-    """A method that asks the ledger for one report's budget in each slot, and makes one draw where it is given."""
+    """A method that asks the ledger for one report's budget in each slot, and makes one draw where
+    it is given.
+    """
 
     shrinks = True
 
@@ -28,14 +30,36 @@ class PerSlot(Method):
     def memory(self) -> float:
         return self.lasting
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         allowed = self.ledger.spend(state, rows, slot, self.spend)
         if allowed.all():
-            return Step(self._perturb(state, rows, slot, slot, values, randomness), np.full(len(rows), SENT, np.uint8))
+            return Step(
+                self._perturb(state, rows, slot, slot, values, randomness),
+                np.full(len(rows), SENT, np.uint8),
+            )
         answers = np.zeros(len(rows))
-        answers[allowed] = self._perturb(state, rows[allowed], slot, slot, values[allowed], randomness)
+        answers[allowed] = self._perturb(
+            state, rows[allowed], slot, slot, values[allowed], randomness
+        )
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
-    def _perturb(self, state: State, rows: NDArray[np.intp], slot: int, turn: int, values: NDArray[np.int64], randomness: Randomness) -> NDArray[Any]:
-        """Answers (n,) of rows that report at ``slot``; ``turn`` counts what reports are counted in: slots, or segments."""
+    def _perturb(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        turn: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> NDArray[Any]:
+        """Answers (n,) of rows that report at ``slot``; ``turn`` counts what reports are counted
+        in: slots, or segments.
+        """
         raise NotImplementedError

@@ -22,9 +22,11 @@ class PopulationUniform(Method):
 
     Notes
     -----
-    LPU of LDP-IDS, section 5.3.1, with fixed groups: a user whose keyed hash is h reports in the slots t with t mod window == h mod window, and is silent in the others. Any run of
-    ``window`` slots holds exactly one of these, so a change inside it reaches at most one report: influence 1, memory 0, loss epsilon. When a user reports depends on its id alone, not
-    on its values. Both calibrations are the same.
+    LPU of LDP-IDS, section 5.3.1, with fixed groups: a user whose keyed hash is h reports in the
+    slots t with t mod window == h mod window, and is silent in the others. Any run of ``window``
+    slots holds exactly one of these, so a change inside it reaches at most one report: influence 1,
+    memory 0, loss epsilon. When a user reports depends on its id alone, not on its values. Both
+    calibrations are the same.
 
     Examples
     --------
@@ -45,17 +47,30 @@ class PopulationUniform(Method):
         return 1
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """Frequencies among all users: those who report in a slot are a sample of them, so its sampling error is in the standard error."""
+        """Frequencies among all users: those who report in a slot are a sample of them, so its
+        sampling error is in the standard error.
+        """
         estimate: Estimate = self.mechanism.estimate_support(support, population=True)
         return estimate
 
     def _shares(self) -> int:
         return 1
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         member = state.users[rows, 0] % np.uint64(self.window) == np.uint64(slot % self.window)
         allowed = self.ledger.spend(state, rows, slot, member * np.int32(self.spend))
         sent = np.flatnonzero(member & allowed)
         answers = self.blank(len(rows))
-        answers[sent] = self._draw(state, rows[sent], slot, values[sent], (values[sent],), randomness)
-        return Step(answers, np.where(allowed, np.where(member, SENT, SILENT), REFUSED).astype(np.uint8))
+        answers[sent] = self._draw(
+            state, rows[sent], slot, values[sent], (values[sent],), randomness
+        )
+        return Step(
+            answers, np.where(allowed, np.where(member, SENT, SILENT), REFUSED).astype(np.uint8)
+        )

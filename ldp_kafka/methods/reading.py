@@ -1,4 +1,6 @@
-"""How a method's releases read: their mean and variance by the value behind them, by simulation with public words."""
+"""How a method's releases read: their mean and variance by the value behind them, by simulation
+with public words.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,18 @@ WORDS = 0x5EED  # public words of the simulation: its result is a function of th
 
 
 class Reading(NamedTuple):
-    """How a method's release, or the mean of some, reads its user's value or mean: by simulation, in lengths of the domain."""
+    """How a method's release, or the mean of some, reads its user's value or mean: by simulation,
+    in lengths of the domain.
+    """
 
     levels: NDArray[np.float64]
     """(LEVELS,) of the value."""
     mean: NDArray[np.float64]
     """(LEVELS,) of the release, never falling."""
     doubt: NDArray[np.float64]
-    """(LEVELS,) standard error of it: of the simulation, and for what streams of different shapes differ by."""
+    """(LEVELS,) standard error of it: of the simulation, and for what streams of different shapes
+    differ by.
+    """
     middle: float
     """Variance of the release at the middle of the domain ..."""
     curve: float
@@ -44,7 +50,9 @@ class Reading(NamedTuple):
         return self.middle + self.curve * ((level - 0.5) * (level - 0.5))
 
     def at(self, level: float) -> float:
-        """Mean release of a value at this level: linear between the levels, constant beyond the ends."""
+        """Mean release of a value at this level: linear between the levels, constant beyond the
+        ends.
+        """
         return _between(self.mean, level)
 
     def doubt_at(self, level: float) -> float:
@@ -52,7 +60,9 @@ class Reading(NamedTuple):
         return _between(self.doubt, level)
 
     def slope(self, level: float) -> float:
-        """Of the mean, over a quarter of the domain on each side: what a crowd's values are spread over."""
+        """Of the mean, over a quarter of the domain on each side: what a crowd's values are spread
+        over.
+        """
         low, high = max(level - 0.25, 0.0), min(level + 0.25, 1.0)
         if not high > low:
             low, high = 0.0, 1.0
@@ -75,12 +85,16 @@ class Reading(NamedTuple):
         Parameters
         ----------
         length : consecutive releases in one mean
-        slots : of a stream, from its first report on; default: ``length`` where that is more than one release, else so many that the start does not count
+        slots : of a stream, from its first report on; default: ``length`` where that is more than
+            one release, else so many that the start does not count
 
         Notes
         -----
-        Real streams are taken to lie anywhere between the two shapes; the deviation of a number spread evenly between what these say is counted as doubt. The mean of a draw given the mechanism's input is known exactly, so
-        only the inputs' means are left to chance (Rao-Blackwell). Words are public and fixed, sums are exact: every machine finds the same reading.
+        Real streams are taken to lie anywhere between the two shapes; the deviation of a number
+        spread evenly between what these say is counted as doubt. The mean of a draw given the
+        mechanism's input is known exactly, so only the inputs' means are left to chance
+        (Rao-Blackwell). Words are public and fixed, sums are exact: every machine finds the same
+        reading.
         """
         check_slots(length, "length")
         slots = _slots(method, length) if slots is None else check_slots(slots, "slots")
@@ -91,7 +105,14 @@ class Reading(NamedTuple):
         for shape in (_constant, _stepping):
             level, streams = shape(source, length, slots)
             released, expected, spread = _simulate(method, streams)
-            found.append(_moments(level, _means(released, length), _means(expected, length), spread if length == 1 else None))
+            found.append(
+                _moments(
+                    level,
+                    _means(released, length),
+                    _means(expected, length),
+                    spread if length == 1 else None,
+                )
+            )
         return _together(*found)
 
 
@@ -113,7 +134,9 @@ def law_of(method: Method) -> Affine:
         points = np.asarray(law.support, np.float64).tolist()
         shares = [weight / law.denominator for weight in law.weights]
         first.append(fsum(share * point for share, point in zip(shares, points, strict=True)))
-        second.append(fsum(share * point * point for share, point in zip(shares, points, strict=True)))
+        second.append(
+            fsum(share * point * point for share, point in zip(shares, points, strict=True))
+        )
     curve = 2 * (second[0] - 2 * second[1] + second[2])
     return Affine(first[0], first[2] - first[0], second[0], second[2] - second[0] - curve, curve)
 
@@ -141,42 +164,65 @@ class _Recorder:
 
 
 def _slots(method: Method, length: int) -> int:
-    """Of a simulated stream: fresh users for means; for single releases so many that the first ones hardly count."""
+    """Of a simulated stream: fresh users for means; for single releases so many that the first ones
+    hardly count.
+    """
     return length if length > 1 or method.memory == 0 else SLOTS
 
 
-def _constant(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:  # noqa: ARG001 - of one signature
+def _constant(
+    source: Randomness,
+    length: int,
+    slots: int,
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Levels (streams, means) and streams (streams, slots) of one value each."""
+    del source  # of one signature with those that draw
     level = np.tile(np.arange(LEVELS), _streams(slots, length))
-    return np.repeat(level[:, None], slots // length, axis=1), np.repeat(level[:, None] / (LEVELS - 1), slots, axis=1)
+    return np.repeat(level[:, None], slots // length, axis=1), np.repeat(
+        level[:, None] / (LEVELS - 1), slots, axis=1
+    )
 
 
-def _stepping(source: Randomness, length: int, slots: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Streams of independent levels where single releases are read; else windows with one step, up or down: each value half way from the level to an end of the domain."""
+def _stepping(
+    source: Randomness, length: int, slots: int
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Streams of independent levels where single releases are read; else windows with one step, up
+    or down: each value half way from the level to an end of the domain.
+    """
     streams = LEVELS * _streams(slots, length)
     words = source.words(streams * slots // length, 1).reshape(streams, slots // length)
     if length == 1:
         level = (words % LEVELS).astype(np.intp)
         return level, level / (LEVELS - 1)
-    level = np.repeat(np.tile(np.arange(LEVELS), streams // LEVELS)[:, None], slots // length, axis=1)
+    level = np.repeat(
+        np.tile(np.arange(LEVELS), streams // LEVELS)[:, None], slots // length, axis=1
+    )
     share, order = level[:, :, None] / (LEVELS - 1), np.arange(length)
     order = np.where(words[:, :, None] % 2 == 0, order, order[::-1])
     return level, ((np.clip(share * length - order, 0.0, 1.0) + share) / 2).reshape(streams, slots)
 
 
 def _streams(slots: int, length: int) -> int:
-    """Streams of each level: so many that each level has STREAMS means, and eight times as many single releases."""
+    """Streams of each level: so many that each level has STREAMS means, and eight times as many
+    single releases.
+    """
     return max(16, STREAMS * (8 if length == 1 else 1) * length // slots)
 
 
-def _simulate(method: Method, streams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Releases, and their means and variances given the mechanism's inputs, each (streams, slots), in lengths of the domain."""
+def _simulate(
+    method: Method, streams: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Releases, and their means and variances given the mechanism's inputs, each (streams, slots),
+    in lengths of the domain.
+    """
     lo, hi = method.domain
     twin = copy(method)
     twin.mechanism = recorder = _Recorder(method.mechanism)
     released = (np.asarray(twin.release(lo + streams * (hi - lo), seeded(WORDS))) - lo) / (hi - lo)
     origin, unit = affine(method)
-    if [len(given) for given in recorder.inputs] != [len(streams)] * streams.shape[1]:  # silent slots: what was given when is not known
+    if [len(given) for given in recorder.inputs] != [len(streams)] * streams.shape[
+        1
+    ]:  # silent slots: what was given when is not known
         return released, released, np.zeros(released.shape)
     law, given = law_of(method), np.stack(recorder.inputs, axis=1)
     mean = law.low + law.slope * given
@@ -203,8 +249,15 @@ class _Shape(NamedTuple):
     size: int
 
 
-def _moments(level: NDArray[np.intp], released: NDArray[np.float64], expected: NDArray[np.float64], spread: NDArray[np.float64] | None) -> _Shape:
-    """By level; where the spread given the inputs is known, single releases need no sample of it."""
+def _moments(
+    level: NDArray[np.intp],
+    released: NDArray[np.float64],
+    expected: NDArray[np.float64],
+    spread: NDArray[np.float64] | None,
+) -> _Shape:
+    """By level; where the spread given the inputs is known, single releases need no
+    sample of it.
+    """
     mean, error, variance, fourth, second = [], [], [], 0.0, 0.0
     for at in range(LEVELS):
         here = level == at
@@ -214,7 +267,11 @@ def _moments(level: NDArray[np.intp], released: NDArray[np.float64], expected: N
         error.append(sqrt(fsum((known - mean[-1]) ** 2)) / n)
         away = (released[here] - mean[-1]) ** 2
         seen = fsum(away) / n
-        variance.append(fsum(spread[here]) / n + fsum((known - mean[-1]) ** 2) / n if spread is not None and spread.any() else seen)
+        variance.append(
+            fsum(spread[here]) / n + fsum((known - mean[-1]) ** 2) / n
+            if spread is not None and spread.any()
+            else seen
+        )
         second += seen / LEVELS
         fourth += fsum(away * away) / n / LEVELS
     return _Shape(mean, error, variance, fourth / (second * second), n)
@@ -224,13 +281,18 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     """Both shapes as one reading: their middle, and their difference as doubt."""
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
-    doubt = [sqrt((a - b) * (a - b) / 12 + (p * p + q * q) / 4) for a, b, p, q in zip(one.mean, other.mean, one.error, other.error, strict=True)]
+    doubt = [
+        sqrt((a - b) * (a - b) / 12 + (p * p + q * q) / 4)
+        for a, b, p, q in zip(one.mean, other.mean, one.error, other.error, strict=True)
+    ]
     away = ((levels - 0.5) ** 2).tolist()
     center = fsum(away) / LEVELS
     fits = []
     for shape in (one, other):
         middle = fsum(shape.variance) / LEVELS
-        curve = fsum((a - center) * v for a, v in zip(away, shape.variance, strict=True)) / fsum((a - center) ** 2 for a in away)
+        curve = fsum((a - center) * v for a, v in zip(away, shape.variance, strict=True)) / fsum(
+            (a - center) ** 2 for a in away
+        )
         fits.append((middle, curve))
     curve = max((fits[0][1] + fits[1][1]) / 2, 0.0)
     middle = (fits[0][0] + fits[1][0]) / 2 - curve * center
@@ -238,7 +300,9 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
     apart = fits[0][0] - fits[1][0]
     doubted = sqrt(apart * apart / 12 + sampled)
-    return Reading(levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis)
+    return Reading(
+        levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis
+    )
 
 
 def _between(values: NDArray[np.float64], level: float) -> float:

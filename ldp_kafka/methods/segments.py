@@ -31,11 +31,14 @@ __all__ = [
 ]
 
 _SEGMENT = "slots in a segment, which gives one report; default: about a third of the window"
-_POSITION = "report the value of this slot of a segment (0: its first) in place of the segment's mean"
+_POSITION = (
+    "report the value of this slot of a segment (0: its first) in place of the segment's mean"
+)
 
 
 def default_segment(window: int) -> int:
-    """A third of the window, at least 2 slots where there are so many: few reports share the budget, and the stream still shows.
+    """A third of the window, at least 2 slots where there are so many: few reports share the
+    budget, and the stream still shows.
 
     Examples
     --------
@@ -45,15 +48,24 @@ def default_segment(window: int) -> int:
     return min(window, max(2, round(window / 3)))
 
 
-def choose_segments(values: Sequence[float] | NDArray[np.floating], epsilon: float, *, mechanism: Callable[..., Any] = SquareWave) -> int:
-    """The number of samples n_s of a query that minimises n_s Var(n_s, epsilon) by enumeration (CAPP, eq. 12-13).
+def choose_segments(
+    values: Sequence[float] | NDArray[np.floating],
+    epsilon: float,
+    *,
+    mechanism: Callable[..., Any] = SquareWave,
+) -> int:
+    """The number of samples n_s of a query that minimises n_s Var(n_s, epsilon) by enumeration
+    (CAPP, eq. 12-13).
 
-    Var is the variance of the sample variance of n_s reports, (mu_4 - sigma^4 (n_s - 3) / (n_s - 1)) / n_s (the paper prints sigma^2 for sigma^4), with the exact moments of the reports
-    of the segments' means at epsilon / n_s each, debiased (the raw reports of Square Wave spread less the less they say).
+    Var is the variance of the sample variance of n_s reports, (mu_4 - sigma^4 (n_s - 3) / (n_s -
+    1)) / n_s (the paper prints sigma^2 for sigma^4), with the exact moments of the reports of the
+    segments' means at epsilon / n_s each, debiased (the raw reports of Square Wave spread less the
+    less they say).
 
     Parameters
     ----------
-    values : (T,) in [0, 1], T at least 2: a *public* stream of the kind; chosen from a user's own values, the number of its reports would tell of them
+    values : (T,) in [0, 1], T at least 2: a *public* stream of the kind; chosen from a user's own
+        values, the number of its reports would tell of them
     epsilon : nats, for the whole query
 
     Returns
@@ -75,8 +87,13 @@ def choose_segments(values: Sequence[float] | NDArray[np.floating], epsilon: flo
     best, least = 2, inf
     for count in range(2, len(stream) + 1):
         length = len(stream) // count
-        means = np.append(stream[: length * (count - 1)].reshape(-1, length).mean(1), stream[length * (count - 1) :].mean())
-        objective = _spread_of_variance(mechanism(check_epsilon(epsilon) / count, (0.0, 1.0)), means, count)
+        means = np.append(
+            stream[: length * (count - 1)].reshape(-1, length).mean(1),
+            stream[length * (count - 1) :].mean(),
+        )
+        objective = _spread_of_variance(
+            mechanism(check_epsilon(epsilon) / count, (0.0, 1.0)), means, count
+        )
         if objective < least:
             best, least = count, objective
     return best
@@ -87,25 +104,35 @@ def _spread_of_variance(mechanism: Any, means: NDArray[np.float64], count: int) 
     low, high = (_mean(mechanism.law(end)) for end in (0.0, 1.0))
     laws = [mechanism.law(float(mean)) for mean in means]
     points = np.concatenate([np.asarray(law.support, np.float64) for law in laws]) / (high - low)
-    weights = np.concatenate([[weight / law.denominator / len(laws) for weight in law.weights] for law in laws])
+    weights = np.concatenate(
+        [[weight / law.denominator / len(laws) for weight in law.weights] for law in laws]
+    )
     deviations = points - weights @ points
-    return float(weights @ deviations**4 - (weights @ deviations**2) ** 2 * (count - 3) / (count - 1))
+    return float(
+        weights @ deviations**4 - (weights @ deviations**2) ** 2 * (count - 3) / (count - 1)
+    )
 
 
 def _mean(law: Law) -> float:
-    return fsum(weight / law.denominator * point for weight, point in zip(law.weights, np.asarray(law.support, float).tolist(), strict=True))
+    return fsum(
+        weight / law.denominator * point
+        for weight, point in zip(law.weights, np.asarray(law.support, float).tolist(), strict=True)
+    )
 
 
 class Segmented(PerSlot):
     """Makes of a method that reports every slot one that reports every segment: mix in before it.
 
-    Segments are the slots of equal ``slot // segment``. What a segment reports is the mean of its values, in its last slot; where the user has no event in that slot the segment is
-    unfinished, and reports nothing. With ``position`` it is the one value of that slot, at once.
+    Segments are the slots of equal ``slot // segment``. What a segment reports is the mean of its
+    values, in its last slot; where the user has no event in that slot the segment is unfinished,
+    and reports nothing. With ``position`` it is the one value of that slot, at once.
     """
 
     holds = True
 
-    def __init__(self, *, segment: int | None = None, position: int | None = None, **parameters: Any) -> None:
+    def __init__(
+        self, *, segment: int | None = None, position: int | None = None, **parameters: Any
+    ) -> None:
         if segment is None:
             segment = default_segment(check_slots(parameters.get("window"), "window"))
         self.segment = check_slots(segment, "segment")
@@ -119,7 +146,9 @@ class Segmented(PerSlot):
 
     @property
     def influence(self) -> float:
-        """Reports that one run of ``window`` changed values can reach: those of the segments it touches, and those that remember them."""
+        """Reports that one run of ``window`` changed values can reach: those of the segments it
+        touches, and those that remember them.
+        """
         return self._touched() + self.lasting
 
     @property
@@ -141,19 +170,37 @@ class Segmented(PerSlot):
 
     @property
     def run(self) -> int:
-        """Reports are ``segment`` slots apart: in this many slots there are at most ``influence`` of them, and any run of reports that a window reaches lies in as many."""
+        """Reports are ``segment`` slots apart: in this many slots there are at most ``influence``
+        of them, and any run of reports that a window reaches lies in as many.
+        """
         return (self._shares() - 1) * self.segment + 1
 
     def _shares(self) -> int:
-        return -(-self.window // self.segment) if self.calibration == "published" else int(self.influence)
+        return (
+            -(-self.window // self.segment)
+            if self.calibration == "published"
+            else int(self.influence)
+        )
 
     @property
     def fields(self) -> dict[str, Field]:
         if self.position is not None:
             return super().fields
-        return {**super().fields, "segment": Field("i8", initial=-1), "total": Field("i8"), "taken": Field("i4")}
+        return {
+            **super().fields,
+            "segment": Field("i8", initial=-1),
+            "total": Field("i8"),
+            "taken": Field("i4"),
+        }
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         turn, place = divmod(slot, self.segment)
         due = place == (self.segment - 1 if self.position is None else self.position)
         allowed = self.ledger.spend(state, rows, slot, self.spend if due else 0)
@@ -163,11 +210,18 @@ class Segmented(PerSlot):
         if not due:
             return Step(answers, np.full(len(rows), SILENT, np.uint8))
         if allowed.all():
-            return Step(self._perturb(state, rows, slot, turn, values, randomness), np.full(len(rows), SENT, np.uint8))
-        answers[allowed] = self._perturb(state, rows[allowed], slot, turn, values[allowed], randomness)
+            return Step(
+                self._perturb(state, rows, slot, turn, values, randomness),
+                np.full(len(rows), SENT, np.uint8),
+            )
+        answers[allowed] = self._perturb(
+            state, rows[allowed], slot, turn, values[allowed], randomness
+        )
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
-    def _gather(self, state: State, rows: NDArray[np.intp], turn: int, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _gather(
+        self, state: State, rows: NDArray[np.intp], turn: int, values: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Add values to their users' segments; the means so far (n,)."""
         began, total, taken = (state.columns[name] for name in ("segment", "total", "taken"))
         fresh = began.take(rows) != turn
@@ -192,9 +246,11 @@ class Sampling(Segmented, Direct):
 
     Notes
     -----
-    The baseline "Sampling" of CAPP, section VI. Guarantee: one run of ``window`` slots touches s = ceil((window - 1) / segment) + 1 segments (ceil(window / segment) fixed positions),
-    and each of those reports loses epsilon / s; no other depends on the changed values. ``published`` counts n_w = ceil(window / segment) of them, as if windows began where segments
-    do, and so keeps epsilon s / n_w.
+    The baseline "Sampling" of CAPP, section VI. Guarantee: one run of ``window`` slots touches s =
+    ceil((window - 1) / segment) + 1 segments (ceil(window / segment) fixed positions), and each of
+    those reports loses epsilon / s; no other depends on the changed values. ``published`` counts
+    n_w = ceil(window / segment) of them, as if windows began where segments do, and so keeps
+    epsilon s / n_w.
 
     Examples
     --------
@@ -220,7 +276,8 @@ class SegmentedIterativePerturbation(Segmented, IterativePerturbation):
 
     Notes
     -----
-    PP-S of CAPP (Algorithm 3) over IPP. Guarantee: a window touches s segments (see `Sampling`), and the report of one more depends on their deviation: influence s + 1.
+    PP-S of CAPP (Algorithm 3) over IPP. Guarantee: a window touches s segments (see `Sampling`),
+    and the report of one more depends on their deviation: influence s + 1.
 
     Examples
     --------
@@ -240,12 +297,15 @@ class SegmentedAccumulatedPerturbation(Segmented, AccumulatedPerturbation):
     ----------
     epsilon, window, domain, calibration, mechanism : see `Method`
     segment, position : see `Sampling`
-    block : reports after which the deviation starts at zero again, at absolute multiples of ``block`` segments; ``published`` never resets
+    block : reports after which the deviation starts at zero again, at absolute multiples of
+        ``block`` segments; ``published`` never resets
 
     Notes
     -----
-    PP-S of CAPP (Algorithm 3) over APP. Guarantee: a window touches s segments (see `Sampling`), and through the deviation the reports of the rest of the last block: influence
-    s + block - 1. The advantage in the paper's figures 6 to 8 comes from a fault in its code, which spends epsilon / n_s on every slot.
+    PP-S of CAPP (Algorithm 3) over APP. Guarantee: a window touches s segments (see `Sampling`),
+    and through the deviation the reports of the rest of the last block: influence s + block - 1.
+    The advantage in the paper's figures 6 to 8 comes from a fault in its code, which spends epsilon
+    / n_s on every slot.
 
     Examples
     --------
@@ -255,7 +315,10 @@ class SegmentedAccumulatedPerturbation(Segmented, AccumulatedPerturbation):
     """
 
     name = "app_s"
-    parameters: ClassVar[dict[str, str]] = {**Sampling.parameters, "block": "reports after which the deviation starts at zero again (sound calibration)"}
+    parameters: ClassVar[dict[str, str]] = {
+        **Sampling.parameters,
+        "block": "reports after which the deviation starts at zero again (sound calibration)",
+    }
 
     def _default_block(self, epsilon: float, window: int) -> int:
         return default_block(epsilon, self._segments(window))
@@ -264,7 +327,9 @@ class SegmentedAccumulatedPerturbation(Segmented, AccumulatedPerturbation):
         return max(1, -(-window // self.segment))
 
 
-class SegmentedClippedAccumulatedPerturbation(SegmentedAccumulatedPerturbation, ClippedAccumulatedPerturbation):
+class SegmentedClippedAccumulatedPerturbation(
+    SegmentedAccumulatedPerturbation, ClippedAccumulatedPerturbation
+):
     """CAPP over the means of segments.
 
     Parameters
@@ -274,7 +339,8 @@ class SegmentedClippedAccumulatedPerturbation(SegmentedAccumulatedPerturbation, 
 
     Notes
     -----
-    PP-S of CAPP (Algorithm 3) over CAPP. Guarantee: that of `SegmentedAccumulatedPerturbation`; the clip range is a function of the budget of a report.
+    PP-S of CAPP (Algorithm 3) over CAPP. Guarantee: that of `SegmentedAccumulatedPerturbation`; the
+    clip range is a function of the budget of a report.
 
     Examples
     --------

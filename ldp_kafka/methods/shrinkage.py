@@ -1,4 +1,6 @@
-"""Empirical-Bayes shrinkage of releases per user: what noise cannot tell is taken from the crowd, or from the domain's midpoint. Post-processing: it costs no privacy."""
+"""Empirical-Bayes shrinkage of releases per user: what noise cannot tell is taken from the crowd,
+or from the domain's midpoint. Post-processing: it costs no privacy.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,14 @@ from ldp_kafka.methods.reading import Reading, affine, law_of
 
 __all__ = ["Prior", "Reading", "Shrinkage", "Shrunk", "debias", "shrink"]
 
-SPREAD = 0.08  # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say otherwise
-EVEN = 1 / 12  # squared lengths of the domain: variance of values spread evenly over it, beyond which three standard errors are asked for
+# of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say
+# otherwise
+SPREAD = 0.08
+EVEN = (
+    1 / 12
+    # squared lengths of the domain: variance of values spread evenly over it, beyond which three
+    # standard errors are asked for
+)
 SURE = 16.0  # squared standard errors beyond which they do: in error once in 16,000 crowds
 
 
@@ -26,9 +34,13 @@ class Shrunk(NamedTuple):
     values: NDArray[np.float64]
     """(n,) on the domain's scale, within the domain."""
     reliability: float
-    """Share of a release's variance over users that is signal, 0..1: the prior's variance over the total. 0: every value is the crowd's mean."""
+    """Share of a release's variance over users that is signal, 0..1: the prior's variance over the
+    total. 0: every value is the crowd's mean.
+    """
     standard_error: float
-    """Root mean square error of a value over users, on the domain's scale; too large rather than too small where the prior is uncertain."""
+    """Root mean square error of a value over users, on the domain's scale; too large rather than
+    too small where the prior is uncertain.
+    """
 
 
 class Prior(NamedTuple):
@@ -40,7 +52,9 @@ class Prior(NamedTuple):
     variance: float
     """Over users; what is significant of it."""
     most: float
-    """Two standard errors above its estimate, and at most what values in the domain with this mean can have."""
+    """Two standard errors above its estimate, and at most what values in the domain with this mean
+    can have.
+    """
 
 
 class Shrinkage:
@@ -55,18 +69,25 @@ class Shrinkage:
 
     Notes
     -----
-    Linear empirical Bayes (Robbins 1956; Efron and Morris, JASA 1973): of all linear functions of a release y, m + rho (y - E[y | m]) / slope has the least mean square error over users whose
-    values have mean m and variance V, with rho = slope^2 V / (slope^2 V + noise). The law of y is the method's `Reading`. m and V are estimated from all reports counted so far:
+    Linear empirical Bayes (Robbins 1956; Efron and Morris, JASA 1973): of all linear functions of a
+    release y, m + rho (y - E[y | m]) / slope has the least mean square error over users whose
+    values have mean m and variance V, with rho = slope^2 V / (slope^2 V + noise). The law of y is
+    the method's `Reading`. m and V are estimated from all reports counted so far:
 
-    - m: the reading's inverse of the mean report, with standard error s; it is drawn to the midpoint by t^2 / (t^2 + s^2), where t^2 is SPREAD^2 or, if that is more, the squared distance of the
-      estimate from the midpoint less SURE s^2. A crowd that says nothing is given the midpoint.
-    - V: the reports' variance less the noise, over slope^2; less its own standard error (three of them beyond EVEN), at least 0, at most m (1 - m) (Bhatia and Davis 2000).
+    - m: the reading's inverse of the mean report, with standard error s; it is drawn to the
+      midpoint by t^2 / (t^2 + s^2), where t^2 is SPREAD^2 or, if that is more, the squared distance
+      of the estimate from the midpoint less SURE s^2. A crowd that says nothing is given the
+      midpoint.
+    - V: the reports' variance less the noise, over slope^2; less its own standard error (three of
+      them beyond EVEN), at least 0, at most m (1 - m) (Bhatia and Davis 2000).
 
-    Caution has its price: a crowd whose values lie within a few hundredths of the midpoint, all of them, is better served by the midpoint itself; what that can cost is about SPREAD^2 / 4,
-    0.0016 squared lengths of the domain, and nothing once the reports tell.
+    Caution has its price: a crowd whose values lie within a few hundredths of the midpoint, all of
+    them, is better served by the midpoint itself; what that can cost is about SPREAD^2 / 4, 0.0016
+    squared lengths of the domain, and nothing once the reports tell.
 
-    Only reports and public configuration go in, so no budget is spent. Sums are integers and additive; what follows from them is computed with one rounding an operation, so a replay gives the
-    same bytes.
+    Only reports and public configuration go in, so no budget is spent. Sums are integers and
+    additive; what follows from them is computed with one rounding an operation, so a replay gives
+    the same bytes.
 
     Examples
     --------
@@ -82,7 +103,14 @@ class Shrinkage:
     True
     """
 
-    def __init__(self, method: Method, length: int = 1, slots: int | None = None, *, reading: Reading | None = None) -> None:
+    def __init__(
+        self,
+        method: Method,
+        length: int = 1,
+        slots: int | None = None,
+        *,
+        reading: Reading | None = None,
+    ) -> None:
         if method.kind != "numeric":
             raise ConfigurationError(f"{method.name} has no numbers to shrink")
         self.method, self.length = method, check_slots(length, "length")
@@ -90,7 +118,9 @@ class Shrinkage:
         self._n = self._sum = self._squares = 0
 
     def index(self, released: ArrayLike) -> NDArray[np.int64]:
-        """Releases (n,) or (n, length) on the domain's scale as whole units of the method's scale, (n,): the sum of each row."""
+        """Releases (n,) or (n, length) on the domain's scale as whole units of the method's scale,
+        (n,): the sum of each row.
+        """
         values = np.asarray(released, np.float64)
         if not np.isfinite(values).all():
             raise ValueError("releases must be finite")
@@ -103,10 +133,14 @@ class Shrinkage:
         self.add([len(whole), int(whole.sum()), int((whole * whole).sum())])
 
     def add(self, sums: list[int]) -> None:
-        """Count sums of reports: their number, their sum, the sum of their squares; those of two parts of a crowd add up."""
+        """Count sums of reports: their number, their sum, the sum of their squares; those of two
+        parts of a crowd add up.
+        """
         n, total, squares = (int(part) for part in sums)
         if not (n >= 0 and squares >= 0 and total * total <= n * squares):
-            raise ValueError("sums must be the number of reports, their sum, and the sum of their squares")
+            raise ValueError(
+                "sums must be the number of reports, their sum, and the sum of their squares"
+            )
         self._n, self._sum, self._squares = self._n + n, self._sum + total, self._squares + squares
         self.__dict__.pop("prior", None)
 
@@ -130,10 +164,14 @@ class Shrinkage:
         if not read.slope(0.5) > 0:
             return Prior(0.5, 0.5, 0.0, 0.25)
         y = self._low + self._sum / n * step
-        total = (self._squares * n - self._sum * self._sum) / (n * (n - 1)) * (step * step)  # integers up to the quotient
+        total = (
+            (self._squares * n - self._sum * self._sum) / (n * (n - 1)) * (step * step)
+        )  # integers up to the quotient
         raw = read.inverse(y)
         away = raw - 0.5
-        slope = (y - read.at(0.5)) / away if abs(away) > 0.25 else read.slope(0.5)  # of the chord: a reading may be flat where it ends
+        slope = (
+            (y - read.at(0.5)) / away if abs(away) > 0.25 else read.slope(0.5)
+        )  # of the chord: a reading may be flat where it ends
         doubt = read.doubt_at(raw)
         square = (total / n + doubt * doubt) / (slope * slope)
         spread = max(SPREAD * SPREAD, away * away - SURE * square)
@@ -145,14 +183,19 @@ class Shrinkage:
             return Prior(mean, sqrt(wrong), 0.0, bound)
         scale = slope * slope + read.curve
         variance = (total - read.noise(mean)) / scale
-        unsure = sqrt((read.kurtosis - 1) / n * (total * total) + read.middle_doubt * read.middle_doubt) / scale
+        unsure = (
+            sqrt((read.kurtosis - 1) / n * (total * total) + read.middle_doubt * read.middle_doubt)
+            / scale
+        )
         likely = min(max(variance - unsure, 0.0), max(EVEN, variance - 3 * unsure), bound)
         return Prior(mean, sqrt(wrong), likely, min(max(variance, 0.0) + 2 * unsure, bound))
 
     def apply(self, index: NDArray[np.integer], *, keep_spread: bool = False) -> Shrunk:
-        """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them), by the prior of the reports counted so far.
+        """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them),
+        by the prior of the reports counted so far.
 
-        ``keep_spread``: by the root of the reliability, so that the values are spread over users as the prior is; of each user they say less.
+        ``keep_spread``: by the root of the reliability, so that the values are spread over users as
+        the prior is; of each user they say less.
         """
         whole, lo, hi = np.asarray(index, np.int64), self.method.domain[0], self.method.domain[1]
         prior, read = self.prior, self.reading
@@ -160,13 +203,21 @@ class Shrinkage:
         noise = read.noise(prior.mean) + read.curve * prior.variance
         signal = slope * slope * prior.variance
         reliability = signal / (signal + noise) if signal > 0 else 0.0
-        gain = (sqrt(reliability) if keep_spread else reliability) / slope if reliability > 0 else 0.0
-        values = np.asarray(prior.mean + gain * ((self._low + whole * self._step) - read.at(prior.mean)))
+        gain = (
+            (sqrt(reliability) if keep_spread else reliability) / slope if reliability > 0 else 0.0
+        )
+        values = np.asarray(
+            prior.mean + gain * ((self._low + whole * self._step) - read.at(prior.mean))
+        )
         left = 1 - gain * slope
         error = left * left * (prior.most + prior.mean_error * prior.mean_error) + gain * gain * (
             read.noise(prior.mean) + 2 * read.middle_doubt + read.curve * prior.most
         )
-        return Shrunk(np.clip(lo + values * (hi - lo), lo, hi), reliability, min(sqrt(error), max(prior.mean, 1 - prior.mean)) * (hi - lo))
+        return Shrunk(
+            np.clip(lo + values * (hi - lo), lo, hi),
+            reliability,
+            min(sqrt(error), max(prior.mean, 1 - prior.mean)) * (hi - lo),
+        )
 
     @cached_property
     def _origin(self) -> float:
@@ -195,7 +246,8 @@ def shrink(method: Method, releases: ArrayLike, *, slots: int | None = None) -> 
 
     Parameters
     ----------
-    releases : (users,) single releases, or (users, slots) the same slots of all users, on the domain's scale
+    releases : (users,) single releases, or (users, slots) the same slots of all users, on the
+        domain's scale
     slots : see `Reading.of`
 
     Raises
@@ -223,7 +275,8 @@ def shrink(method: Method, releases: ArrayLike, *, slots: int | None = None) -> 
 
 
 def debias(method: Method, released: ArrayLike) -> NDArray[np.float64]:
-    """Releases without the mechanism's own shrinkage: the inverse of its exact affine mean, E[answer | x] = low + slope x.
+    """Releases without the mechanism's own shrinkage: the inverse of its exact affine mean,
+    E[answer | x] = low + slope x.
 
     Parameters
     ----------
@@ -231,8 +284,9 @@ def debias(method: Method, released: ArrayLike) -> NDArray[np.float64]:
 
     Returns
     -------
-    The same shape, on the domain's scale, unbiased for the values that the mechanism was given and far outside the domain where epsilon is small: right for sums over users, not for
-    showing. In a method with feedback the mechanism is given aims, not values.
+    The same shape, on the domain's scale, unbiased for the values that the mechanism was given and
+    far outside the domain where epsilon is small: right for sums over users, not for showing. In a
+    method with feedback the mechanism is given aims, not values.
 
     Examples
     --------
@@ -246,4 +300,6 @@ def debias(method: Method, released: ArrayLike) -> NDArray[np.float64]:
     if not law.slope > 0:
         raise ConfigurationError(f"{method.name} has a mechanism with no slope to invert")
     origin, unit = affine(method)
-    return np.asarray(origin + unit * (((np.asarray(released, np.float64) - origin) / unit - law.low) / law.slope))
+    return np.asarray(
+        origin + unit * (((np.asarray(released, np.float64) - origin) / unit - law.low) / law.slope)
+    )

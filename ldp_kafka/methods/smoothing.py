@@ -18,16 +18,19 @@ def smooth(released: ArrayLike, length: int = 3, *, centred: bool = False) -> ND
     ----------
     released : (..., T), releases slot by slot; NaN where there is none
     length : slots that are averaged, at least 1
-    centred : average the slot with as many before as after it (``length`` must be odd), as CAPP, section IV-A writes; default: with the ``length - 1`` before it, which needs no
-        release to wait for later ones, as the authors' code does
+    centred : average the slot with as many before as after it (``length`` must be odd), as CAPP,
+        section IV-A writes; default: with the ``length - 1`` before it, which needs no release to
+        wait for later ones, as the authors' code does
 
     Returns
     -------
-    The same shape, float64. At the ends, and where releases are missing, what is there is averaged; NaN where nothing is.
+    The same shape, float64. At the ends, and where releases are missing, what is there is averaged;
+    NaN where nothing is.
 
     Raises
     ------
-    TypeError, ConfigurationError : ``length`` is no whole number of slots, or even where it is centred
+    TypeError, ConfigurationError : ``length`` is no whole number of slots, or even where it is
+        centred
     ValueError : an infinity
 
     Examples
@@ -44,12 +47,17 @@ def smooth(released: ArrayLike, length: int = 3, *, centred: bool = False) -> ND
     if np.isinf(values).any():
         raise ValueError("releases must be finite, or NaN where there is none")
     there = ~np.isnan(values)
-    total, count = _sums(np.where(there, values, 0.0), length, centred), _sums(there.astype(np.float64), length, centred)
+    total, count = (
+        _sums(np.where(there, values, 0.0), length, centred),
+        _sums(there.astype(np.float64), length, centred),
+    )
     return np.asarray(np.divide(total, count, out=np.full(values.shape, np.nan), where=count > 0))
 
 
 def _sums(values: NDArray[np.float64], length: int, centred: bool) -> NDArray[np.float64]:
-    """Sums over each slot's neighbours, one neighbour after the other: differences of long cumulative sums would lose digits."""
+    """Sums over each slot's neighbours, one neighbour after the other: differences of long
+    cumulative sums would lose digits.
+    """
     after = length // 2 if centred else 0
     out = np.zeros(values.shape)
     slots = values.shape[-1]

@@ -1,4 +1,6 @@
-"""Vectors, one coordinate at a time: each by a method for numbers, with a share of the budget or a share of the slots."""
+"""Vectors, one coordinate at a time: each by a method for numbers, with a share of the budget or a
+share of the slots.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,17 @@ INNER: dict[str, type[Direct | IterativePerturbation | AccumulatedPerturbation]]
 
 
 class Split(Method):
-    """What both have in common: ``each`` is the method of one coordinate, and the ring of its state has a place for every coordinate; one ledger stands before all."""
+    """What both have in common: ``each`` is the method of one coordinate, and the ring of its state
+    has a place for every coordinate; one ledger stands before all.
+    """
 
     parameters: ClassVar[dict[str, str]] = {
         "dimension": f"coordinates of a vector, 1..{MOST}",
         "inner": f"the method that perturbs one coordinate: {', '.join(INNER)}",
-        "block": "reports of a coordinate after which its deviation starts at zero again (app, capp; sound calibration); default: a closed-form choice",
+        "block": (
+            "reports of a coordinate after which its deviation starts at zero again (app, capp;"
+            " sound calibration); default: a closed-form choice"
+        ),
     }
 
     def __init__(
@@ -59,19 +66,41 @@ class Split(Method):
         if not isinstance(inner, str) or inner not in INNER:
             raise ConfigurationError(f"inner must be one of {', '.join(INNER)}")
         if block is not None and not issubclass(INNER[inner], AccumulatedPerturbation):
-            raise ConfigurationError(f"block must not be given for {inner}: it keeps no deviation over reports")
+            raise ConfigurationError(
+                f"block must not be given for {inner}: it keeps no deviation over reports"
+            )
         self._dimension, self.inner, self.block = int(dimension), inner, block
-        super().__init__(epsilon=epsilon, window=window, mechanism=mechanism, domain=domain, categories=categories, calibration=calibration)
+        super().__init__(
+            epsilon=epsilon,
+            window=window,
+            mechanism=mechanism,
+            domain=domain,
+            categories=categories,
+            calibration=calibration,
+        )
 
-    def _shape(self, domain: tuple[float, float] | None, categories: int | None, calibration: str) -> None:
+    def _shape(
+        self, domain: tuple[float, float] | None, categories: int | None, calibration: str
+    ) -> None:
         super()._shape(domain, categories, calibration)
         if issubclass(INNER[self.inner], AccumulatedPerturbation) and self.block is None:
-            self.block = default_block(self.epsilon / min(self.dimension, self._per_slot * self.window), self._turns)
-        self.each = self._made(1.0, lambda *_: None)  # to ask how long a value lasts; its budget follows from that
+            self.block = default_block(
+                self.epsilon / min(self.dimension, self._per_slot * self.window), self._turns
+            )
+        self.each = self._made(
+            1.0, lambda *_: None
+        )  # to ask how long a value lasts; its budget follows from that
 
     def _made(self, epsilon: float, mechanism: Callable[..., Any]) -> Any:
         own = {} if self.block is None else {"block": self.block}
-        return INNER[self.inner](epsilon=epsilon, window=self._turns, domain=self.domain, calibration=self.calibration, mechanism=mechanism, **own)
+        return INNER[self.inner](
+            epsilon=epsilon,
+            window=self._turns,
+            domain=self.domain,
+            calibration=self.calibration,
+            mechanism=mechanism,
+            **own,
+        )
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         self.spend = self._part(budget, self._shares())
@@ -98,12 +127,19 @@ class Split(Method):
 
     @property
     def influence(self) -> float:
-        """Coordinates' reports that one run of ``window`` changed vectors can reach: its own, and ``lasting`` more of every coordinate that was reported in it."""
-        reached: float = self._per_slot * self.window + min(self.dimension, self._per_slot * self.window) * self.each.lasting
+        """Coordinates' reports that one run of ``window`` changed vectors can reach: its own, and
+        ``lasting`` more of every coordinate that was reported in it.
+        """
+        reached: float = (
+            self._per_slot * self.window
+            + min(self.dimension, self._per_slot * self.window) * self.each.lasting
+        )
         return reached
 
     def _shares(self) -> int:
-        return self._per_slot * self.window if self.calibration == "published" else int(self.influence)
+        return (
+            self._per_slot * self.window if self.calibration == "published" else int(self.influence)
+        )
 
     @property
     def run(self) -> int:
@@ -111,23 +147,40 @@ class Split(Method):
 
     @property
     def fields(self) -> dict[str, Field]:
-        return {**super().fields, **{name: field._replace(length=self.dimension) for name, field in self._own.items()}}
+        return {
+            **super().fields,
+            **{name: field._replace(length=self.dimension) for name, field in self._own.items()},
+        }
 
     @cached_property
     def _own(self) -> dict[str, Field]:
         """The fields of one coordinate."""
-        return {name: field for name, field in self.each.fields.items() if name not in self.each.ledger.fields}
+        return {
+            name: field
+            for name, field in self.each.fields.items()
+            if name not in self.each.ledger.fields
+        }
 
     def _coordinate(
-        self, state: State, rows: NDArray[np.intp], slot: int, turn: int, at: int, values: NDArray[np.int64], randomness: Randomness
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        turn: int,
+        at: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
     ) -> NDArray[Any]:
         """Answers (n,) for coordinate ``at``, whose noise is of the phase of that number."""
         lane = state.lane(at, self._own)
-        answers: NDArray[Any] = self.each._perturb(lane, rows, slot, turn, values, randomness, at)  # noqa: SLF001 - of its own kind: a method within a method
+        # of its own kind: a method within a method
+        answers: NDArray[Any] = self.each._perturb(lane, rows, slot, turn, values, randomness, at)  # noqa: SLF001
         return answers
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """Vectors (n, dimension), each coordinate as `Method.bound` makes it. ValueError where not finite, or of another shape."""
+        """Vectors (n, dimension), each coordinate as `Method.bound` makes it. ValueError where not
+        finite, or of another shape.
+        """
         exact = np.asarray(values, np.float64)
         if exact.ndim != 2 or exact.shape[1] != self.dimension:
             raise ValueError("values must be vectors: (n, dimension)")
@@ -138,7 +191,9 @@ class Split(Method):
 
     @cached_property
     def single_error(self) -> float:
-        """Root mean square error of one released coordinate, on the domain's scale, at the worst input."""
+        """Root mean square error of one released coordinate, on the domain's scale, at the worst
+        input.
+        """
         return float(self.each.single_error)
 
     @cached_property
@@ -157,7 +212,9 @@ class Split(Method):
         return len(self.each.support(self.each.blank(0)))
 
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The means of the coordinates, with their errors; NaN and infinity where none was reported."""
+        """The means of the coordinates, with their errors; NaN and infinity where none was
+        reported.
+        """
         parts = np.asarray(support)[1:].reshape(self.dimension, self._width)
         means, errors = np.full(self.dimension, np.nan), np.full(self.dimension, np.inf)
         for at, part in enumerate(parts):
@@ -166,7 +223,13 @@ class Split(Method):
         return Estimate(means, errors, int(support[0]))
 
     def tables(self) -> list[int]:
-        return [self.dimension, self.window, self.ledger.run, self.ledger.budget, *self.each.tables()]
+        return [
+            self.dimension,
+            self.window,
+            self.ledger.run,
+            self.ledger.budget,
+            *self.each.tables(),
+        ]
 
 
 class BudgetSplit(Split):
@@ -182,10 +245,13 @@ class BudgetSplit(Split):
 
     Notes
     -----
-    Budget-Split of CAPP, section IV ("Extension to high-dimensional time series data"). Guarantee: given the earlier reports, coordinate k's report depends on its own values alone, of
-    its slot and of the ``lasting`` slots before it (0; 1 for ipp; block - 1 for app and capp; see there). So vectors that change wholly inside one window reach d reports in each of
-    window + lasting slots: influence d (window + lasting), each at loss epsilon / influence. All d of a slot are paid for together, or refused. ``published`` spends epsilon / (d window)
-    on each. Streams are (T, d) or (users, T, d), and so are releases.
+    Budget-Split of CAPP, section IV ("Extension to high-dimensional time series data"). Guarantee:
+    given the earlier reports, coordinate k's report depends on its own values alone, of its slot
+    and of the ``lasting`` slots before it (0; 1 for ipp; block - 1 for app and capp; see there). So
+    vectors that change wholly inside one window reach d reports in each of window + lasting slots:
+    influence d (window + lasting), each at loss epsilon / influence. All d of a slot are paid for
+    together, or refused. ``published`` spends epsilon / (d window) on each. Streams are (T, d) or
+    (users, T, d), and so are releases.
 
     Examples
     --------
@@ -215,11 +281,20 @@ class BudgetSplit(Split):
     def blank(self, n: int) -> NDArray[Any]:
         return np.zeros((n, self.dimension), np.int64)
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         allowed = self.ledger.spend(state, rows, slot, self.cost)
         answers = np.zeros((len(rows), self.dimension))
         for at, column in enumerate(values[allowed].T):
-            answers[allowed, at] = self._coordinate(state, rows[allowed], slot, slot, at, column, randomness)
+            answers[allowed, at] = self._coordinate(
+                state, rows[allowed], slot, slot, at, column, randomness
+            )
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
     def published(self, step: Step) -> NDArray[Any]:
@@ -228,11 +303,14 @@ class BudgetSplit(Split):
     def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
         """The number of reports, and then the support of each coordinate."""
         del phase
-        return np.concatenate([[len(reports)], *(self.each.support(reports[:, at]) for at in range(self.dimension))]).astype(np.int64)
+        return np.concatenate(
+            [[len(reports)], *(self.each.support(reports[:, at]) for at in range(self.dimension))]
+        ).astype(np.int64)
 
 
 class SampleSplit(Split):
-    """Perturb one coordinate a slot, in turn: number ``slot % dimension`` of the vector of that slot.
+    """Perturb one coordinate a slot, in turn: number ``slot % dimension`` of the vector of that
+    slot.
 
     Parameters
     ----------
@@ -240,16 +318,21 @@ class SampleSplit(Split):
     dimension : d, coordinates of a vector, 1..1024
     domain : (lo, hi) of every coordinate; values outside are clamped to it
     inner : the method of one coordinate: app, capp, ipp or sw_direct
-    block : of app and capp, in reports of a coordinate (d slots apart), at absolute multiples; default: their own choice for a coordinate's share
+    block : of app and capp, in reports of a coordinate (d slots apart), at absolute multiples;
+        default: their own choice for a coordinate's share
 
     Notes
     -----
-    Sample-Split of CAPP, section IV ("Extension to high-dimensional time series data"). Guarantee: which coordinate is reported follows from the slot's number alone, and no report depends
-    on the others of its vector. Coordinate k's reports are a stream of its own with turns ``slot // d``: given the earlier ones, each depends on its own value and those of the
-    ``lasting`` turns before it. One window of w slots holds w reports, of min(d, w) coordinates (slots next to each other are of different ones), and each coordinate's last changed
-    turn shows in ``lasting`` more: influence w + min(d, w) lasting, memory d lasting slots. It is reached where the last changed turns begin their blocks. Each report loses epsilon /
-    influence. ``published`` spends epsilon / w a report. The ledger's run is of ``influence`` slots, of one report each. What was reported last of a coordinate stands until its next
-    report, at first the domain's midpoint.
+    Sample-Split of CAPP, section IV ("Extension to high-dimensional time series data"). Guarantee:
+    which coordinate is reported follows from the slot's number alone, and no report depends on the
+    others of its vector. Coordinate k's reports are a stream of its own with turns ``slot // d``:
+    given the earlier ones, each depends on its own value and those of the ``lasting`` turns before
+    it. One window of w slots holds w reports, of min(d, w) coordinates (slots next to each other
+    are of different ones), and each coordinate's last changed turn shows in ``lasting`` more:
+    influence w + min(d, w) lasting, memory d lasting slots. It is reached where the last changed
+    turns begin their blocks. Each report loses epsilon / influence. ``published`` spends epsilon /
+    w a report. The ledger's run is of ``influence`` slots, of one report each. What was reported
+    last of a coordinate stands until its next report, at first the domain's midpoint.
 
     Examples
     --------
@@ -281,11 +364,20 @@ class SampleSplit(Split):
     def phases(self) -> int:
         return self.dimension
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         turn, at = divmod(slot, self.dimension)
         allowed = self.ledger.spend(state, rows, slot, self.cost)
         answers = np.zeros(len(rows))
-        answers[allowed] = self._coordinate(state, rows[allowed], slot, turn, at, values[allowed, at], randomness)
+        answers[allowed] = self._coordinate(
+            state, rows[allowed], slot, turn, at, values[allowed, at], randomness
+        )
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8), phase=at)
 
     def published(self, step: Step) -> NDArray[Any]:
@@ -294,7 +386,9 @@ class SampleSplit(Split):
         return vectors
 
     def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
-        """The number of reports, and then the support of each coordinate: zeros but for the one that they are of."""
+        """The number of reports, and then the support of each coordinate: zeros but for the one
+        that they are of.
+        """
         support = np.zeros((self.dimension, self._width), np.int64)
         support[phase] = self.each.support(reports)
         return np.concatenate([[len(reports)], support.reshape(-1)])

@@ -23,37 +23,47 @@ WIDEST = 254  # slots: a segment has two more, and the interpolant's table 2**10
 
 
 class SingleWindow(Timed):
-    """Resample each segment of window + 2 slots, by Fourier interpolation, at a perturbed sampling period; publish all of it but the two ends.
+    """Resample each segment of window + 2 slots, by Fourier interpolation, at a perturbed sampling
+    period; publish all of it but the two ends.
 
     Parameters
     ----------
     epsilon, domain, calibration, mechanism : see `Method`; the mechanism perturbs the period
     window : slots in the privacy window and reports of a segment, 1..254
-    tau : length of the range of sampling periods that are not told apart, in slots, [2**-10, 2]; a multiple of 2**-10 is taken
+    tau : length of the range of sampling periods that are not told apart, in slots, [2**-10, 2]; a
+        multiple of 2**-10 is taken
 
     Notes
     -----
-    SWP of SPPA (anonymous, WWW 2025), Algorithm 1: f is the trigonometric interpolant of d_0..d_{n-1}, n = window + 2, T' = T + Lap(tau / epsilon), and d'_i =
-    f(i T') is published for i = 1..n - 2, under the times i T. Here segments are n slots, one after the other, so 2 of each n slots are never published. A
-    segment that a user did not report all of is not published.
+    SWP of SPPA (anonymous, WWW 2025), Algorithm 1: f is the trigonometric interpolant of
+    d_0..d_{n-1}, n = window + 2, T' = T + Lap(tau / epsilon), and d'_i = f(i T') is published for i
+    = 1..n - 2, under the times i T. Here segments are n slots, one after the other, so 2 of each n
+    slots are never published. A segment that a user did not report all of is not published.
 
-    What is hidden is the sampling period, and nothing else. The values are not: given them T' can be read off the reports, and the closer T' comes to T the
-    more the reports are the values. A narrower range of T' would be no less private in this sense and publish them outright. Do not use it where a value is a
-    secret.
+    What is hidden is the sampling period, and nothing else. The values are not: given them T' can
+    be read off the reports, and the closer T' comes to T the more the reports are the values. A
+    narrower range of T' would be no less private in this sense and publish them outright. Do not
+    use it where a value is a secret.
 
-    Guarantee (``sound``). Neighbours have the same values in the same order; the device's true periods, secret numbers in [1 - tau/2, 1 + tau/2] slots, differ
-    between them for values inside one run of ``window`` slots. (1) A segment's reports are a function of its values and of T': frequencies are those of one
-    slot, 2 pi k / n, which is public, and T' is kept within [0, 2] slots, also public. So by post-processing a segment loses what T' does: at most epsilon',
-    the mechanism's exact loss over that range. (2) A run of w slots meets at most floor((w + n - 2) / stride) + 1 segments (their first slots are multiples of
-    the stride in w + n - 1 consecutive slots): with stride n that is 2, or 1 for w = 1. (3) Draws of other segments do not depend on the change. So epsilon' =
-    epsilon / segments. How often T' had to be kept within its range is counted in the state, for the edge only.
+    Guarantee (``sound``). Neighbours have the same values in the same order; the device's true
+    periods, secret numbers in [1 - tau/2, 1 + tau/2] slots, differ between them for values inside
+    one run of ``window`` slots. (1) A segment's reports are a function of its values and of T':
+    frequencies are those of one slot, 2 pi k / n, which is public, and T' is kept within [0, 2]
+    slots, also public. So by post-processing a segment loses what T' does: at most epsilon', the
+    mechanism's exact loss over that range. (2) A run of w slots meets at most floor((w + n - 2) /
+    stride) + 1 segments (their first slots are multiples of the stride in w + n - 1 consecutive
+    slots): with stride n that is 2, or 1 for w = 1. (3) Draws of other segments do not depend on
+    the change. So epsilon' = epsilon / segments. How often T' had to be kept within its range is
+    counted in the state, for the edge only.
 
-    ``published`` spends epsilon a segment, divides by the true period, T' / T, as the paper's frequencies 2 pi k / (n T) do, does not limit T', and takes the
-    real part of the sum as printed (k = 0..n - 1). Its reports then depend on T beyond T', so that they are no post-processing of it: the log ratio of the
-    densities of z = T' / T between T and T + tau is |z - 1| epsilon - ln(1 + tau / T), without bound. Theorem 4 of the paper fails, and there is no guarantee.
+    ``published`` spends epsilon a segment, divides by the true period, T' / T, as the paper's
+    frequencies 2 pi k / (n T) do, does not limit T', and takes the real part of the sum as printed
+    (k = 0..n - 1). Its reports then depend on T beyond T', so that they are no post-processing of
+    it: the log ratio of the densities of z = T' / T between T and T + tau is |z - 1| epsilon - ln(1
+    + tau / T), without bound. Theorem 4 of the paper fails, and there is no guarantee.
 
-    Everything is computed in integers, by a table of the interpolant at 2**-10 slot and weights of 2**-24: no sine or transform of a library is called, so that
-    every CPU reports the same.
+    Everything is computed in integers, by a table of the interpolant at 2**-10 slot and weights of
+    2**-24: no sine or transform of a library is called, so that every CPU reports the same.
 
     Examples
     --------
@@ -67,17 +77,23 @@ class SingleWindow(Timed):
 
     name = "swp"
     default_mechanism = "laplace"
-    parameters: ClassVar[dict[str, str]] = {"tau": "slots: sampling periods within tau of each other are not told apart; default: 1"}
+    parameters: ClassVar[dict[str, str]] = {
+        "tau": "slots: sampling periods within tau of each other are not told apart; default: 1"
+    }
 
     def __init__(self, *, tau: float = 1.0, **parameters: Any) -> None:
         slots = check_number(tau, "tau")
         if not 1 / SLOT <= slots <= 2:
-            raise ConfigurationError("tau must lie between 2**-10 and 2 slots: a period is positive")
+            raise ConfigurationError(
+                "tau must lie between 2**-10 and 2 slots: a period is positive"
+            )
         self._tau = round(slots * SLOT)
         self.tau = self._tau / SLOT
         super().__init__(**parameters)
 
-    def _shape(self, domain: tuple[float, float] | None, categories: int | None, calibration: str) -> None:
+    def _shape(
+        self, domain: tuple[float, float] | None, categories: int | None, calibration: str
+    ) -> None:
         if not self.window <= WIDEST:
             raise ConfigurationError(f"{self.name} takes a window of at most {WIDEST} slots")
         super()._shape(domain, categories, calibration)
@@ -99,7 +115,9 @@ class SingleWindow(Timed):
 
     @property
     def run(self) -> int:
-        """Slots in which the segments that one window meets can end; of ``published``, those in which one segment ends."""
+        """Slots in which the segments that one window meets can end; of ``published``, those in
+        which one segment ends.
+        """
         return self.window + self.length - 1 if self.calibration == "sound" else self.window
 
     def _shares(self) -> int:
@@ -113,21 +131,39 @@ class SingleWindow(Timed):
     @property
     def within(self) -> str:
         """The sampling period is what is hidden, in the range that the mechanism perturbs it in."""
-        return f"as far as the sampling period goes, between {1 - self.tau / 2:g} and {1 + self.tau / 2:g} slots, and not the order of values"
+        return (
+            f"as far as the sampling period goes, between {1 - self.tau / 2:g} and"
+            f" {1 + self.tau / 2:g} slots, and not the order of values"
+        )
 
     @property
     def fields(self) -> dict[str, Field]:
-        return {**super().fields, "values": Field("i8", self.length), "since": Field("i8", initial=NEVER), "limited": Field("i8")}
+        return {
+            **super().fields,
+            "values": Field("i8", self.length),
+            "since": Field("i8", initial=NEVER),
+            "limited": Field("i8"),
+        }
 
     @cached_property
     def _weights(self) -> NDArray[np.int64]:
         return kernel(self.length, symmetric=self.calibration == "sound")
 
-    def _period(self, begin: int) -> int:  # noqa: ARG002 - the device samples once a slot; checks put other periods here
-        """The true sampling period of the segment that begins at this slot, in steps of 2**-10 slot."""
+    # the device samples once a slot; checks put other periods here
+    def _period(self, begin: int) -> int:  # noqa: ARG002
+        """The true sampling period of the segment that begins at this slot, in steps of 2**-10
+        slot.
+        """
         return SLOT
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         columns, begin = state.columns, slot - self.length + 1
         since = np.where(columns["last"].take(rows) == slot - 1, columns["since"].take(rows), slot)
         ends = begin >= 0 and begin % self.stride == 0
@@ -138,13 +174,18 @@ class SingleWindow(Timed):
         status = np.where(allowed, np.where(whole, SENT, SILENT), REFUSED).astype(np.uint8)
         if not ends:
             return Step(self.blank(len(rows)), status)
-        answers, slots = np.zeros((len(rows), self.window)), np.full((len(rows), self.window), NEVER, np.int64)
+        answers, slots = (
+            np.zeros((len(rows), self.window)),
+            np.full((len(rows), self.window), NEVER, np.int64),
+        )
         sent = np.flatnonzero(status == SENT)
         answers[sent] = self._resampled(state, rows[sent], slot, begin, randomness)
         slots[sent] = begin + 1 + np.arange(self.window)
         return Step(answers, status, slots)
 
-    def _resampled(self, state: State, rows: NDArray[np.intp], slot: int, begin: int, randomness: Randomness) -> NDArray[np.float64]:
+    def _resampled(
+        self, state: State, rows: NDArray[np.intp], slot: int, begin: int, randomness: Randomness
+    ) -> NDArray[np.float64]:
         """Reports (n, window) of the segment that began at ``begin`` and ends now."""
         drawn = self._perturbed(state, rows, slot, begin, randomness)
         samples = state.columns["values"][:, rows][(begin + np.arange(self.length)) % self.length].T
@@ -157,7 +198,9 @@ class SingleWindow(Timed):
             )  # below 2**32 * 2**24 * 8: the weights of one point sum to 5 at most in size
         return out
 
-    def _perturbed(self, state: State, rows: NDArray[np.intp], slot: int, begin: int, randomness: Randomness) -> NDArray[np.int64]:
+    def _perturbed(
+        self, state: State, rows: NDArray[np.intp], slot: int, begin: int, randomness: Randomness
+    ) -> NDArray[np.int64]:
         """T' (n,), or for ``published`` T' / T, in steps of 2**-10 slot."""
         true, low = self._period(begin), SLOT - self._tau // 2
         share = np.full(len(rows), min(max((true - low) / self._tau, 0.0), 1.0))
@@ -174,7 +217,8 @@ class SingleWindow(Timed):
 
 
 class SamplingPeriod(SingleWindow):
-    """`SingleWindow` on segments that overlap by two slots, so that every slot but the first is published.
+    """`SingleWindow` on segments that overlap by two slots, so that every slot but the first is
+    published.
 
     Parameters
     ----------
@@ -182,10 +226,12 @@ class SamplingPeriod(SingleWindow):
 
     Notes
     -----
-    SPPA (anonymous, WWW 2025), Algorithm 2: segments of window + 2 slots at a stride of ``window``. Guarantee: that of `SingleWindow`, with stride w: a run of
-    w slots meets up to floor(2 w / w) + 1 = 3 segments, each with a T' of its own (w = 3: slots 4-6 meet 0-4, 3-7 and 6-10; the ends that are not published are
-    still samples of the interpolant). So epsilon' = epsilon / 3. ``published`` spends epsilon on each: up to 3 epsilon even where each T' would be private,
-    which the paper overlooks, and without a guarantee as it is.
+    SPPA (anonymous, WWW 2025), Algorithm 2: segments of window + 2 slots at a stride of ``window``.
+    Guarantee: that of `SingleWindow`, with stride w: a run of w slots meets up to floor(2 w / w) +
+    1 = 3 segments, each with a T' of its own (w = 3: slots 4-6 meet 0-4, 3-7 and 6-10; the ends
+    that are not published are still samples of the interpolant). So epsilon' = epsilon / 3.
+    ``published`` spends epsilon on each: up to 3 epsilon even where each T' would be private, which
+    the paper overlooks, and without a guarantee as it is.
 
     Examples
     --------

@@ -22,18 +22,23 @@ _STEP = FIXED // GRID
 
 
 def on_grid(values: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Values in units of 2**-32 of the domain as reports: kept within the domain, rounded to a step of 2**-20."""
+    """Values in units of 2**-32 of the domain as reports: kept within the domain, rounded to a step
+    of 2**-20.
+    """
     return (np.clip(values, 0, FIXED) + _STEP // 2) // _STEP / GRID
 
 
 class Timed(Method):
-    """A method whose reports are the values themselves, or mixtures of them, at times that do not tell theirs.
+    """A method whose reports are the values themselves, or mixtures of them, at times that do not
+    tell theirs.
 
     Notes
     -----
-    Two streams are neighbours if they hold the same values and differ in when these were taken, inside one run of ``window`` slots only, and that no further than `within` says. The values are NOT
-    hidden: anybody who reads the reports learns them, or what is as good. The mechanism perturbs a time (a period, a position), never a value, so its support
-    says nothing of a crowd's mean: releases are per user.
+    Two streams are neighbours if they hold the same values and differ in when these were taken,
+    inside one run of ``window`` slots only, and that no further than `within` says. The values are
+    NOT hidden: anybody who reads the reports learns them, or what is as good. The mechanism
+    perturbs a time (a period, a position), never a value, so its support says nothing of a crowd's
+    mean: releases are per user.
     """
 
     statistics: ClassVar[tuple[str, ...]] = ("per_user",)
@@ -41,11 +46,22 @@ class Timed(Method):
     @property
     def guarantee(self) -> Guarantee:
         """What truly holds of the time of the values; of the values themselves nothing does."""
-        return Guarantee("w-event", self.epsilon, 0.0, self.window, self.influence, "time", self.calibration, self.within)
+        return Guarantee(
+            "w-event",
+            self.epsilon,
+            0.0,
+            self.window,
+            self.influence,
+            "time",
+            self.calibration,
+            self.within,
+        )
 
     @property
     def within(self) -> str:
-        """How far times may differ between neighbours, in words: a method that publishes values as they are hides no more than that."""
+        """How far times may differ between neighbours, in words: a method that publishes values as
+        they are hides no more than that.
+        """
         raise NotImplementedError
 
     @property
@@ -62,13 +78,16 @@ class Timed(Method):
 
     @cached_property
     def single_error(self) -> float:
-        """The length of the domain: a neighbouring slot may hold anything, so nothing less can be promised of one value."""
+        """The length of the domain: a neighbouring slot may hold anything, so nothing less can be
+        promised of one value.
+        """
         lo, hi = self.domain
         return hi - lo
 
     @cached_property
     def reliability(self) -> float:
-        """Squared correlation of a release with the value of its own slot where values do not depend on each other, the least that a stream can have; by simulation with fixed words.
+        """Squared correlation of a release with the value of its own slot where values do not
+        depend on each other, the least that a stream can have; by simulation with fixed words.
 
         In integers until the last division, so that every CPU finds the same.
         """
@@ -83,7 +102,14 @@ class Timed(Method):
             slots = np.full((users, 1), slot) if step.slots is None else step.slots
             sent = (step.status == SENT)[:, None] & (slots >= 0)
             row, _ = np.nonzero(sent)
-            pairs.append(np.column_stack([values[row, slots[sent]] // _STEP, np.rint(step.answers.reshape(slots.shape)[sent] * GRID).astype(np.int64)]))
+            pairs.append(
+                np.column_stack(
+                    [
+                        values[row, slots[sent]] // _STEP,
+                        np.rint(step.answers.reshape(slots.shape)[sent] * GRID).astype(np.int64),
+                    ]
+                )
+            )
         x, y = np.concatenate(pairs).T.tolist() if pairs else ([], [])
         n, sx, sy = len(x), sum(x), sum(y)
         xy = n * sum(a * b for a, b in zip(x, y, strict=True)) - sx * sy
@@ -91,4 +117,6 @@ class Timed(Method):
         return float(Fraction(xy * xy, power)) if power else 0.0
 
     def _moments(self, mechanism: Any) -> list[tuple[float, float]]:  # noqa: ARG002
-        raise ConfigurationError(f"{self.name} perturbs times: its mechanism's law has no moments of a value")
+        raise ConfigurationError(
+            f"{self.name} perturbs times: its mechanism's law has no moments of a value"
+        )

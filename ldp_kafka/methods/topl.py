@@ -1,4 +1,6 @@
-"""ToPL: find out from some noisy reports how far up values go, then clamp to that and perturb less."""
+"""ToPL: find out from some noisy reports how far up values go, then clamp to that and
+perturb less.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,29 @@ CHUNK = 512  # users whose thresholds are found at a time
 
 
 class ThresholdPerturbation(Method):
-    """Perturb the first values by Square Wave, find a threshold from those reports, and perturb the later values, clamped to it, by the Hybrid Mechanism.
+    """Perturb the first values by Square Wave, find a threshold from those reports, and perturb the
+    later values, clamped to it, by the Hybrid Mechanism.
 
     Parameters
     ----------
-    epsilon, window, domain, calibration, mechanism : see `Method`; ``mechanism`` is that of the second phase
+    epsilon, window, domain, calibration, mechanism : see `Method`; ``mechanism`` is that of the
+        second phase
     first : reports of the first phase, 1..65536; default: two windows, at most 64
     scout : mechanism of the first phase, a factory; default: Square Wave
 
     Notes
     -----
-    ToPL (Wang et al., CCS 2021, arXiv 2005.11753) on one user's stream, as CAPP compares it; that paper's code runs the plain Piecewise Mechanism instead, kept as ``pm_direct``. The
-    threshold theta is the edge of one of 32 bins that minimises theta^2 V / window + bias^2: V is the largest variance of the second mechanism on the unit domain, bias the mean of
-    what theta cuts off under the distribution that expectation maximisation finds behind the user's first reports; the error of a window's mean.
+    ToPL (Wang et al., CCS 2021, arXiv 2005.11753) on one user's stream, as CAPP compares it; that
+    paper's code runs the plain Piecewise Mechanism instead, kept as ``pm_direct``. The threshold
+    theta is the edge of one of 32 bins that minimises theta^2 V / window + bias^2: V is the largest
+    variance of the second mechanism on the unit domain, bias the mean of what theta cuts off under
+    the distribution that expectation maximisation finds behind the user's first reports; the error
+    of a window's mean.
 
-    Guarantee: theta is a function of reports, so given the reports before it each report depends on the value of its own slot alone, at loss epsilon / window in either phase:
-    influence ``window``, memory 0. Both calibrations are the same. What finds theta adds and divides in a fixed order, so every CPU finds the same.
+    Guarantee: theta is a function of reports, so given the reports before it each report depends on
+    the value of its own slot alone, at loss epsilon / window in either phase: influence ``window``,
+    memory 0. Both calibrations are the same. What finds theta adds and divides in a fixed order, so
+    every CPU finds the same.
 
     Examples
     --------
@@ -50,10 +59,14 @@ class ThresholdPerturbation(Method):
 
     name = "topl"
     default_mechanism = "hybrid"
-    parameters: ClassVar[dict[str, str]] = {"first": "reports from which the threshold is found; default: two windows, at most 64"}
+    parameters: ClassVar[dict[str, str]] = {
+        "first": "reports from which the threshold is found; default: two windows, at most 64"
+    }
     statistics: ClassVar[tuple[str, ...]] = ("per_user",)
 
-    def __init__(self, *, first: int | None = None, scout: Callable[..., Any] = SquareWave, **parameters: Any) -> None:
+    def __init__(
+        self, *, first: int | None = None, scout: Callable[..., Any] = SquareWave, **parameters: Any
+    ) -> None:
         if first is None:
             first = min(2 * check_slots(parameters.get("window"), "window"), 64)
         self.first = check_slots(first, "first")
@@ -65,7 +78,9 @@ class ThresholdPerturbation(Method):
         super()._prepare(mechanism, budget)
         self.scout = self._scout(self.spend / MICRO, (0.0, 1.0))
         self._outputs = np.asarray(self.scout.law(0.5).support, np.float64)
-        self._likelihood = np.array([_likelihood(self.scout, bin_) for bin_ in range(BINS)]).T.copy()
+        self._likelihood = np.array(
+            [_likelihood(self.scout, bin_) for bin_ in range(BINS)]
+        ).T.copy()
         noise = _noise(self.mechanism)
         edges, centres = np.arange(1, BINS + 1) / BINS, (np.arange(BINS) + 0.5) / BINS
         self._noise = edges * edges * (noise / self.window)
@@ -77,27 +92,57 @@ class ThresholdPerturbation(Method):
 
     @property
     def index_range(self) -> tuple[int, int]:
-        low, high = zip(*((each.index_range[0] * each.scale, each.index_range[1] * each.scale) for each in (self.scout, self.mechanism)), strict=True)
+        low, high = zip(
+            *(
+                (each.index_range[0] * each.scale, each.index_range[1] * each.scale)
+                for each in (self.scout, self.mechanism)
+            ),
+            strict=True,
+        )
         return int(min(low) / self.scale), int(max(high) / self.scale)
 
     @property
     def fields(self) -> dict[str, Field]:
-        """The first reports, as numbers of the scout's outputs, how many there are, and the threshold in bins."""
-        return {**super().fields, "early": Field("i4", self.first), "count": Field("i4"), "threshold": Field("i4", initial=BINS)}
+        """The first reports, as numbers of the scout's outputs, how many there are, and the
+        threshold in bins.
+        """
+        return {
+            **super().fields,
+            "early": Field("i4", self.first),
+            "count": Field("i4"),
+            "threshold": Field("i4", initial=BINS),
+        }
 
-    def step(self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64], randomness: Randomness) -> Step:
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
         allowed = self.ledger.spend(state, rows, slot, self.spend)
         answers = np.zeros(len(rows))
         scouting = state.columns["count"].take(rows) < self.first
         early, late = np.flatnonzero(allowed & scouting), np.flatnonzero(allowed & ~scouting)
         if len(early):
-            answers[early] = self._draw(state, rows[early], slot, values[early] / FIXED, (values[early],), randomness, mechanism=self.scout)
+            answers[early] = self._draw(
+                state,
+                rows[early],
+                slot,
+                values[early] / FIXED,
+                (values[early],),
+                randomness,
+                mechanism=self.scout,
+            )
             self._note(state, rows[early], answers[early])
         if len(late):
             threshold = state.columns["threshold"].take(rows[late]).astype(np.int64)
             ceiling = threshold * (FIXED // BINS)
             share = np.minimum(values[late], ceiling) / ceiling
-            answers[late] = self._draw(state, rows[late], slot, share, (values[late], threshold), randomness) * (threshold / BINS)
+            answers[late] = self._draw(
+                state, rows[late], slot, share, (values[late], threshold), randomness
+            ) * (threshold / BINS)
         return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
 
     def _note(self, state: State, rows: NDArray[np.intp], answers: NDArray[np.float64]) -> None:
@@ -112,7 +157,9 @@ class ThresholdPerturbation(Method):
             state.columns["threshold"][part] = self._thresholds(early[:, part])
 
     def _thresholds(self, early: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Thresholds (n,) in bins, 1..32, from reports (first, n). Sums are cumulative ones: they add in the order of their terms on every CPU."""
+        """Thresholds (n,) in bins, 1..32, from reports (first, n). Sums are cumulative ones: they
+        add in the order of their terms on every CPU.
+        """
         likelihood = self._likelihood[early]
         guess = np.full((early.shape[1], BINS), 1 / BINS)
         for _ in range(ROUNDS):
@@ -127,13 +174,23 @@ class ThresholdPerturbation(Method):
 
 
 def _noise(mechanism: Any) -> float:
-    """The largest variance of a report, as `Method._moments` has it, by exact sums: that one's add up as the CPU likes, and a threshold follows from this."""
+    """The largest variance of a report, as `Method._moments` has it, by exact sums: that one's add
+    up as the CPU likes, and a threshold follows from this.
+    """
     found = []
     for x in (0.0, 0.5, 1.0):
         law = mechanism.law(x)
-        shares, points = [weight / law.denominator for weight in law.weights], np.asarray(law.support, np.float64).tolist()
+        shares, points = (
+            [weight / law.denominator for weight in law.weights],
+            np.asarray(law.support, np.float64).tolist(),
+        )
         mean = fsum(share * point for share, point in zip(shares, points, strict=True))
-        found.append(fsum(share * (point - mean) * (point - mean) for share, point in zip(shares, points, strict=True)))
+        found.append(
+            fsum(
+                share * (point - mean) * (point - mean)
+                for share, point in zip(shares, points, strict=True)
+            )
+        )
     return max(found)
 
 
@@ -143,4 +200,9 @@ def _likelihood(mechanism: Any, bin_: int) -> NDArray[np.float64]:
         points = np.arange(mechanism.steps + 1) * BINS // mechanism.steps == bin_
         return mechanism.push(points / points.sum())
     laws = [mechanism.law((bin_ + part) / BINS) for part in (0.125, 0.375, 0.625, 0.875)]
-    return np.array([sum(weights) / sum(law.denominator for law in laws) for weights in zip(*(law.weights for law in laws), strict=True)])
+    return np.array(
+        [
+            sum(weights) / sum(law.denominator for law in laws)
+            for weights in zip(*(law.weights for law in laws), strict=True)
+        ]
+    )

@@ -27,8 +27,9 @@ CAP = 50.0  # nats: to the mechanism a larger epsilon counts as this
 class UserLevel(Method):
     """A method whose neighbours are any two streams of one user with events in the same slots.
 
-    Its ledger counts reports and never refills: beyond the last one every event is refused, so that what is guaranteed holds over the endless stream. ``window`` and ``influence`` are that
-    number of reports.
+    Its ledger counts reports and never refills: beyond the last one every event is refused, so that
+    what is guaranteed holds over the endless stream. ``window`` and ``influence`` are that number
+    of reports.
     """
 
     level: ClassVar[str] = "user"
@@ -62,25 +63,35 @@ class GaussianBudget:
     Parameters
     ----------
     epsilon, delta : what ``refresh`` reports may lose together
-    horizon : reports in a user's life, 1..65536; or None where ``sigma`` is given: then as many as epsilon and delta allow
+    horizon : reports in a user's life, 1..65536; or None where ``sigma`` is given: then as many as
+        epsilon and delta allow
     refresh : reports after which epsilon and delta are granted anew; default: never
-    sigma : standard deviation of the noise of one report, in lengths of what it may move; not with ``horizon`` or ``refresh``
-    widest : by how much more than one length the input of the mechanism may move (1 where clipping is sound)
+    sigma : standard deviation of the noise of one report, in lengths of what it may move; not with
+        ``horizon`` or ``refresh``
+    widest : by how much more than one length the input of the mechanism may move (1 where clipping
+        is sound)
     mechanism : factory ``(epsilon, delta, domain) -> Mechanism`` with ``sigma``
-    dimension : of vectors in a ball of diameter 1; then the factory is ``(epsilon, delta, dimension, diameter)``, and the mechanism also has ``cells``
+    dimension : of vectors in a ball of diameter 1; then the factory is ``(epsilon, delta,
+        dimension, diameter)``, and the mechanism also has ``cells``
 
     Notes
     -----
-    One report is one call of the mechanism on the unit domain, sensitivity 1, on whatever its input is. Up to the rounding of weights to words a call is a mixture (of the rounding of its
-    input to the grid) of functions of normal noise of ``mechanism.sigma`` on points at most 1 apart, hence 1 / sigma-Gaussian DP (joint convexity), whatever the outputs before were. So l
-    reports are sqrt(l) / sigma-Gaussian DP (Dong, Roth and Su 2022, corollary 3.3): exactly Balle and Wang's analytic mechanism at sensitivity sqrt(l). No grid step has to be added: both
-    ends of the domain are grid points, and the input is clamped to it before it is rounded. The weights of one call are within TV = 2 R / 2**64 of the true ones (R the reach of the
-    table), which costs at most l (1 + e^epsilon) TV of delta; `delta_of` has it in.
+    One report is one call of the mechanism on the unit domain, sensitivity 1, on whatever its input
+    is. Up to the rounding of weights to words a call is a mixture (of the rounding of its input to
+    the grid) of functions of normal noise of ``mechanism.sigma`` on points at most 1 apart, hence 1
+    / sigma-Gaussian DP (joint convexity), whatever the outputs before were. So l reports are
+    sqrt(l) / sigma-Gaussian DP (Dong, Roth and Su 2022, corollary 3.3): exactly Balle and Wang's
+    analytic mechanism at sensitivity sqrt(l). No grid step has to be added: both ends of the domain
+    are grid points, and the input is clamped to it before it is rounded. The weights of one call
+    are within TV = 2 R / 2**64 of the true ones (R the reach of the table), which costs at most l
+    (1 + e^epsilon) TV of delta; `delta_of` has it in.
 
-    Vectors: the mechanism shortens its input to the ball and rounds each coordinate by words of its own; two grid vectors that were rounded with the same words are less than
-    1 + sqrt(d) / cells diameters apart, which is the sensitivity here, and TV is d times that of a coordinate.
+    Vectors: the mechanism shortens its input to the ball and rounds each coordinate by words of its
+    own; two grid vectors that were rounded with the same words are less than 1 + sqrt(d) / cells
+    diameters apart, which is the sensitivity here, and TV is d times that of a coordinate.
 
-    One report by itself is told to the mechanism as the (epsilon_1, delta / l) that normal noise of that sigma keeps, since mechanisms are made from an epsilon and a delta.
+    One report by itself is told to the mechanism as the (epsilon_1, delta / l) that normal noise of
+    that sigma keeps, since mechanisms are made from an epsilon and a delta.
     """
 
     def __init__(
@@ -107,38 +118,63 @@ class GaussianBudget:
             wanted = sqrt(self.refresh) * analytic_sigma(min(self.epsilon, CAP), left)
         else:
             if horizon is not None or refresh is not None:
-                raise ConfigurationError("sigma says how long the budget lasts: horizon and refresh must not be given with it")
+                raise ConfigurationError(
+                    "sigma says how long the budget lasts: horizon and refresh must not be given"
+                    " with it"
+                )
             wanted = check_positive(sigma, "sigma")
             lasts = (wanted / analytic_sigma(min(self.epsilon, CAP), left)) ** 2
             if not lasts >= 1:
-                raise ConfigurationError("sigma must be large enough for one report at this epsilon and delta")
+                raise ConfigurationError(
+                    "sigma must be large enough for one report at this epsilon and delta"
+                )
             self.horizon = self.refresh = min(int(lasts), 2**16)
         check_factory(mechanism, "mechanism")
         self._dimension, self._make = dimension, mechanism
         self._build(wanted / widest)
         if sigma is not None:  # what the grid costs is paid in reports
-            while self.horizon > 1 and self.delta_of(self.horizon, self.epsilon, widest) > self.delta:
+            while (
+                self.horizon > 1 and self.delta_of(self.horizon, self.epsilon, widest) > self.delta
+            ):
                 self.horizon = self.refresh = self.horizon - 1
-        elif self.delta_of(self.refresh, self.epsilon, widest) > self.delta:  # a vector's grid costs noise, a number's does not
+        elif (
+            self.delta_of(self.refresh, self.epsilon, widest) > self.delta
+        ):  # a vector's grid costs noise, a number's does not
             wanted *= self._grid
             self._build(wanted / widest)
         if not self.delta_of(self.refresh, self.epsilon, widest) <= self.delta:
-            raise ConfigurationError("delta is too small, or epsilon too large, for words of 64 bits over so many reports")
+            raise ConfigurationError(
+                "delta is too small, or epsilon too large, for words of 64 bits over so many"
+                " reports"
+            )
         if not self.mechanism.sigma * widest <= 1.01 * wanted * self._grid or self.epsilon > CAP:
-            raise ConfigurationError("epsilon is too large, or the differential bound too small to be published: no mechanism has so little noise")
+            raise ConfigurationError(
+                "epsilon is too large, or the differential bound too small to be published: no"
+                " mechanism has so little noise"
+            )
 
     def _build(self, sigma: float) -> None:
         """Make the mechanism with noise of at least ``sigma``."""
-        shape: tuple[Any, ...] = ((0.0, 1.0),) if self._dimension is None else (self._dimension, 1.0)
+        shape: tuple[Any, ...] = (
+            ((0.0, 1.0),) if self._dimension is None else (self._dimension, 1.0)
+        )
         self.mechanism = self._make(*self._one(sigma), *shape)
         if not hasattr(self.mechanism, "sigma"):
             raise ConfigurationError(
-                f"the mechanism must be one of normal noise: {'gaussian' if self._dimension is None else 'gaussian_vector'}, or one with sigma"
+                "the mechanism must be one of normal noise:"
+                f" {'gaussian' if self._dimension is None else 'gaussian_vector'}, or one with"
+                " sigma"
             )
-        self._grid = 1.0 if self._dimension is None else (1 + sqrt(self._dimension) / self.mechanism.cells) * (1 + SLACK)
+        self._grid = (
+            1.0
+            if self._dimension is None
+            else (1 + sqrt(self._dimension) / self.mechanism.cells) * (1 + SLACK)
+        )
 
     def _one(self, sigma: float) -> tuple[float, float]:
-        """(epsilon, delta) of one report with noise of ``sigma``: the largest epsilon that asks for no less noise."""
+        """(epsilon, delta) of one report with noise of ``sigma``: the largest epsilon that asks for
+        no less noise.
+        """
         delta = self.delta / self.refresh
         low, high = 0.0, CAP
         if analytic_delta(high, sigma) > delta:
@@ -151,17 +187,29 @@ class GaussianBudget:
         return low, delta
 
     def delta_of(self, reports: int, epsilon: float, widest: float = 1.0) -> float:
-        """Delta of so many reports at ``epsilon``; ``widest``: had the mechanism's noise been so many times as large."""
-        return gaussian_delta(epsilon, sqrt(reports) * self._grid / (self.mechanism.sigma * widest)) + self._words(reports, epsilon)
+        """Delta of so many reports at ``epsilon``; ``widest``: had the mechanism's noise been so
+        many times as large.
+        """
+        return gaussian_delta(
+            epsilon, sqrt(reports) * self._grid / (self.mechanism.sigma * widest)
+        ) + self._words(reports, epsilon)
 
     def _words(self, reports: int, epsilon: float) -> float:
         """What the rounding of weights may cost of delta: it grows with epsilon."""
-        reach = int(self.mechanism.index_range[1]) + (self.mechanism.cells // 2 if self._dimension else 0)  # vectors are counted from the middle
-        return reports * (self._dimension or 1) * (2 + exp(min(epsilon, LARGEST))) * 2 * reach / WORD
+        reach = int(self.mechanism.index_range[1]) + (
+            self.mechanism.cells // 2 if self._dimension else 0
+        )  # vectors are counted from the middle
+        return (
+            reports * (self._dimension or 1) * (2 + exp(min(epsilon, LARGEST))) * 2 * reach / WORD
+        )
 
     def lost(self, reports: int) -> float:
-        """Epsilon of so many reports at ``delta``, rounded up; infinite where words of 64 bits leave nothing to prove it with: from about 19 nats on at delta 1e-5 and 100 reports."""
-        found = gaussian_epsilon(sqrt(reports) * self._grid / self.mechanism.sigma, self.delta * (1 - WORDS_SHARE))
+        """Epsilon of so many reports at ``delta``, rounded up; infinite where words of 64 bits
+        leave nothing to prove it with: from about 19 nats on at delta 1e-5 and 100 reports.
+        """
+        found = gaussian_epsilon(
+            sqrt(reports) * self._grid / self.mechanism.sigma, self.delta * (1 - WORDS_SHARE)
+        )
         while self.delta_of(reports, found) > self.delta:
             found = found * (1 + 2**-10) + 2**-20
             if self._words(reports, found) > self.delta:
@@ -171,11 +219,19 @@ class GaussianBudget:
     @cached_property
     def total(self) -> float:
         """Epsilon of all reports of a life."""
-        return self.epsilon if self.delta_of(self.horizon, self.epsilon) <= self.delta else self.lost(self.horizon)
+        return (
+            self.epsilon
+            if self.delta_of(self.horizon, self.epsilon) <= self.delta
+            else self.lost(self.horizon)
+        )
 
     def ledger(self) -> LifetimeLedger:
         """The ledger of it."""
-        return LifetimeLedger(self.horizon, max(micro(min(self.total, MOST)), 1), lambda n: ceil(min(self.lost(n), MOST) * MICRO))
+        return LifetimeLedger(
+            self.horizon,
+            max(micro(min(self.total, MOST)), 1),
+            lambda n: ceil(min(self.lost(n), MOST) * MICRO),
+        )
 
 
 def check_positive(value: float, name: str) -> float:

@@ -1,4 +1,6 @@
-"""One log folded by one Faust agent: its partitions, their snapshots, and the timers that keep them moving."""
+"""One log folded by one Faust agent: its partitions, their snapshots, and the timers that keep them
+moving.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ RUN = 256  # messages that are folded together at most ...
 FULL = 2**19  # ... and bytes of them: a fold is some 600 calls, whatever it holds
 PAUSE = 0.01  # seconds that the first of them waits for others
 GAP = 5.0  # seconds to wait for an offset that is missing
-LARGEST = 990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
+LARGEST = (
+    990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
+)
 WAIT = 20.0  # seconds for any one thing that is awaited of a broker
 
 
@@ -42,14 +46,25 @@ class Owned:
 
 
 class Agent:
-    """One log folded by one Faust agent: its partitions, their snapshots, and the timers that keep them moving."""
+    """One log folded by one Faust agent: its partitions, their snapshots, and the timers that keep
+    them moving.
+    """
 
     def __init__(self, worker: Worker, spec: AgentSpec, stage: Callable[[int], Any]) -> None:
         self.worker, self.spec, self.stage = worker, spec, stage
         self.parts: dict[int, Owned] = {}
         app = worker.app
-        topic = app.topic(spec.topic, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw", partitions=spec.partitions)
-        self.table = app.Table(spec.name, key_type=str, value_type=bytes, partitions=spec.partitions)
+        topic = app.topic(
+            spec.topic,
+            key_type=bytes,
+            value_type=bytes,
+            key_serializer="raw",
+            value_serializer="raw",
+            partitions=spec.partitions,
+        )
+        self.table = app.Table(
+            spec.name, key_type=str, value_type=bytes, partitions=spec.partitions
+        )
         app.agent(topic, name=spec.name)(self.run)
         app.on_partitions_revoked.connect(self.revoked, weak=False)
         if spec.gaps:
@@ -58,7 +73,9 @@ class Agent:
         app.timer(0.25)(self.keep)
 
     async def run(self, stream: Any) -> None:
-        """The agent's body: admit, fold, and nothing that could be acknowledged without having been."""
+        """The agent's body: admit, fold, and nothing that could be acknowledged without having
+        been.
+        """
         async for event in stream.noack().events():
             try:
                 late = self.take(event)
@@ -76,7 +93,8 @@ class Agent:
         owned = self.parts.get(message.partition)
         if owned is None:
             if (self.spec.topic, message.partition) not in self.worker.assigned():
-                return None  # a leftover of a partition that is another's by now: it brings what it needs
+                # a leftover of a partition that is another's by now: it brings what it needs
+                return None
             owned = self.parts[message.partition] = self.load(message.partition)
         admission = owned.partition.admit(message.offset)
         if admission is Admission.AHEAD:
@@ -100,7 +118,10 @@ class Agent:
         runtime = self.worker.topology.runtime
         if len(owned.partition.pending) >= runtime.snapshot_messages:
             return True
-        return owned.folded >= runtime.snapshot_bytes and time.monotonic() - owned.saved > 10 * owned.cost
+        return (
+            owned.folded >= runtime.snapshot_bytes
+            and time.monotonic() - owned.saved > 10 * owned.cost
+        )
 
     def fold_late(self, owned: Owned) -> None:
         """Fold what has waited long enough, unless the partition is gone."""
@@ -120,55 +141,95 @@ class Agent:
             return
         events, owned.waiting = owned.waiting, []
         begin = time.perf_counter()
-        folded = owned.partition.fold([Message(e.message.offset, round((e.message.timestamp or -0.001) * 1000), e.message.value) for e in events])
+        folded = owned.partition.fold(
+            [
+                Message(
+                    e.message.offset, round((e.message.timestamp or -0.001) * 1000), e.message.value
+                )
+                for e in events
+            ]
+        )
         self.worker.send(folded.records)
         for event in events:
-            event.message.value = event.value = None  # it waits for its acknowledgement: its bytes need not
+            event.message.value = event.value = (
+                None  # it waits for its acknowledgement: its bytes need not
+            )
         owned.partition.pending += events
-        self.worker.observe(self.spec.name, owned.partition.number, folded, time.perf_counter() - begin)
+        self.worker.observe(
+            self.spec.name, owned.partition.number, folded, time.perf_counter() - begin
+        )
 
     def load(self, number: int) -> Owned:
         """Begin a tenure of a partition: where the group stands, and the state that covers it.
 
-        What was in a raw log before the topology's first start was never ours to fold: it may have expired. From then on nothing may expire unread.
+        What was in a raw log before the topology's first start was never ours to fold: it may have
+        expired. From then on nothing may expire unread.
         """
         committed, start, end_, begun = self.worker.standing.position(self.spec.topic, number)
         want = start if committed is None else max(start, committed) if begun else committed
         if committed is not None and start > committed and not begun:
             raise StateError(
-                f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the acknowledged {committed}: records were lost before they were read; "
-                f"give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
+                f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the"
+                f" acknowledged {committed}: records were lost before they were read; give the"
+                " topology a new name (`ldp-kafka state inspect` shows what its state covers)"
             )
         passed = committed is not None and not begun and committed > (1 if self.spec.header else 0)
-        first = self.worker.standing.first(self.spec.topic, number, want) if self.spec.gaps else None
+        first = (
+            self.worker.standing.first(self.spec.topic, number, want) if self.spec.gaps else None
+        )
         where = f"{self.spec.topic} partition {number}"
         try:
-            partition = Partition(self.stage(number), number, self.table.data, want, passed, self.spec.gaps, first)
+            partition = Partition(
+                self.stage(number), number, self.table.data, want, passed, self.spec.gaps, first
+            )
         except StateError:
             if self.behind(number, want, passed, first):
-                raise BrokerError(f"{where}: this worker's table is behind its changelog, as after a long pause: a new worker reads all of it") from None
+                raise BrokerError(
+                    f"{where}: this worker's table is behind its changelog, as after a long pause:"
+                    " a new worker reads all of it"
+                ) from None
             raise
         if partition.cover >= end_:
             raise StateError(
-                f"{where}: the state covers offset {partition.cover}, but the log ends before {end_}: the topic was made anew; give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
+                f"{where}: the state covers offset {partition.cover}, but the log ends before"
+                f" {end_}: the topic was made anew; give the topology a new name (`ldp-kafka state"
+                " inspect` shows what its state covers)"
             )
-        if start > partition.cover + 1 and (partition.cover >= 0 or (committed != start and self.promised(number))):
+        if start > partition.cover + 1 and (
+            partition.cover >= 0 or (committed != start and self.promised(number))
+        ):
             raise StateError(
-                f"{where}: the log begins at offset {start}, but no state covers what was before it: bring the changelog back, or give the topology a new name (`ldp-kafka state inspect` shows what its state covers)"
+                f"{where}: the log begins at offset {start}, but no state covers what was before"
+                " it: bring the changelog back, or give the topology a new name (`ldp-kafka state"
+                " inspect` shows what its state covers)"
             )
         return Owned(partition)
 
     def behind(self, number: int, want: int, passed: bool, first: int | None) -> bool:
-        """Whether it is the table alone that does not fit: the changelog, as it lies at the broker, does. A worker that slept may wake into a tenure before its table has caught up."""
+        """Whether it is the table alone that does not fit: the changelog, as it lies at the broker,
+        does. A worker that slept may wake into a tenure before its table has caught up.
+        """
         try:
-            Partition(self.stage(number), number, self.worker.standing.table(self.spec), want, passed, self.spec.gaps, first)
+            Partition(
+                self.stage(number),
+                number,
+                self.worker.standing.table(self.spec),
+                want,
+                passed,
+                self.spec.gaps,
+                first,
+            )
         except StateError:
             return False
         return True
 
     def promised(self, number: int) -> bool:
-        """Whether this partition has been folded before, as far as one can tell without state: a log of our own always, a raw log if the edge has answered it."""
-        return self.spec.topic != self.worker.topology.raw_topic or self.worker.standing.reported(self.spec, number)
+        """Whether this partition has been folded before, as far as one can tell without state: a
+        log of our own always, a raw log if the edge has answered it.
+        """
+        return self.spec.topic != self.worker.topology.raw_topic or self.worker.standing.reported(
+            self.spec, number
+        )
 
     async def save(self, owned: Owned) -> None:
         """Take a snapshot and persist it; one at a time."""
@@ -180,10 +241,16 @@ class Agent:
             await self.persist(owned, snapshot, mark)
             owned.cost = time.perf_counter() - begin
             owned.saved = self.worker.saved = time.monotonic()
-            self.worker.metrics.snapshot(owned.cost, sum(map(len, snapshot.shards.values())) + len(snapshot.meta[1]))
+            self.worker.metrics.snapshot(
+                owned.cost, sum(map(len, snapshot.shards.values())) + len(snapshot.meta[1])
+            )
 
-    async def persist(self, owned: Owned, snapshot: Snapshot, mark: list[dict[tuple[str, int], int]]) -> None:
-        """`fold.persist` with Faust's table and our producers. A tenure that ended meanwhile acknowledges nothing: its successor may have loaded an older state."""
+    async def persist(
+        self, owned: Owned, snapshot: Snapshot, mark: list[dict[tuple[str, int], int]]
+    ) -> None:
+        """`fold.persist` with Faust's table and our producers. A tenure that ended meanwhile
+        acknowledges nothing: its successor may have loaded an older state.
+        """
         number = owned.partition.number
 
         async def flush() -> None:
@@ -192,9 +259,14 @@ class Agent:
         async def put(key: str, value: bytes | None) -> None:
             if value is not None and len(value) > LARGEST:
                 shard = key.split("/")[1]
-                why = "runtime.shards is too small for so many users" if self.spec.name == "perturb" else "too many slots wait for a partition without events"
+                why = (
+                    "runtime.shards is too small for so many users"
+                    if self.spec.name == "perturb"
+                    else "too many slots wait for a partition without events"
+                )
                 raise ConfigurationError(
-                    f"the {self.spec.name} state's record {shard} of partition {number} would have {len(value):,} bytes, more than {LARGEST:,}: {why}"
+                    f"the {self.spec.name} state's record {shard} of partition {number} would have"
+                    f" {len(value):,} bytes, more than {LARGEST:,}: {why}"
                 )
             if value is None:
                 self.table.data.pop(key, None)
@@ -205,13 +277,27 @@ class Agent:
             try:
                 await asyncio.wait_for(sent, WAIT)
             except TimeoutError:
-                raise BrokerError(f"the changelog of {self.spec.name} took nothing for {WAIT:g} s") from None
-            except Exception as error:  # noqa: BLE001 - what the client of Faust says of a record that the broker refused; by its type: the text may show more than it should
+                raise BrokerError(
+                    f"the changelog of {self.spec.name} took nothing for {WAIT:g} s"
+                ) from None
+            # what the client of Faust says of a record that the broker refused; by its type: the
+            # text may show more than it should
+            except Exception as error:  # noqa: BLE001
                 # A right that is missing has to be given; a limit may be put right meanwhile.
-                refused = ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
-                raise refused(f"the changelog of {self.spec.name} did not take a record of {len(value or b''):,} bytes: {type(error).__name__}") from None
+                refused = (
+                    ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
+                )
+                raise refused(
+                    f"the changelog of {self.spec.name} did not take a record of"
+                    f" {len(value or b''):,} bytes: {type(error).__name__}"
+                ) from None
 
-        await persist(snapshot, flush=flush, put=put, acknowledge=lambda event: event.ack() if self.parts.get(number) is owned else None)
+        await persist(
+            snapshot,
+            flush=flush,
+            put=put,
+            acknowledge=lambda event: event.ack() if self.parts.get(number) is owned else None,
+        )
 
     async def revoked(self, _: Any, revoked: Any, **__: Any) -> None:
         """Faust revokes all partitions at every rebalance: memory goes, the table stays."""
@@ -224,7 +310,9 @@ class Agent:
             end(error)
 
     async def assigned(self, *_: Any, **__: Any) -> None:
-        """Where offsets may be missing, a tenure begins with its assignment: one that a leftover began after the last one's end would fold what comes next onto an old state."""
+        """Where offsets may be missing, a tenure begins with its assignment: one that a leftover
+        began after the last one's end would fold what comes next onto an old state.
+        """
         self.parts.clear()
 
     async def keep(self) -> None:
@@ -235,10 +323,17 @@ class Agent:
             for owned in list(self.parts.values()):
                 if owned.ahead and now - owned.ahead > GAP:
                     raise GapError(
-                        f"{self.spec.topic} partition {owned.partition.number}: offset {owned.partition.want} was not delivered for {GAP:g} s; a new assignment will bring it"
+                        f"{self.spec.topic} partition {owned.partition.number}: offset"
+                        f" {owned.partition.want} was not delivered for {GAP:g} s; a new assignment"
+                        " will bring it"
                     )
                 pending = owned.partition.pending or owned.waiting
-                if pending and not owned.lock.locked() and now - owned.saved > max(self.worker.topology.runtime.snapshot_seconds, 10 * owned.cost):
+                if (
+                    pending
+                    and not owned.lock.locked()
+                    and now - owned.saved
+                    > max(self.worker.topology.runtime.snapshot_seconds, 10 * owned.cost)
+                ):
                     await self.save(owned)
         except asyncio.CancelledError:
             raise

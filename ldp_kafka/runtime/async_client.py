@@ -18,9 +18,11 @@ T = TypeVar("T")
 
 
 class AsyncClient:
-    """`Client` with calls to be awaited: each waits for the disk in a thread of its own, one after the other, and the loop goes on.
+    """`Client` with calls to be awaited: each waits for the disk in a thread of its own, one after
+    the other, and the loop goes on.
 
-    Takes what `Client` takes; the database is opened when the ``async with`` block, or the first call, is entered. A call that is cancelled is carried out all the same: a report of it counts.
+    Takes what `Client` takes; the database is opened when the ``async with`` block, or the first
+    call, is entered. A call that is cancelled is carried out all the same: a report of it counts.
 
     Examples
     --------
@@ -34,7 +36,13 @@ class AsyncClient:
         self._client: Client | None = None
         self._thread: ThreadPoolExecutor | None = ThreadPoolExecutor(1, "ldp-kafka-client")
 
-    async def report(self, value: float | str | Sequence[float], time: float | str | datetime | None = None, *, user: str | None = None) -> Status:
+    async def report(
+        self,
+        value: float | str | Sequence[float],
+        time: float | str | datetime | None = None,
+        *,
+        user: str | None = None,
+    ) -> Status:
         """See `Client.report`."""
         return await self._do(lambda client: client.report(value, time, user=user))
 
@@ -65,7 +73,12 @@ class AsyncClient:
             raise
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         await self.close()
 
     def __repr__(self) -> str:
@@ -74,7 +87,9 @@ class AsyncClient:
     async def _do(self, call: Callable[[Client], T]) -> T:
         if self._thread is None:
             raise RuntimeError("the client is closed")
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, self._opened, call))
+        return await asyncio.shield(
+            asyncio.get_running_loop().run_in_executor(self._thread, self._opened, call)
+        )
 
     def _opened(self, call: Callable[[Client], T]) -> T:
         if self._client is None:

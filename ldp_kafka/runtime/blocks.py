@@ -1,7 +1,9 @@
 """Sums of slots as state in shards: blocks of consecutive slots, each a record of its own.
 
-Some ten thousand slots can wait for a partition without events. A snapshot writes the blocks that changed; a block ends, and its record goes, when all of its slots are closed and none can
-come back. Until then a block keeps its closed slots too: its record can be ahead of ``meta``, and a fold from ``meta`` on must find in it what it closes once more.
+Some ten thousand slots can wait for a partition without events. A snapshot writes the blocks that
+changed; a block ends, and its record goes, when all of its slots are closed and none can come back.
+Until then a block keeps its closed slots too: its record can be ahead of ``meta``, and a fold from
+``meta`` on must find in it what it closes once more.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Blocks:
 
 
 class Blocked(Generic[S]):
-    """How a stage over `Blocks` writes them down. A subclass has ``size``, and calls these in its fold."""
+    """How a stage over `Blocks` writes them down. A subclass has ``size``, and calls these in its
+    fold.
+    """
 
     key: ClassVar[str] = ""
 
@@ -49,7 +53,9 @@ class Blocked(Generic[S]):
         raise NotImplementedError
 
     def takes(self, state: S, slot: int, offset: int) -> bool:
-        """Whether the message at ``offset`` is still to be counted in ``slot``; notes that its block changes."""
+        """Whether the message at ``offset`` is still to be counted in ``slot``; notes that its
+        block changes.
+        """
         block = slot // self.size
         if offset <= state.covers.get(block, -1):
             return False
@@ -63,7 +69,9 @@ class Blocked(Generic[S]):
 
     def end(self, state: S, through: int) -> None:
         """Let go of the blocks of which no slot after ``through``, the last closed one, is left."""
-        for slot in [slot for slot in state.kept if (slot // self.size + 1) * self.size - 1 <= through]:
+        for slot in [
+            slot for slot in state.kept if (slot // self.size + 1) * self.size - 1 <= through
+        ]:
             del state.kept[slot]
             state.changed.add(slot // self.size)
 
@@ -78,15 +86,31 @@ class Blocked(Generic[S]):
     def dump(self, state: S, shards: Iterable[str]) -> dict[str, bytes]:
         wanted = set(shards)
         slots: dict[str, dict[str, Any]] = {}
-        for slot, (sums, ids) in (*state.kept.items(), *((slot, (sums, state.sample.get(slot, []))) for slot, sums in state.open.items())):
+        for slot, (sums, ids) in (
+            *state.kept.items(),
+            *((slot, (sums, state.sample.get(slot, []))) for slot, sums in state.open.items()),
+        ):
             if (block := str(slot // self.size)) in wanted:
                 slots.setdefault(block, {})[str(slot)] = [sums, ids]
-        return {block: json.dumps(held, separators=(",", ":")).encode() for block, held in slots.items()}
+        return {
+            block: json.dumps(held, separators=(",", ":")).encode() for block, held in slots.items()
+        }
 
-    def fill(self, state: S, closed: int | None, size: int | None, shards: Mapping[str, tuple[int, bytes]]) -> S:
-        """What `dump` wrote, into a fresh state whose last closed slot is ``closed``. StateError where blocks had another ``size``."""
+    def fill(
+        self,
+        state: S,
+        closed: int | None,
+        size: int | None,
+        shards: Mapping[str, tuple[int, bytes]],
+    ) -> S:
+        """What `dump` wrote, into a fresh state whose last closed slot is ``closed``. StateError
+        where blocks had another ``size``.
+        """
         if size != self.size:
-            raise StateError("the changelog's state has its slots in other blocks: it was written by another version")
+            raise StateError(
+                "the changelog's state has its slots in other blocks: it was written by another"
+                " version"
+            )
         for block, (cover, payload) in shards.items():
             state.covers[int(block)] = cover
             for name, (sums, ids) in json.loads(payload).items():
@@ -101,7 +125,8 @@ class Blocked(Generic[S]):
 
 
 def slots_in_a_block(width: int, ids: int) -> int:
-    """So many that a block of sums of this width and so many sampled ids a slot is not too large for a record.
+    """So many that a block of sums of this width and so many sampled ids a slot is not too large
+    for a record.
 
     Examples
     --------

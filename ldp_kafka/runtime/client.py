@@ -1,10 +1,13 @@
 """`ldp_kafka.Client`: a device that perturbs its own values and has no raw topic.
 
-It takes the same step as the edge's workers, so its reports have the same law and the same ledger bounds them. What it must never do is draw twice for one slot::
+It takes the same step as the edge's workers, so its reports have the same law and the same ledger
+bounds them. What it must never do is draw twice for one slot::
 
-    report(value) ─▶ slot later than the user's last? ─▶ method.step ─▶ ONE transaction: state + report, on the disk ─▶ producer ─▶ acknowledged ─▶ the row goes
+    report(value) ─▶ slot later than the user's last? ─▶ method.step ─▶ ONE transaction: state +
+    report, on the disk ─▶ producer ─▶ acknowledged ─▶ the row goes
 
-A crash before the transaction ends leaves nothing, and nothing has left the device: another value may take the slot. A crash after it leaves both, and the same bytes are sent once more. The
+A crash before the transaction ends leaves nothing, and nothing has left the device: another value
+may take the slot. A crash after it leaves both, and the same bytes are sent once more. The
 collector counts a report's id once in an open slot (`ldp_kafka.runtime.devices`).
 """
 
@@ -62,9 +65,19 @@ class Status(StrEnum):
 
 
 class Sender(Protocol):
-    """What of a confluent-kafka ``Producer`` a client needs: delivery reports come from within `poll`."""
+    """What of a confluent-kafka ``Producer`` a client needs: delivery reports come from within
+    `poll`.
+    """
 
-    def produce(self, topic: str, /, *, value: bytes, partition: int, on_delivery: Callable[[Any, Any], None]) -> None:
+    def produce(
+        self,
+        topic: str,
+        /,
+        *,
+        value: bytes,
+        partition: int,
+        on_delivery: Callable[[Any, Any], None],
+    ) -> None:
         """Take one message; BufferError where no more can be taken now."""
 
     def poll(self, timeout: float, /) -> int:
@@ -79,26 +92,35 @@ class Client:
     topology : of the reports, or the path of its file; all devices and the collector have the same
     user : who reports where `report` names nobody; 1 to 256 bytes
     database : path of the SQLite file with budgets and unsent reports, mode 0600
-    key_file : path of the device's own secret, at least 32 random bytes, mode 0600; default: the topology's ``edge.key_file``, or ``LDP_KAFKA_EDGE_KEY`` (base64)
-    create : make the database where it is missing, and with it the key file. To be left off once a device has reported: a lost database then is an error, not a new budget
-    producer : in place of a confluent-kafka one of its own; its delivery reports must come from within ``poll``
+    key_file : path of the device's own secret, at least 32 random bytes, mode 0600; default: the
+        topology's ``edge.key_file``, or ``LDP_KAFKA_EDGE_KEY`` (base64)
+    create : make the database where it is missing, and with it the key file. To be left off once a
+        device has reported: a lost database then is an error, not a new budget
+    producer : in place of a confluent-kafka one of its own; its delivery reports must come from
+        within ``poll``
     clock : milliseconds since 1970-01-01 UTC
     most_queued : reports that may wait for the broker
 
     Raises
     ------
-    ConfigurationError : no key, no database, or others can read them; or the topology's ``input.source`` is not ``devices``
-    StateError : the database is damaged, in use by another process, or of another key, fingerprint or version
+    ConfigurationError : no key, no database, or others can read them; or the topology's
+        ``input.source`` is not ``devices``
+    StateError : the database is damaged, in use by another process, or of another key, fingerprint
+        or version
     BrokerError : the broker is embedded, and no process hosts it
 
     Notes
     -----
-    The guarantee is the topology's, for each user, as long as the user has **one** database: the same person on two devices, or on a device and in the raw topic, has two budgets, and they
-    add up. A database that is brought back from a backup has forgotten what was spent since: begin a new topology instead. Each device has a key of its own; the collector needs none of them.
+    The guarantee is the topology's, for each user, as long as the user has **one** database: the
+    same person on two devices, or on a device and in the raw topic, has two budgets, and they add
+    up. A database that is brought back from a backup has forgotten what was spent since: begin a
+    new topology instead. Each device has a key of its own; the collector needs none of them.
 
-    When a report leaves tells when the value was there, to the second; where that is a secret, report at fixed times. A clock that was ahead keeps its user silent until that time has come.
+    When a report leaves tells when the value was there, to the second; where that is a secret,
+    report at fixed times. A clock that was ahead keeps its user silent until that time has come.
 
-    May be used from several threads, one process at a time; calls wait for the disk (one synced transaction a report). Delivery reports are served within `report`, `poll` and `flush`.
+    May be used from several threads, one process at a time; calls wait for the disk (one synced
+    transaction a report). Delivery reports are served within `report`, `poll` and `flush`.
 
     Examples
     --------
@@ -142,11 +164,16 @@ class Client:
     ) -> None:
         self._topology = topology if isinstance(topology, Topology) else load(topology)
         if not self._topology.devices:
-            raise ConfigurationError(f"input.source of {self._topology.name} must be devices: nobody would count what this one sends")
+            raise ConfigurationError(
+                f"input.source of {self._topology.name} must be devices: nobody would count what"
+                " this one sends"
+            )
         self._method, self._user, self._most = self._topology.method, user, most_queued
         self._clock = clock or _now
         categories = self._topology.privacy.category_names or self._topology.privacy.categories
-        self._reader = EventReader(("user",), ("value",), ("time",), categories, self._method.dimension)
+        self._reader = EventReader(
+            ("user",), ("value",), ("time",), categories, self._method.dimension
+        )
         self._dtype = np.float64 if categories is None else np.int64
         place = Path(database)
         self._randomness = _randomness(self._topology, key_file, place, create=create)
@@ -154,7 +181,9 @@ class Client:
         self._lock, self._process, self._closed = threading.RLock(), os.getpid(), False
         self._waiting = deque(self._store.waiting())  # of these the producer has none
         self._queued = len(self._waiting)
-        self._delivered: deque[tuple[int, str | None]] = deque()  # filled from within poll, whoever calls it
+        self._delivered: deque[tuple[int, str | None]] = (
+            deque()
+        )  # filled from within poll, whoever calls it
         self._acknowledged: list[int] = []
         self._problem: str | None = None
         try:
@@ -163,22 +192,32 @@ class Client:
             self._store.close()
             raise
 
-    def report(self, value: float | str | Sequence[float], time: float | str | datetime | None = None, *, user: str | None = None) -> Status:
+    def report(
+        self,
+        value: float | str | Sequence[float],
+        time: float | str | datetime | None = None,
+        *,
+        user: str | None = None,
+    ) -> Status:
         """Perturb one value and send it; nothing where the user's slot is over.
 
         Parameters
         ----------
-        value : a number, clamped to the domain; a list of numbers; or a category, by number or name: as in the topology
-        time : of the value: milliseconds or seconds since 1970-01-01 UTC, ISO 8601, or a datetime (UTC where it names no zone); default: the clock's
+        value : a number, clamped to the domain; a list of numbers; or a category, by number or
+            name: as in the topology
+        time : of the value: milliseconds or seconds since 1970-01-01 UTC, ISO 8601, or a datetime
+            (UTC where it names no zone); default: the clock's
         user : whose it is; default: the client's
 
         Returns
         -------
-        what became of it; where it is ``sent`` or ``queued`` the report is on the disk and will reach the broker, over whatever crashes
+        what became of it; where it is ``sent`` or ``queued`` the report is on the disk and will
+        reach the broker, over whatever crashes
 
         Raises
         ------
-        BadRecord : NaN, infinite, of a wrong type, no category, no user, or further ahead of the clock than ``input.max_ahead``; its ``reason`` is a code, and nothing was spent
+        BadRecord : NaN, infinite, of a wrong type, no category, no user, or further ahead of the
+            clock than ``input.max_ahead``; its ``reason`` is a code, and nothing was spent
         BrokerError : as many reports wait as may; nothing was drawn
         StateError : the database could not be written; nothing has left. Open the client anew
         """
@@ -194,7 +233,10 @@ class Client:
             if int(state.columns["last"][0]) >= slot:
                 return Status.LATE
             if self._queued >= self._most:
-                raise BrokerError(f"{self._queued:,} reports wait for the broker, as many as may: nothing is drawn until it takes some{self._why()}")
+                raise BrokerError(
+                    f"{self._queued:,} reports wait for the broker, as many as may: nothing is"
+                    f" drawn until it takes some{self._why()}"
+                )
             step = self._method.step(state, np.zeros(1, np.intp), slot, bound, self._randomness)
             reports = self._reports(digests, slot, step)
             rows = self._commit(digests.tobytes(), _packed(state), reports)
@@ -206,14 +248,18 @@ class Client:
             return Status.REFUSED if step.status[0] == REFUSED else Status.SILENT
 
     def poll(self, timeout: float = 0) -> int:
-        """Serve delivery reports for up to ``timeout`` seconds, and hand over what waits; how many reports are not acknowledged."""
+        """Serve delivery reports for up to ``timeout`` seconds, and hand over what waits; how many
+        reports are not acknowledged.
+        """
         with self._lock:
             self._serve(timeout)
             self._forget()
             return self._queued
 
     def flush(self, timeout: float = 10.0) -> int:
-        """Wait up to ``timeout`` seconds until the broker has everything; how many reports it has not."""
+        """Wait up to ``timeout`` seconds until the broker has everything; how many reports it has
+        not.
+        """
         until = clocks.monotonic() + timeout
         with self._lock:
             while self._queued and (left := until - clocks.monotonic()) > 0:
@@ -222,7 +268,9 @@ class Client:
             return self._queued
 
     def close(self, timeout: float = 10.0) -> None:
-        """`flush`, and close the database; what the broker has not acknowledged by then goes out with the next client."""
+        """`flush`, and close the database; what the broker has not acknowledged by then goes out
+        with the next client.
+        """
         with self._lock:
             if self._closed:
                 return
@@ -240,28 +288,43 @@ class Client:
 
     @property
     def problem(self) -> str | None:
-        """What the broker, or the way to it, said last against a report; None where the last one arrived."""
+        """What the broker, or the way to it, said last against a report; None where the last one
+        arrived.
+        """
         return self._problem
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._topology.name!r}, {self._queued} queued)"  # neither users nor values
+        return (  # neither users nor values
+            f"{type(self).__name__}({self._topology.name!r}, {self._queued} queued)"
+        )
 
     def _event(self, value: Any, time: Any, now: int, user: str | None) -> tuple[str, int, Any]:
         """User, milliseconds and the value as the method's integers: read as the edge reads it."""
         if not 0 <= now < LATEST:
             raise BadRecord("time")
-        event = {"user": self._user if user is None else user, "value": _plain(value), "time": 0 if time is None else _plain(time)}
+        event = {
+            "user": self._user if user is None else user,
+            "value": _plain(value),
+            "time": 0 if time is None else _plain(time),
+        }
         name, at, found = self._reader.fields(event)
         return name, now if time is None else at, self._method.bound(np.array([found], self._dtype))
 
     def _load(self, digests: Digests) -> State:
-        """The user's own arrays, or fresh ones. Nothing of them is kept between reports: what is on the disk is what holds."""
+        """The user's own arrays, or fresh ones. Nothing of them is kept between reports: what is on
+        the disk is what holds.
+        """
         state = State(self._method.fields, digests)
         held = self._store.state(digests.tobytes())
         if held is not None:
@@ -276,7 +339,10 @@ class Client:
         """(id, message) of each report of a step."""
         if step.status[0] != SENT:
             return []
-        scale, series = self._method.scale, self._randomness.series(digests) if self._topology.per_user else None
+        scale, series = (
+            self._method.scale,
+            (self._randomness.series(digests) if self._topology.per_user else None),
+        )
         if step.slots is None:
             slots, answers = np.array([slot]), step.answers
         else:
@@ -284,13 +350,37 @@ class Client:
             slots, answers = step.slots[0][there], step.answers[0][there]
         values = self._method.blank(len(slots))
         values[...] = answers if scale == 1 else answers * (1 / scale)
-        return [self._single(digests, slots[i : i + 1], values[i : i + 1], series) for i in range(len(slots))]
+        return [
+            self._single(digests, slots[i : i + 1], values[i : i + 1], series)
+            for i in range(len(slots))
+        ]
 
-    def _single(self, digests: Digests, slots: NDArray[np.int64], values: NDArray[Any], series: Digests | None) -> tuple[bytes, bytes]:
-        """(id, message) of one report as a device sends it: with no source offset, and nothing that it closes."""
+    def _single(
+        self,
+        digests: Digests,
+        slots: NDArray[np.int64],
+        values: NDArray[Any],
+        series: Digests | None,
+    ) -> tuple[bytes, bytes]:
+        """(id, message) of one report as a device sends it: with no source offset, and nothing that
+        it closes.
+        """
         phase = int(slots[0]) % self._method.phases
         ids = self._randomness.report_ids(digests, slots, phase)
-        return ids.tobytes(), write_reports(Reports(ids, slots, values, self._method.scale, self._topology.fingerprint, -1, None, 0, phase, series))
+        return ids.tobytes(), write_reports(
+            Reports(
+                ids,
+                slots,
+                values,
+                self._method.scale,
+                self._topology.fingerprint,
+                -1,
+                None,
+                0,
+                phase,
+                series,
+            )
+        )
 
     def _commit(self, digest: bytes, state: bytes, reports: list[tuple[bytes, bytes]]) -> list[int]:
         """State and reports, on the disk when it returns; what was acknowledged goes with them."""
@@ -337,14 +427,17 @@ class Client:
                 return
             self._waiting.popleft()
 
-    def _arrived(self, seq: int, error: Any, message: Any) -> None:  # noqa: ARG002 - the producer's own signature
+    # the producer's own signature
+    def _arrived(self, seq: int, error: Any, message: Any) -> None:  # noqa: ARG002
         self._delivered.append((seq, None if error is None else error.str()))
 
     def _usable(self) -> None:
         if self._closed:
             raise StateError("the client is closed")
         if self._process != os.getpid():
-            raise StateError("a client does not survive a fork: open one in the process that reports")
+            raise StateError(
+                "a client does not survive a fork: open one in the process that reports"
+            )
 
     def _why(self) -> str:
         return "" if self._problem is None else f" ({self._problem})"
@@ -363,16 +456,23 @@ def _plain(found: Any) -> Any:
 
 def _layout(state: State) -> list[tuple[str, np.dtype[Any], int]]:
     """Name, little-endian type and length of each array, in the order in which they are written."""
-    return [(name, np.dtype(field.dtype).newbyteorder("<"), field.length) for name, field in sorted(state.fields.items())]
+    return [
+        (name, np.dtype(field.dtype).newbyteorder("<"), field.length)
+        for name, field in sorted(state.fields.items())
+    ]
 
 
 def _packed(state: State) -> bytes:
-    return b"".join(state.columns[name][..., 0].astype(dtype).tobytes() for name, dtype, _ in _layout(state))
+    return b"".join(
+        state.columns[name][..., 0].astype(dtype).tobytes() for name, dtype, _ in _layout(state)
+    )
 
 
 def _bound(topology: Topology, randomness: Keyed) -> dict[str, str]:
     """What a database belongs to."""
-    fields = [[name, dtype.str, length] for name, dtype, length in _layout(State(topology.method.fields))]
+    fields = [
+        [name, dtype.str, length] for name, dtype, length in _layout(State(topology.method.fields))
+    ]
     layout = {"partitions": topology.input.partitions, "per_user": topology.per_user}
     return {
         "topology": topology.name,
@@ -383,11 +483,16 @@ def _bound(topology: Topology, randomness: Keyed) -> dict[str, str]:
     }
 
 
-def _randomness(topology: Topology, key_file: str | os.PathLike[str] | None, database: Path, *, create: bool) -> Keyed:
+def _randomness(
+    topology: Topology, key_file: str | os.PathLike[str] | None, database: Path, *, create: bool
+) -> Keyed:
     path = topology.edge.key_file if key_file is None else Path(key_file)
     if path is not None and not path.exists():
         if database.exists() and database.stat().st_size:
-            raise StateError(f"{path}: the key is missing, and its database is there: bring it back; under a new key every budget would look unspent")
+            raise StateError(
+                f"{path}: the key is missing, and its database is there: bring it back; under a new"
+                " key every budget would look unspent"
+            )
         if create:
             new_key(path)
             sync_folder(path)
@@ -395,7 +500,9 @@ def _randomness(topology: Topology, key_file: str | os.PathLike[str] | None, dat
 
 
 def _producer(topology: Topology) -> Sender:
-    """A producer that waits for its broker as long as the process lives. A message may arrive twice: its id counts once."""
+    """A producer that waits for its broker as long as the process lives. A message may arrive
+    twice: its id counts once.
+    """
     settings = {"acks": "all", "enable.idempotence": False, "message.timeout.ms": 0, "linger.ms": 5}
     made: Sender = Producer({**settings, **client_config(topology, "edge")})
     return made

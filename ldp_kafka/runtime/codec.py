@@ -1,4 +1,6 @@
-"""`ldp_kafka.encode` and `ldp_kafka.decode`: records to bytes and back, for people and tools outside the workers."""
+"""`ldp_kafka.encode` and `ldp_kafka.decode`: records to bytes and back, for people and tools
+outside the workers.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,11 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
     if isinstance(records, Reports):
         return write_reports(records)
     if isinstance(records, Events):
-        columns = [pa.array(records.users.texts(), pa.string()), pa.array(records.times), lists(records.values)]
+        columns = [
+            pa.array(records.users.texts(), pa.string()),
+            pa.array(records.times),
+            lists(records.values),
+        ]
         return write_batch("event", ["user", "time", "value"], columns)
     if not isinstance(records, Sequence):
         return encode_json(records)
@@ -57,9 +63,15 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
         try:
             columns = [pa.array([row[name] for row in rows]) for name in rows[0]]
         except (pa.ArrowException, TypeError):  # its text shows the value
-            raise ValueError("the values of a batch of events must be of one kind: numbers, or texts") from None
+            raise ValueError(
+                "the values of a batch of events must be of one kind: numbers, or texts"
+            ) from None
         return write_batch("event", list(rows[0]), columns)
-    return write_batch(NAMES[kind], list(rows[0]), [pa.array([json.dumps(row[name]) for row in rows]) for name in rows[0]])
+    return write_batch(
+        NAMES[kind],
+        list(rows[0]),
+        [pa.array([json.dumps(row[name]) for row in rows]) for name in rows[0]],
+    )
 
 
 def decode(message: bytes) -> list[Any]:

@@ -1,7 +1,9 @@
-"""The collector's fold: report batches in, partials and releases per user out. Nobody needs to trust it.
+"""The collector's fold: report batches in, partials and releases per user out. Nobody needs to
+trust it.
 
-A batch counts iff its (offset, chunk) comes after the last one of its source; ``closed`` is the edge's and is followed, never decided here. When it passes a slot, what the source has of
-the slot goes to the merger; runs of slots without reports go as one partial.
+A batch counts iff its (offset, chunk) comes after the last one of its source; ``closed`` is the
+edge's and is followed, never decided here. When it passes a slot, what the source has of the slot
+goes to the merger; runs of slots without reports go as one partial.
 """
 
 from __future__ import annotations
@@ -37,7 +39,9 @@ class CollectState(Blocks):
     closed: int | None = None
     """Last slot that the edge has closed."""
     crowd: tuple[int, ...] = (0, 0, 0)
-    """Of all reports that have counted, where they are released per user: their number, their sum, the sum of their squares, in units of the scale."""
+    """Of all reports that have counted, where they are released per user: their number, their sum,
+    the sum of their squares, in units of the scale.
+    """
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,8 @@ class Collect(Blocked[CollectState]):
     Parameters
     ----------
     method : for its mechanism's support
-    per_user : makes the releases of single reports from them, their pseudonyms and the sums of all that have counted, or None where the topology does not ask for them
+    per_user : makes the releases of single reports from them, their pseudonyms and the sums of all
+        that have counted, or None where the topology does not ask for them
     """
 
     method: Method
@@ -77,18 +82,42 @@ class Collect(Blocked[CollectState]):
                 if batch is not None:
                     self._count(state, batch, message.offset, records, counts)
             except BadRecord as bad:
-                records.append(dead_letter(self.dead_letters_topic, self.topic, self.partition, message.offset, 0, bad.reason))
-                counts[f"dead_letters:{bad.reason}"] = counts.get(f"dead_letters:{bad.reason}", 0) + 1
+                records.append(
+                    dead_letter(
+                        self.dead_letters_topic,
+                        self.topic,
+                        self.partition,
+                        message.offset,
+                        0,
+                        bad.reason,
+                    )
+                )
+                counts[f"dead_letters:{bad.reason}"] = (
+                    counts.get(f"dead_letters:{bad.reason}", 0) + 1
+                )
         if state.closed is not None:
             counts["closed"] = state.closed
         return Folded(records, counts)
 
-    def _count(self, state: CollectState, batch: Reports, offset: int, records: list[Record], counts: dict[str, float]) -> None:
+    def _count(
+        self,
+        state: CollectState,
+        batch: Reports,
+        offset: int,
+        records: list[Record],
+        counts: dict[str, float],
+    ) -> None:
         if batch.fingerprint != self.fingerprint:
             raise BadRecord("fingerprint")
         if (batch.offset, batch.chunk) <= state.last:
-            if batch.offset < state.last[0] and batch.closed is not None and (state.closed is None or batch.closed > state.closed):
-                raise BadRecord("restarted")  # a replay closes nothing new: the raw log was begun anew under the same name
+            if (
+                batch.offset < state.last[0]
+                and batch.closed is not None
+                and (state.closed is None or batch.closed > state.closed)
+            ):
+                raise BadRecord(
+                    "restarted"
+                )  # a replay closes nothing new: the raw log was begun anew under the same name
             counts["repeated"] += 1
             return
         sums = self._sums(state, batch)  # may refuse the batch: before anything is changed
@@ -98,14 +127,22 @@ class Collect(Blocked[CollectState]):
             if not self.takes(state, slot, offset):
                 continue
             held = state.open.get(slot)
-            state.open[slot] = support if held is None else [a + b for a, b in zip(held, support, strict=True)]
+            state.open[slot] = (
+                support if held is None else [a + b for a, b in zip(held, support, strict=True)]
+            )
             mine = batch.ids if len(sums) == 1 else batch.ids[batch.slots == slot]
-            state.sample[slot], second = keep(state.sample.get(slot, []), hexadecimal(mine[:KEPT]))  # a batch's rows come in the order of their ids
+            state.sample[slot], second = keep(
+                state.sample.get(slot, []), hexadecimal(mine[:KEPT])
+            )  # a batch's rows come in the order of their ids
             counts["second_reports"] += second
         counts["reports"] += len(batch)
         if self.per_user is not None and len(batch):
-            series = hexadecimal(batch.series if batch.series is not None else np.empty((0, 2), np.uint64))
-            state.crowd = tuple(a + b for a, b in zip(state.crowd, _power_sums(batch.values), strict=True))
+            series = hexadecimal(
+                batch.series if batch.series is not None else np.empty((0, 2), np.uint64)
+            )
+            state.crowd = tuple(
+                a + b for a, b in zip(state.crowd, _power_sums(batch.values), strict=True)
+            )
             made = self.per_user(batch, series, state.crowd)
             counts["releases"] = counts.get("releases", 0) + len(made)
             records += made
@@ -120,29 +157,47 @@ class Collect(Blocked[CollectState]):
         if self.per_user is not None and batch.series is None:
             raise BadRecord("wrong_fields")
         blank = self.method.blank(0)
-        if (batch.values.shape[1:], batch.values.dtype) != (blank.shape[1:], blank.dtype) or (batch.slots % self.method.phases != batch.phase).any():
+        if (batch.values.shape[1:], batch.values.dtype) != (blank.shape[1:], blank.dtype) or (
+            batch.slots % self.method.phases != batch.phase
+        ).any():
             raise BadRecord("wrong_fields")
         low, high = self.method.index_range
         if not (batch.values.min() >= low and batch.values.max() <= high):
             raise BadRecord("range")
         if state.closed is not None and int(batch.slots.min()) <= state.closed:
             raise BadRecord("closed")
-        slots = np.unique(batch.slots) if batch.slots.min() != batch.slots.max() else batch.slots[:1]
+        slots = (
+            np.unique(batch.slots) if batch.slots.min() != batch.slots.max() else batch.slots[:1]
+        )
         whole = len(slots) == 1
         values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
         try:
-            return [(int(slot), self.method.support(values if whole else values[batch.slots == slot], batch.phase).tolist()) for slot in slots]
+            return [
+                (
+                    int(slot),
+                    self.method.support(
+                        values if whole else values[batch.slots == slot], batch.phase
+                    ).tolist(),
+                )
+                for slot in slots
+            ]
         except ValueError:  # packed bits that no report has
             raise BadRecord("range") from None
 
-    def _close(self, state: CollectState, closed: int, records: list[Record], counts: dict[str, float]) -> None:
-        """Partials through ``closed``: one for each slot with reports, one before it for the empty slots that lie between, one for those after the last."""
+    def _close(
+        self, state: CollectState, closed: int, records: list[Record], counts: dict[str, float]
+    ) -> None:
+        """Partials through ``closed``: one for each slot with reports, one before it for the empty
+        slots that lie between, one for those after the last.
+        """
         done = state.closed
         for slot in sorted(slot for slot in state.open if slot <= closed):
             if done is None or done < slot - 1:
                 self._partial(records, counts, Partial(self.partition, slot - 1, state.first, None))
             sums, ids = self.close(state, slot)
-            self._partial(records, counts, Partial(self.partition, slot, state.first, tuple(sums), tuple(ids)))
+            self._partial(
+                records, counts, Partial(self.partition, slot, state.first, tuple(sums), tuple(ids))
+            )
             done = slot
         if done is None or done < closed:
             self._partial(records, counts, Partial(self.partition, closed, state.first, None))
@@ -151,13 +206,28 @@ class Collect(Blocked[CollectState]):
 
     def _partial(self, records: list[Record], counts: dict[str, float], partial: Partial) -> None:
         counts["partials"] += 1
-        records.append(Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial)))
+        records.append(
+            Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial))
+        )
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        return {"last": list(state.last), "first": state.first, "closed": state.closed, "block": self.size, "crowd": list(state.crowd)}
+        return {
+            "last": list(state.last),
+            "first": state.first,
+            "closed": state.closed,
+            "block": self.size,
+            "crowd": list(state.crowd),
+        }
 
-    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CollectState:
-        state = CollectState(last=tuple(meta["last"]), first=meta["first"], closed=meta["closed"], crowd=tuple(meta["crowd"]))
+    def load(
+        self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
+    ) -> CollectState:
+        state = CollectState(
+            last=tuple(meta["last"]),
+            first=meta["first"],
+            closed=meta["closed"],
+            crowd=tuple(meta["crowd"]),
+        )
         return self.fill(state, state.closed, meta.get("block"), shards)
 
 

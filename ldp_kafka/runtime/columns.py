@@ -55,9 +55,15 @@ def check_size(value: bytes | None) -> None:
         raise BadRecord("too_large")
 
 
-def write_batch(kind: str, names: list[str], columns: list[Any], shared: Mapping[str, Any] | None = None) -> bytes:
+def write_batch(
+    kind: str, names: list[str], columns: list[Any], shared: Mapping[str, Any] | None = None
+) -> bytes:
     """Columns as an Arrow IPC stream of one batch."""
-    metadata = {MARK: str(VERSION), "type": kind, **({} if shared is None else {"shared": json.dumps(shared)})}
+    metadata = {
+        MARK: str(VERSION),
+        "type": kind,
+        **({} if shared is None else {"shared": json.dumps(shared)}),
+    }
     rows = pa.RecordBatch.from_arrays(columns, names=names, metadata=metadata)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -67,7 +73,9 @@ def write_batch(kind: str, names: list[str], columns: list[Any], shared: Mapping
 
 
 def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]]:
-    """The rows of an Arrow IPC stream of at least so many batches as one `pyarrow.RecordBatch`, validated, and its schema's metadata. BadRecord otherwise."""
+    """The rows of an Arrow IPC stream of at least so many batches as one `pyarrow.RecordBatch`,
+    validated, and its schema's metadata. BadRecord otherwise.
+    """
     try:
         _refuse_compressed(value)
         with pa.ipc.open_stream(value) as reader:
@@ -78,11 +86,17 @@ def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]
                     raise BadRecord("too_large")
                 batch.validate(full=True)  # offsets and UTF-8 of a stranger's bytes
                 batches.append(batch)
-        if not (len(batches) >= least and len(schema.names) == len(schema)):  # names are decoded here: they may be no UTF-8
+        if not (
+            len(batches) >= least and len(schema.names) == len(schema)
+        ):  # names are decoded here: they may be no UTF-8
             raise BadRecord("not_arrow")
         if len(batches) != 1:
             table = pa.Table.from_batches(batches, schema).combine_chunks()
-            batches = table.to_batches() or [pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)]
+            batches = table.to_batches() or [
+                pa.RecordBatch.from_arrays(
+                    [pa.array([], field.type) for field in schema], schema=schema
+                )
+            ]
     except (pa.ArrowException, OSError, ValueError, EOFError, struct.error) as error:
         if isinstance(error, BadRecord):
             raise
@@ -91,7 +105,9 @@ def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]
 
 
 def _refuse_compressed(value: bytes) -> None:
-    """BadRecord for a compressed body: its true size is the sender's word only, and 2 MiB of it can be 60 GiB. Kafka's own compression does as well."""
+    """BadRecord for a compressed body: its true size is the sender's word only, and 2 MiB of it can
+    be 60 GiB. Kafka's own compression does as well.
+    """
     for message in pa.ipc.MessageReader.open_stream(value):
         if message.type == "schema":
             continue
@@ -104,7 +120,9 @@ def _refuse_compressed(value: bytes) -> None:
 
 
 def _follow(flat: bytes, table: int, field: int | None) -> int:
-    """Where a table's field points to in a flatbuffer, 0 where it is absent; with None, where the root is."""
+    """Where a table's field points to in a flatbuffer, 0 where it is absent; with None, where the
+    root is.
+    """
     at = table
     if field is not None:
         entries = table - int(struct.unpack_from("<i", flat, table)[0])
@@ -117,7 +135,9 @@ def _follow(flat: bytes, table: int, field: int | None) -> int:
 
 
 def kind_of(metadata: Mapping[bytes, bytes]) -> str | None:
-    """The type that a batch's metadata name; None for a foreign batch. BadRecord for another version."""
+    """The type that a batch's metadata name; None for a foreign batch. BadRecord for another
+    version.
+    """
     if MARK.encode() not in metadata:
         return None
     if metadata[MARK.encode()] != str(VERSION).encode():
@@ -135,12 +155,19 @@ def rows_of(rows: Any, name: str, *kinds: Any) -> NDArray[Any]:
 
 
 def numbers_of(rows: Any, name: str, *kinds: Any) -> NDArray[Any]:
-    """A column of numbers of one of these types (n,), or of lists of so many of them (n, k), without nulls. BadRecord otherwise."""
+    """A column of numbers of one of these types (n,), or of lists of so many of them (n, k),
+    without nulls. BadRecord otherwise.
+    """
     column = rows.column(name)
     if not pa.types.is_fixed_size_list(column.type):
         return rows_of(rows, name, *kinds)
     flat = column.flatten()
-    if column.null_count or flat.null_count or flat.type not in kinds or not 1 <= column.type.list_size <= WIDEST:
+    if (
+        column.null_count
+        or flat.null_count
+        or flat.type not in kinds
+        or not 1 <= column.type.list_size <= WIDEST
+    ):
         raise BadRecord("wrong_fields")
     found: NDArray[Any] = flat.to_numpy().reshape(len(column), column.type.list_size)
     return found
@@ -150,18 +177,26 @@ def lists(values: NDArray[Any]) -> Any:
     """Values (n,) as a column of numbers, or (n, k) as one of lists of k."""
     if values.ndim == 1:
         return pa.array(values)
-    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).reshape(-1)), values.shape[1])
+    return pa.FixedSizeListArray.from_arrays(
+        pa.array(np.ascontiguousarray(values).reshape(-1)), values.shape[1]
+    )
 
 
 def bits_of(rows: Any, name: str = "bits") -> NDArray[np.uint8]:
     """A column of fixed-size binaries as (n, bytes). BadRecord otherwise."""
     column = rows.column(name)
-    if not (pa.types.is_fixed_size_binary(column.type) and 1 <= column.type.byte_width <= WIDEST and not column.null_count):
+    if not (
+        pa.types.is_fixed_size_binary(column.type)
+        and 1 <= column.type.byte_width <= WIDEST
+        and not column.null_count
+    ):
         raise BadRecord("wrong_fields")
     width = column.type.byte_width
     if not len(column):
         return np.empty((0, width), np.uint8)
-    return np.frombuffer(column.buffers()[1], np.uint8, width * len(column), width * column.offset).reshape(-1, width)
+    return np.frombuffer(
+        column.buffers()[1], np.uint8, width * len(column), width * column.offset
+    ).reshape(-1, width)
 
 
 def digests_of(rows: Any, name: str) -> Digests:
@@ -174,4 +209,6 @@ def digests_of(rows: Any, name: str) -> Digests:
 def binary(rows: NDArray[Any]) -> Any:
     """Rows (n, k) as a column of fixed-size binaries, without a copy."""
     flat = np.ascontiguousarray(rows)
-    return pa.Array.from_buffers(pa.binary(flat.shape[1] * flat.itemsize), len(flat), [None, pa.py_buffer(flat)])
+    return pa.Array.from_buffers(
+        pa.binary(flat.shape[1] * flat.itemsize), len(flat), [None, pa.py_buffer(flat)]
+    )

@@ -12,9 +12,18 @@ __all__ = ["dead_letter"]
 def dead_letter(to: str, topic: str, partition: int, offset: int, row: int, reason: str) -> Record:
     """A record for one bad row.
 
-    The body is JSON; the headers carry the same under the names that Kafka Connect gives them (``__connect.errors.*``), with ``ldp.reason`` a code of `ldp_kafka.runtime.events.REASONS`.
+    The body is JSON; the headers carry the same under the names that Kafka Connect gives them
+    (``__connect.errors.*``), with ``ldp.reason`` a code of `ldp_kafka.runtime.events.REASONS`.
     """
-    body = {"ldp_kafka": 1, "type": "dead_letter", "topic": topic, "partition": partition, "offset": offset, "row": row, "reason": reason}
+    body = {
+        "ldp_kafka": 1,
+        "type": "dead_letter",
+        "topic": topic,
+        "partition": partition,
+        "offset": offset,
+        "row": row,
+        "reason": reason,
+    }
     headers = {
         "__connect.errors.topic": topic,
         "__connect.errors.partition": partition,
@@ -22,4 +31,10 @@ def dead_letter(to: str, topic: str, partition: int, offset: int, row: int, reas
         "ldp.row": row,
         "ldp.reason": reason,
     }
-    return Record(to, 0, None, json.dumps(body, separators=(",", ":")).encode(), tuple((name, str(value).encode()) for name, value in headers.items()))
+    return Record(
+        to,
+        0,
+        None,
+        json.dumps(body, separators=(",", ":")).encode(),
+        tuple((name, str(value).encode()) for name, value in headers.items()),
+    )

@@ -1,14 +1,20 @@
-"""The collector's fold over the reports of devices (`ldp_kafka.Client`): each counts once by its id, and slots close by the event time that reports carry.
+"""The collector's fold over the reports of devices (`ldp_kafka.Client`): each counts once by its
+id, and slots close by the event time that reports carry.
 
-A device's report has no source offset to be counted by, and may come twice: after a crash, or because the broker's answer was lost. So the ids of a slot are kept while it is open, each with
-the offset at which it counted and a digest of what it said. An id says in which partition it lies (`partition_of`), so one partition is enough to tell a repetition.
+A device's report has no source offset to be counted by, and may come twice: after a crash, or
+because the broker's answer was lost. So the ids of a slot are kept while it is open, each with the
+offset at which it counted and a digest of what it said. An id says in which partition it lies
+(`partition_of`), so one partition is enough to tell a repetition.
 
-Nobody closes slots for devices: the partition's watermark does, the latest slot that a report or a tick has told, less ``lateness`` (and the method's delay). A report after that is a dead
-letter: what a device has queued for longer than ``lateness`` is lost to the statistics, never to its budget. No report closes more than its record's timestamp allows, or one device with a
-wrong clock would shut all others out: the topic is to have ``message.timestamp.type=LogAppendTime``, so that this is the broker's clock. One that is further ahead of it than ``max_ahead``
-is a dead letter.
+Nobody closes slots for devices: the partition's watermark does, the latest slot that a report or a
+tick has told, less ``lateness`` (and the method's delay). A report after that is a dead letter:
+what a device has queued for longer than ``lateness`` is lost to the statistics, never to its
+budget. No report closes more than its record's timestamp allows, or one device with a wrong clock
+would shut all others out: the topic is to have ``message.timestamp.type=LogAppendTime``, so that
+this is the broker's clock. One that is further ahead of it than ``max_ahead`` is a dead letter.
 
-Any device can send any report, as in every local model: what one device can do to a mean is bounded by the mechanism's range, and by how many ids it is let in with.
+Any device can send any report, as in every local model: what one device can do to a mean is bounded
+by the mechanism's range, and by how many ids it is let in with.
 """
 
 from __future__ import annotations
@@ -37,7 +43,8 @@ _ROW = np.dtype([("id", "V16"), ("said", "V8"), ("offset", "<i8")])
 
 
 def partition_of(name: bytes, partitions: int) -> int:
-    r"""The partition of a report by its id (16 bytes): keyed hashes are uniform, and a report that is sent again must meet its first copy.
+    r"""The partition of a report by its id (16 bytes): keyed hashes are uniform, and a report that
+    is sent again must meet its first copy.
 
     Examples
     --------
@@ -64,11 +71,14 @@ class Part:
 
 @dataclass
 class DevicesState(CollectState):
-    """What the collector knows of one partition; ``open`` holds the sums over all parts of a slot."""
+    """What the collector knows of one partition; ``open`` holds the sums over all
+    parts of a slot.
+    """
 
     parts: dict[tuple[int, int], Part] = field(default_factory=dict)
     watermark: int = -1
-    """The latest event time (ms) that a report or a tick has told, by the broker's clock at most."""
+    """The latest event time (ms) that a report or a tick has told, by the broker's clock at most.
+    """
     touched: set[tuple[int, int]] = field(default_factory=set)
     """Parts that changed or ended since the last snapshot."""
 
@@ -85,8 +95,11 @@ class CollectDevices(Collect):
 
     Notes
     -----
-    A part of a slot is written down with its sums and ids together, and each id with its offset. After a crash a part can be ahead of the rest of the state: folding the messages between once
-    more, an id that is there with the same offset is the report that made it, and one with an earlier offset a repetition. So nothing counts twice, and what goes out goes out again as it was.
+    A part of a slot is written down with its sums and ids together, and each id with its offset.
+    After a crash a part can be ahead of the rest of the state: folding the messages between once
+    more, an id that is there with the same offset is the report that made it, and one with an
+    earlier offset a repetition. So nothing counts twice, and what goes out goes out again as it
+    was.
     """
 
     source: int = 0
@@ -107,17 +120,32 @@ class CollectDevices(Collect):
             try:
                 self._take(state, message, records, counts)
             except BadRecord as bad:
-                records.append(dead_letter(self.dead_letters_topic, self.topic, self.partition, message.offset, 0, bad.reason))
-                counts[f"dead_letters:{bad.reason}"] = counts.get(f"dead_letters:{bad.reason}", 0) + 1
+                records.append(
+                    dead_letter(
+                        self.dead_letters_topic,
+                        self.topic,
+                        self.partition,
+                        message.offset,
+                        0,
+                        bad.reason,
+                    )
+                )
+                counts[f"dead_letters:{bad.reason}"] = (
+                    counts.get(f"dead_letters:{bad.reason}", 0) + 1
+                )
         if state.closed is not None:
             counts["closed"] = state.closed
         return Folded(records, counts)
 
-    def _take(self, state: DevicesState, message: Message, records: list[Record], counts: dict[str, float]) -> None:
+    def _take(
+        self, state: DevicesState, message: Message, records: list[Record], counts: dict[str, float]
+    ) -> None:
         check_size(message.value)
         assert message.value is not None
         if message.value.startswith(ARROW):
-            raise BadRecord("not_a_report")  # a device sends one at a time: rows together would tell that they are one device's
+            raise BadRecord(
+                "not_a_report"
+            )  # a device sends one at a time: rows together would tell that they are one device's
         found = decode_json(parse_json(message.value))
         if found is None:
             return  # a header
@@ -129,7 +157,14 @@ class CollectDevices(Collect):
             raise BadRecord("not_a_report")
         self._report(state, found, message, records, counts)
 
-    def _report(self, state: DevicesState, one: Reports, message: Message, records: list[Record], counts: dict[str, float]) -> None:
+    def _report(
+        self,
+        state: DevicesState,
+        one: Reports,
+        message: Message,
+        records: list[Record],
+        counts: dict[str, float],
+    ) -> None:
         if one.fingerprint != self.fingerprint:
             raise BadRecord("fingerprint")
         if (one.offset, one.chunk, one.closed) != (-1, 0, None):
@@ -141,7 +176,13 @@ class CollectDevices(Collect):
             raise BadRecord("time")
         self._timely(slot * self.slot_ms, message)
         [(_, support)] = self._sums(state, one)  # may refuse it: before anything is changed
-        at, said = (slot, name[0] % PARTS), blake2b(one.values.tobytes() + (b"" if one.series is None else one.series.tobytes()), digest_size=8).digest()
+        at, said = (
+            (slot, name[0] % PARTS),
+            blake2b(
+                one.values.tobytes() + (b"" if one.series is None else one.series.tobytes()),
+                digest_size=8,
+            ).digest(),
+        )
         part = state.parts.get(at)
         counted = None if part is None else part.ids.get(name)
         if counted is not None and counted.offset < message.offset:
@@ -154,11 +195,15 @@ class CollectDevices(Collect):
             part.ids[name] = Counted(message.offset, said)
             part.sums = [a + b for a, b in zip(part.sums, support, strict=True)]
             held = state.open.get(slot)
-            state.open[slot] = support if held is None else [a + b for a, b in zip(held, support, strict=True)]
+            state.open[slot] = (
+                support if held is None else [a + b for a, b in zip(held, support, strict=True)]
+            )
             state.touched.add(at)
         counts["reports"] += 1
         if self.per_user is not None and one.series is not None:
-            state.crowd = tuple(a + b for a, b in zip(state.crowd, _power_sums(one.values), strict=True))
+            state.crowd = tuple(
+                a + b for a, b in zip(state.crowd, _power_sums(one.values), strict=True)
+            )
             made = self.per_user(one, hexadecimal(one.series), state.crowd)
             counts["releases"] = counts.get("releases", 0) + len(made)
             records += made
@@ -169,8 +214,17 @@ class CollectDevices(Collect):
         if 0 <= message.timestamp < time - self.max_ahead_ms:
             raise BadRecord("ahead")
 
-    def _advance(self, state: DevicesState, slot: int, message: Message, records: list[Record], counts: dict[str, float]) -> None:
-        """Close what is over, now that ``slot`` has begun; by the record's own timestamp at most."""
+    def _advance(
+        self,
+        state: DevicesState,
+        slot: int,
+        message: Message,
+        records: list[Record],
+        counts: dict[str, float],
+    ) -> None:
+        """Close what is over, now that ``slot`` has begun; by the record's own
+        timestamp at most.
+        """
         if message.timestamp >= 0:
             slot = min(slot, message.timestamp // self.slot_ms)
         state.watermark = max(state.watermark, slot * self.slot_ms)
@@ -205,19 +259,37 @@ class CollectDevices(Collect):
     def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:
         assert isinstance(state, DevicesState)
         wanted = set(shards)
-        return {_name(at): _written(part) for at, part in state.parts.items() if _name(at) in wanted}
+        return {
+            _name(at): _written(part) for at, part in state.parts.items() if _name(at) in wanted
+        }
 
     def meta(self, state: CollectState) -> dict[str, Any]:
         assert isinstance(state, DevicesState)
-        return {"first": state.first, "closed": state.closed, "crowd": list(state.crowd), "watermark": state.watermark}
+        return {
+            "first": state.first,
+            "closed": state.closed,
+            "crowd": list(state.crowd),
+            "watermark": state.watermark,
+        }
 
-    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> DevicesState:
-        state = DevicesState(first=meta["first"], closed=meta["closed"], crowd=tuple(meta["crowd"]), watermark=meta["watermark"])
+    def load(
+        self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
+    ) -> DevicesState:
+        state = DevicesState(
+            first=meta["first"],
+            closed=meta["closed"],
+            crowd=tuple(meta["crowd"]),
+            watermark=meta["watermark"],
+        )
         for name, (_, payload) in shards.items():
             slot, number = map(int, name.split("."))
             part = state.parts[slot, number] = _read(payload)
             held = state.open.get(slot)
-            state.open[slot] = list(part.sums) if held is None else [a + b for a, b in zip(held, part.sums, strict=True)]
+            state.open[slot] = (
+                list(part.sums)
+                if held is None
+                else [a + b for a, b in zip(held, part.sums, strict=True)]
+            )
         return state
 
 
@@ -235,4 +307,7 @@ def _read(payload: bytes) -> Part:
     sums, rows = payload.split(b"\n", 1)
     found = np.frombuffer(rows, _ROW)
     names, said = (found[name].tolist() for name in ("id", "said"))
-    return Part(json.loads(sums), {n: Counted(o, s) for n, s, o in zip(names, said, found["offset"].tolist(), strict=True)})
+    return Part(
+        json.loads(sums),
+        {n: Counted(o, s) for n, s, o in zip(names, said, found["offset"].tolist(), strict=True)},
+    )

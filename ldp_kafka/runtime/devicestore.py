@@ -1,16 +1,20 @@
 """What a device knows of its users, and what it has still to send, in one SQLite file.
 
-State and outgoing reports change in one transaction, made durable (write-ahead log, ``synchronous=FULL``) before it ends: a power cut leaves both or neither. The file is bound to the
-topology's fingerprint and to the key, and one process at a time has it. After any error of SQLite nothing is written through this object again: what a disk says after a failed write is not
-to be relied on, what it holds when it is opened anew is.
+State and outgoing reports change in one transaction, made durable (write-ahead log,
+``synchronous=FULL``) before it ends: a power cut leaves both or neither. The file is bound to the
+topology's fingerprint and to the key, and one process at a time has it. After any error of SQLite
+nothing is written through this object again: what a disk says after a failed write is not to be
+relied on, what it holds when it is opened anew is.
 
-==========  =============================================================================================================
-table       rows
-==========  =============================================================================================================
-``bound``   ``name``, ``value``: what the file belongs to
-``users``   ``digest`` (16 bytes, keyed), ``state``: the method's arrays of one user, little-endian, one after the other
-``queue``   ``seq`` (never used again), ``id`` (of the report), ``payload``: until the broker has acknowledged it
-==========  =============================================================================================================
+==========
+=============================================================================================================
+table       rows ==========
+=============================================================================================================
+``bound``   ``name``, ``value``: what the file belongs to ``users``   ``digest`` (16 bytes, keyed),
+``state``: the method's arrays of one user, little-endian, one after the other ``queue``   ``seq``
+(never used again), ``id`` (of the report), ``payload``: until the broker has acknowledged it
+==========
+=============================================================================================================
 """
 
 from __future__ import annotations
@@ -33,16 +37,28 @@ APPLICATION = 0x6C64706B  # "ldpk": what `file` and SQLite know it by
 SCHEMA = 1
 BINDINGS = {
     "topology": "it belongs to another topology",
-    "fingerprint": "a privacy parameter or the slot of the topology changed; give the topology a new name and this device a new database, or bring the old parameters back",
-    "key": "the device's key changed; bring the old one back: under a new one every budget would look unspent",
-    "layout": "input.partitions or per_user in output.statistics changed; give the topology a new name and this device a new database, or bring the old ones back",
+    "fingerprint": (
+        "a privacy parameter or the slot of the topology changed; give the topology a new name and"
+        " this device a new database, or bring the old parameters back"
+    ),
+    "key": (
+        "the device's key changed; bring the old one back: under a new one every budget would look"
+        " unspent"
+    ),
+    "layout": (
+        "input.partitions or per_user in output.statistics changed; give the topology a new name"
+        " and this device a new database, or bring the old ones back"
+    ),
     "fields": "another version of the method wrote it",
 }
 """What a file is bound to, and what to say where it is another's."""
 _TABLES = (
     "CREATE TABLE bound (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE users (digest BLOB PRIMARY KEY, state BLOB NOT NULL)",
-    "CREATE TABLE queue (seq INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE, payload BLOB NOT NULL)",
+    (
+        "CREATE TABLE queue (seq INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE,"
+        " payload BLOB NOT NULL)"
+    ),
 )
 
 
@@ -58,7 +74,8 @@ class DeviceStore:
     Raises
     ------
     ConfigurationError : it is missing, cannot be opened, or others can read it
-    StateError : it is damaged, another process has it, or it belongs to another key, topology or version
+    StateError : it is damaged, another process has it, or it belongs to another key, topology or
+        version
     """
 
     def __init__(self, path: Path, bound: Mapping[str, str], *, create: bool = False) -> None:
@@ -85,17 +102,27 @@ class DeviceStore:
         ask("BEGIN IMMEDIATE")
         if ask("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise StateError(
-                f"{self._path} is damaged: what its users have spent is not known; give the topology a new name and this device a new database and key"
+                f"{self._path} is damaged: what its users have spent is not known; give the"
+                " topology a new name and this device a new database and key"
             )
-        application, schema = (ask(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
-        if (application, schema) == (0, 0) and not ask("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        application, schema = (
+            ask(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        if (application, schema) == (0, 0) and not ask(
+            "SELECT count(*) FROM sqlite_master"
+        ).fetchone()[0]:
             if not create:
-                raise StateError(f"{self._path} is empty, and a device that has reported must not begin anew: bring the old one back")
+                raise StateError(
+                    f"{self._path} is empty, and a device that has reported must not begin anew:"
+                    " bring the old one back"
+                )
             self._begin_anew(bound)
         elif application != APPLICATION:
             raise StateError(f"{self._path} is not a device's database")
         elif schema != SCHEMA:
-            raise StateError(f"{self._path} was written by another version: schema {schema}, not {SCHEMA}")
+            raise StateError(
+                f"{self._path} was written by another version: schema {schema}, not {SCHEMA}"
+            )
         held = dict(ask("SELECT name, value FROM bound").fetchall())
         for name, changed in BINDINGS.items():
             if held.get(name) != bound[name]:
@@ -103,7 +130,11 @@ class DeviceStore:
         ask("COMMIT")
 
     def _begin_anew(self, bound: Mapping[str, str]) -> None:
-        for statement in (*_TABLES, f"PRAGMA application_id={APPLICATION}", f"PRAGMA user_version={SCHEMA}"):
+        for statement in (
+            *_TABLES,
+            f"PRAGMA application_id={APPLICATION}",
+            f"PRAGMA user_version={SCHEMA}",
+        ):
             self._db.execute(statement)
         for name in BINDINGS:
             self._db.execute("INSERT INTO bound VALUES (?, ?)", (name, bound[name]))
@@ -119,11 +150,20 @@ class DeviceStore:
 
     def payload(self, seq: int) -> tuple[bytes, bytes]:
         """Report id and message of what waits under ``seq``."""
-        found: tuple[bytes, bytes] = self._ask("SELECT id, payload FROM queue WHERE seq = ?", seq)[0]
+        found: tuple[bytes, bytes] = self._ask("SELECT id, payload FROM queue WHERE seq = ?", seq)[
+            0
+        ]
         return found
 
-    def commit(self, digest: bytes, state: bytes, reports: Sequence[tuple[bytes, bytes]], acknowledged: Iterable[int] = ()) -> list[int]:
-        """One transaction: a user's new state, its reports (id, message) and the end of what was acknowledged. When it returns, all of it is on the disk.
+    def commit(
+        self,
+        digest: bytes,
+        state: bytes,
+        reports: Sequence[tuple[bytes, bytes]],
+        acknowledged: Iterable[int] = (),
+    ) -> list[int]:
+        """One transaction: a user's new state, its reports (id, message) and the end of what was
+        acknowledged. When it returns, all of it is on the disk.
 
         Returns
         -------
@@ -134,7 +174,13 @@ class DeviceStore:
         StateError : it could not be written; nothing may be sent, and the file must be opened anew
         """
         work: list[tuple[str, tuple[Any, ...]]] = [
-            ("INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state = excluded.state", (digest, state))
+            (
+                (
+                    "INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state ="
+                    " excluded.state"
+                ),
+                (digest, state),
+            )
         ]
         work += [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
         work += [("INSERT INTO queue (id, payload) VALUES (?, ?)", report) for report in reports]
@@ -155,7 +201,9 @@ class DeviceStore:
             self._db.close()
 
     def abandon(self) -> None:
-        """In a forked child: the file is the parent's. SQLite believes that it has it, and would fold up the log at the connection's end: so that must not come."""
+        """In a forked child: the file is the parent's. SQLite believes that it has it, and would
+        fold up the log at the connection's end: so that must not come.
+        """
         self.failed = self._abandoned = True
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
 
@@ -173,7 +221,10 @@ class DeviceStore:
         self.failed = True  # until it has ended well, whatever ends it
         try:
             self._db.execute("BEGIN IMMEDIATE")
-            rows = [self._db.execute(statement, parameters).lastrowid or 0 for statement, parameters in work]
+            rows = [
+                self._db.execute(statement, parameters).lastrowid or 0
+                for statement, parameters in work
+            ]
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
             with suppress(sqlite3.Error):
@@ -189,12 +240,17 @@ class DeviceStore:
     def _broken(self, error: sqlite3.Error) -> StateError:
         name = getattr(error, "sqlite_errorname", "") or type(error).__name__
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return StateError(f"{self._path} is in use: one process at a time may report for its users")
+            return StateError(
+                f"{self._path} is in use: one process at a time may report for its users"
+            )
         if name in ("SQLITE_NOTADB", "SQLITE_CORRUPT"):
             return StateError(
-                f"{self._path} is no SQLite database, or is damaged: bring it back, or give the topology a new name and this device a new database and key"
+                f"{self._path} is no SQLite database, or is damaged: bring it back, or give the"
+                " topology a new name and this device a new database and key"
             )
-        return StateError(f"{self._path} could not be read or written ({name}): open the client anew")
+        return StateError(
+            f"{self._path} could not be read or written ({name}): open the client anew"
+        )
 
     def __repr__(self) -> str:
         return f"DeviceStore({str(self._path)!r})"
@@ -213,20 +269,30 @@ if hasattr(os, "register_at_fork"):
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, timeout=0.2, check_same_thread=False)
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw",
+        uri=True,
+        isolation_level=None,
+        timeout=0.2,
+        check_same_thread=False,
+    )
 
 
 def _look(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise ConfigurationError(f"database: {path}: {error.strerror}; a new device makes it with create=True") from None
+        raise ConfigurationError(
+            f"database: {path}: {error.strerror}; a new device makes it with create=True"
+        ) from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"database: {path} must be readable by its owner only: chmod 600")
 
 
 def _make(path: Path) -> None:
-    """An empty file that its owner alone can read; what SQLite puts beside it takes the mode from it."""
+    """An empty file that its owner alone can read; what SQLite puts beside it takes the mode from
+    it.
+    """
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:

@@ -1,7 +1,9 @@
 """The edge's fold: raw messages in, report batches and dead letters out.
 
-What depends on the log alone is in ``meta`` (the watermark and the last closed slot), what depends on a user is in that user's shard. Lateness is decided here, once, by position in the
-log: every row of a message is judged by what was closed before the message. Order of a user's events: by message, then slot, then row; one at or before the user's last slot drops.
+What depends on the log alone is in ``meta`` (the watermark and the last closed slot), what depends
+on a user is in that user's shard. Lateness is decided here, once, by position in the log: every row
+of a message is judged by what was closed before the message. Order of a user's events: by message,
+then slot, then row; one at or before the user's last slot drops.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ from ldp_kafka.runtime.wire import write_reports
 __all__ = ["Edge", "EdgeState"]
 
 CHUNK_ROWS = 2**14  # reports in one message at most ...
-CHUNK_BYTES = 700_000  # ... and about this many bytes of them: well below what a broker takes by default
+CHUNK_BYTES = (
+    700_000  # ... and about this many bytes of them: well below what a broker takes by default
+)
 ROW_BYTES = 48  # of a report, beside its packed bits
 
 
@@ -39,7 +43,9 @@ class EdgeState:
 
     users: Users
     covers: NDArray[np.int64]
-    """Last offset that each shard has folded, where it is ahead of the partition: after a crash between shards and meta."""
+    """Last offset that each shard has folded, where it is ahead of the partition: after a crash
+    between shards and meta.
+    """
     watermark: int = -1
     """Greatest event time accepted, milliseconds."""
     closed: int = NEVER
@@ -103,19 +109,30 @@ class Edge:
     shards: int
     per_user: bool
     partitions: int = 0
-    """Where users are spread by murmur2 of their ids over so many; a user elsewhere would have a second budget."""
+    """Where users are spread by murmur2 of their ids over so many; a user elsewhere would have a
+    second budget.
+    """
 
     @property
     def key(self) -> str:
-        """Under another first key all users would look new, their budgets unspent; under other rotations a (user, slot) could be drawn twice."""
+        """Under another first key all users would look new, their budgets unspent; under other
+        rotations a (user, slot) could be drawn twice.
+        """
         return self.randomness.check
 
     def fresh(self) -> EdgeState:
-        return EdgeState(Users(self.method.fields, self.randomness, self.shards), np.full(self.shards, -1, np.int64))
+        return EdgeState(
+            Users(self.method.fields, self.randomness, self.shards),
+            np.full(self.shards, -1, np.int64),
+        )
 
     def fold(self, state: EdgeState, messages: Sequence[Message]) -> Folded:
-        """Reports of consecutive messages; the same records whether they are folded one by one or together."""
-        counts: dict[str, float] = dict.fromkeys(("events", "reports", "silent", "late", "duplicates", "refused", "clamped"), 0)
+        """Reports of consecutive messages; the same records whether they are folded one by one or
+        together.
+        """
+        counts: dict[str, float] = dict.fromkeys(
+            ("events", "reports", "silent", "late", "duplicates", "refused", "clamped"), 0
+        )
         records: list[Record] = []
         rows, latest = self._read(messages, records, counts)
         before, after = self._watermarks(state, latest)
@@ -129,17 +146,30 @@ class Edge:
         return Folded(records, counts)
 
     def latest(self, messages: Sequence[Message]) -> int:
-        """The greatest event time (milliseconds) in these messages that a fold of them accepts or drops as late; -1 if there is none."""
+        """The greatest event time (milliseconds) in these messages that a fold of them accepts or
+        drops as late; -1 if there is none.
+        """
         return max(self._read(messages, [], {})[1], default=-1)
 
-    def _read(self, messages: Sequence[Message], records: list[Record], counts: dict[str, float]) -> tuple[Rows, list[int]]:
+    def _read(
+        self, messages: Sequence[Message], records: list[Record], counts: dict[str, float]
+    ) -> tuple[Rows, list[int]]:
         """All valid events of the messages, and the greatest time in each message (-1 if none)."""
         users: list[Ids] = []
         times, values, source, latest = [], [], [], []
         for at, message in enumerate(messages):
             decoded = self._timely(self._at_home(self.reader.read(message.value)), message)
             for row, reason in decoded.bad:
-                records.append(dead_letter(self.dead_letters_topic, self.topic, self.partition, message.offset, row, reason))
+                records.append(
+                    dead_letter(
+                        self.dead_letters_topic,
+                        self.topic,
+                        self.partition,
+                        message.offset,
+                        row,
+                        reason,
+                    )
+                )
                 counts[f"dead_letters:{reason}"] = counts.get(f"dead_letters:{reason}", 0) + 1
             time = -1 if decoded.tick is None else decoded.tick
             if decoded.events is not None and len(decoded.events):
@@ -151,11 +181,24 @@ class Edge:
                 time = max(time, int(events.times.max()))
             latest.append(time)
         if not users:
-            return Rows(Ids.of([]), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.intp)), latest
+            return (
+                Rows(
+                    Ids.of([]), np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.intp)
+                ),
+                latest,
+            )
         value = _joined(values)
         if self.method.kind == "numeric":
             counts["clamped"] = int(np.count_nonzero(self.method.outside(value)))
-        return Rows(Ids.join(users), _joined(times) // self.slot_ms, self.method.bound(value), _joined(source)), latest
+        return (
+            Rows(
+                Ids.join(users),
+                _joined(times) // self.slot_ms,
+                self.method.bound(value),
+                _joined(source),
+            ),
+            latest,
+        )
 
     def _at_home(self, decoded: Decoded) -> Decoded:
         """Without users of other partitions, where the partitioner is known."""
@@ -166,18 +209,26 @@ class Edge:
         return _without(decoded, away, "partition") if away.any() else decoded
 
     def _timely(self, decoded: Decoded, message: Message) -> Decoded:
-        """Without what is further ahead of the message's own timestamp than allowed: that would close slots for everybody."""
+        """Without what is further ahead of the message's own timestamp than allowed: that would
+        close slots for everybody.
+        """
         if message.timestamp < 0:
             return decoded
         limit = message.timestamp + self.max_ahead_ms
         if decoded.tick is not None and decoded.tick > limit:
             return Decoded(bad=[(0, "ahead")])
-        if decoded.events is None or not len(decoded.events) or int(decoded.events.times.max()) <= limit:
+        if (
+            decoded.events is None
+            or not len(decoded.events)
+            or int(decoded.events.times.max()) <= limit
+        ):
             return decoded
         return _without(decoded, decoded.events.times > limit, "ahead")
 
     def _watermarks(self, state: EdgeState, latest: list[int]) -> tuple[list[int], list[int]]:
-        """The last closed slot before and after each message. A late event cannot move the watermark, so the greatest time of all valid ones is that of the accepted ones."""
+        """The last closed slot before and after each message. A late event cannot move the
+        watermark, so the greatest time of all valid ones is that of the accepted ones.
+        """
         before, after = [], []
         for time in latest:
             before.append(state.closed)
@@ -188,20 +239,42 @@ class Edge:
         return before, after
 
     def _perturb(
-        self, state: EdgeState, messages: Sequence[Message], rows: Rows, before: list[int], after: list[int], records: list[Record], counts: dict[str, float]
+        self,
+        state: EdgeState,
+        messages: Sequence[Message],
+        rows: Rows,
+        before: list[int],
+        after: list[int],
+        records: list[Record],
+        counts: dict[str, float],
     ) -> None:
-        users, slots, values, message = state.users.rows(rows.users), rows.slots, rows.values, rows.message
+        users, slots, values, message = (
+            state.users.rows(rows.users),
+            rows.slots,
+            rows.values,
+            rows.message,
+        )
         keep = slots > (np.array(before)[message] if len(messages) > 1 else before[0])
         if not keep.all():
             counts["late"] = int(np.count_nonzero(~keep))
-        if messages[0].offset <= int(state.covers.max()):  # some shards are ahead: their rows were folded and reported before the crash
-            keep &= state.covers[state.users.shard[users]] < np.array([m.offset for m in messages])[message]
+        if messages[0].offset <= int(
+            state.covers.max()
+        ):  # some shards are ahead: their rows were folded and reported before the crash
+            keep &= (
+                state.covers[state.users.shard[users]]
+                < np.array([m.offset for m in messages])[message]
+            )
         if not keep.all():
             users, slots, values, message = users[keep], slots[keep], values[keep], message[keep]
         if len(slots) and slots.min() != slots.max():
             order = np.lexsort((slots, message))
             if (order[1:] < order[:-1]).any():
-                users, slots, values, message = users[order], slots[order], values[order], message[order]
+                users, slots, values, message = (
+                    users[order],
+                    slots[order],
+                    values[order],
+                    message[order],
+                )
         answers = self.method.blank(len(users))
         status = np.zeros(len(users), np.uint8)
         several: list[Several] = []
@@ -211,20 +284,37 @@ class Edge:
         sent = status == SENT
         counts["reports"] = int(np.count_nonzero(sent))
         counts["refused"] = int(np.count_nonzero(status == REFUSED))
-        counts["silent"] = len(status) - counts["reports"] - counts["refused"] - counts["duplicates"]
+        counts["silent"] = (
+            len(status) - counts["reports"] - counts["refused"] - counts["duplicates"]
+        )
         if several:
-            users, slots, answers, message = _expanded(several, sent, users, slots, answers, message)
+            users, slots, answers, message = _expanded(
+                several, sent, users, slots, answers, message
+            )
             counts["reports"] = len(slots)
         elif not sent.all():
             users, slots, answers, message = users[sent], slots[sent], answers[sent], message[sent]
         digests = state.users.state.digests(users)
         ids = self._ids(digests, slots)
         batch = Reports(
-            ids, slots, answers, self.method.scale, self.fingerprint, 0, None, series=self.randomness.series(digests, slots) if self.per_user else None
+            ids,
+            slots,
+            answers,
+            self.method.scale,
+            self.fingerprint,
+            0,
+            None,
+            series=self.randomness.series(digests, slots) if self.per_user else None,
         )
         ends = np.searchsorted(message, np.arange(len(messages) + 1))
         for at, source in enumerate(messages):
-            self._report(records, source, _part(batch, slice(int(ends[at]), int(ends[at + 1]))), before[at], after[at])
+            self._report(
+                records,
+                source,
+                _part(batch, slice(int(ends[at]), int(ends[at + 1]))),
+                before[at],
+                after[at],
+            )
 
     def _ids(self, digests: Digests, slots: NDArray[np.int64]) -> Digests:
         """Of the reports of these users, each of the phase of its slot."""
@@ -248,7 +338,9 @@ class Edge:
         several: list[Several],
         counts: dict[str, float],
     ) -> None:
-        """One step of distinct users at one slot; what comes at or before a user's last slot drops."""
+        """One step of distinct users at one slot; what comes at or before a user's
+        last slot drops.
+        """
         who, what = users[group], values[group]
         if not len(who):
             return
@@ -268,14 +360,27 @@ class Edge:
             answers[group] = index
             return
         row, nth = np.nonzero((step.slots != NEVER) & (step.status == SENT)[:, None])
-        several.append(Several(np.arange(len(users))[group], np.arange(len(users))[group][row], step.slots[row, nth], index[row, nth].astype(np.int64)))
+        several.append(
+            Several(
+                np.arange(len(users))[group],
+                np.arange(len(users))[group][row],
+                step.slots[row, nth],
+                index[row, nth].astype(np.int64),
+            )
+        )
 
-    def _report(self, records: list[Record], source: Message, batch: Reports | None, before: int, after: int) -> None:
-        """One batch a raw message and phase, in chunks where it is large; one without rows where it only moves ``closed``, which the last chunk alone does."""
+    def _report(
+        self, records: list[Record], source: Message, batch: Reports | None, before: int, after: int
+    ) -> None:
+        """One batch a raw message and phase, in chunks where it is large; one without rows where it
+        only moves ``closed``, which the last chunk alone does.
+        """
         n = 0 if batch is None else len(batch)
         if not n and before == after:
             return
-        closed = [None if slot == NEVER else slot - self.method.delay for slot in (before, after)]  # a report may still come for a slot that is so far back
+        closed = [
+            None if slot == NEVER else slot - self.method.delay for slot in (before, after)
+        ]  # a report may still come for a slot that is so far back
         empty = Reports(
             np.empty((0, 2), np.uint64),
             np.empty(0, np.int64),
@@ -286,20 +391,43 @@ class Edge:
             None,
             series=np.empty((0, 2), np.uint64) if self.per_user else None,
         )
-        rows = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + empty.values.itemsize * prod(empty.values.shape[1:]))))
-        parts = [(phase, part) for phase, of_phase in self._by_phase(empty if batch is None else batch) for part in _chunks(of_phase, rows)]
+        rows = min(
+            CHUNK_ROWS,
+            max(
+                1, CHUNK_BYTES // (ROW_BYTES + empty.values.itemsize * prod(empty.values.shape[1:]))
+            ),
+        )
+        parts = [
+            (phase, part)
+            for phase, of_phase in self._by_phase(empty if batch is None else batch)
+            for part in _chunks(of_phase, rows)
+        ]
         for chunk, (phase, part) in enumerate(parts):
             stamped = Reports(
-                part.ids, part.slots, part.values, part.scale, part.fingerprint, source.offset, closed[chunk == len(parts) - 1], chunk, phase, part.series
+                part.ids,
+                part.slots,
+                part.values,
+                part.scale,
+                part.fingerprint,
+                source.offset,
+                closed[chunk == len(parts) - 1],
+                chunk,
+                phase,
+                part.series,
             )
             records.append(Record(self.reports_topic, self.partition, None, write_reports(stamped)))
 
     def _by_phase(self, batch: Reports) -> list[tuple[int, Reports]]:
-        """The reports of each phase, sorted whole before they are cut: which chunk a row is in says nothing either."""
+        """The reports of each phase, sorted whole before they are cut: which chunk a row is in says
+        nothing either.
+        """
         if self.method.phases == 1 or not len(batch):
             return [(0, _sorted(batch))]
         phases = batch.slots % self.method.phases
-        return [(phase, _sorted(_part(batch, np.flatnonzero(phases == phase)))) for phase in np.unique(phases).tolist()]
+        return [
+            (phase, _sorted(_part(batch, np.flatnonzero(phases == phase))))
+            for phase in np.unique(phases).tolist()
+        ]
 
     def dirty(self, state: EdgeState) -> set[str]:
         found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
@@ -325,9 +453,16 @@ class Edge:
 
 
 def _expanded(
-    several: list[Several], sent: NDArray[np.bool_], users: NDArray[np.intp], slots: NDArray[np.int64], answers: NDArray[Any], message: NDArray[np.intp]
+    several: list[Several],
+    sent: NDArray[np.bool_],
+    users: NDArray[np.intp],
+    slots: NDArray[np.int64],
+    answers: NDArray[Any],
+    message: NDArray[np.intp],
 ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[Any], NDArray[np.intp]]:
-    """One row a report, in the order of messages: those of the rows' own slots, and those of rows that have several."""
+    """One row a report, in the order of messages: those of the rows' own slots, and those of rows
+    that have several.
+    """
     own = sent.copy()
     own[np.concatenate([part.rows for part in several])] = False
     source = np.concatenate([np.flatnonzero(own), *(part.source for part in several)])
@@ -352,8 +487,12 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _rounds(users: NDArray[np.intp], slots: NDArray[np.int64], *, distinct: bool) -> Iterable[NDArray[np.intp] | slice]:
-    """Groups of rows of one slot in which a user occurs once, so that each user's rows come in their order."""
+def _rounds(
+    users: NDArray[np.intp], slots: NDArray[np.int64], *, distinct: bool
+) -> Iterable[NDArray[np.intp] | slice]:
+    """Groups of rows of one slot in which a user occurs once, so that each user's rows come in
+    their order.
+    """
     if distinct and (not len(users) or slots.min() == slots.max()):
         yield slice(0, len(users))
         return
@@ -370,7 +509,10 @@ def _rounds(users: NDArray[np.intp], slots: NDArray[np.int64], *, distinct: bool
 
 def _chunks(batch: Reports, rows: int) -> Iterable[Reports]:
     """At least one."""
-    return (_part(batch, slice(start, min(start + rows, len(batch)))) for start in range(0, max(len(batch), 1), rows))
+    return (
+        _part(batch, slice(start, min(start + rows, len(batch))))
+        for start in range(0, max(len(batch), 1), rows)
+    )
 
 
 def _part(batch: Reports, rows: slice | NDArray[np.intp]) -> Reports:
@@ -394,4 +536,13 @@ def _sorted(batch: Reports) -> Reports:
         return batch
     order = np.argsort(batch.ids[:, 0].byteswap())  # as the digits read
     series = None if batch.series is None else take16(batch.series, order)
-    return Reports(take16(batch.ids, order), batch.slots.take(order), batch.values.take(order, axis=0), batch.scale, batch.fingerprint, 0, None, series=series)
+    return Reports(
+        take16(batch.ids, order),
+        batch.slots.take(order),
+        batch.values.take(order, axis=0),
+        batch.scale,
+        batch.fingerprint,
+        0,
+        None,
+        series=series,
+    )

@@ -1,9 +1,12 @@
-"""The embedded broker: librdkafka's mock cluster inside the confluent-kafka wheel, hosted by this process.
+"""The embedded broker: librdkafka's mock cluster inside the confluent-kafka wheel, hosted by this
+process.
 
-It is for demonstrations and fast tests. It keeps everything in memory, at most 5 MiB a partition (older records go), does not compact, creates no
-topics for clients and treats transactions as a façade: nothing about durability may be claimed from a run on it.
+It is for demonstrations and fast tests. It keeps everything in memory, at most 5 MiB a partition
+(older records go), does not compact, creates no topics for clients and treats transactions as a
+façade: nothing about durability may be claimed from a run on it.
 
-Whoever starts one hosts it and publishes its address in a *run file* of the topology; other processes of the same user read that file.
+Whoever starts one hosts it and publishes its address in a *run file* of the topology; other
+processes of the same user read that file.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ class EmbeddedBroker:
 
     Notes
     -----
-    A member that leaves a group blocks the next join for about its session timeout: give clients one of 1 to 2 seconds.
+    A member that leaves a group blocks the next join for about its session timeout: give clients
+    one of 1 to 2 seconds.
 
     Examples
     --------
@@ -54,7 +58,9 @@ class EmbeddedBroker:
 
     def __init__(self, *, rebalance_delay_ms: int = 0) -> None:
         if isinstance(rebalance_delay_ms, bool) or not 0 <= rebalance_delay_ms < 2**31:
-            raise ConfigurationError(f"rebalance_delay_ms must be an integer of 0 or more, got {rebalance_delay_ms!r}")
+            raise ConfigurationError(
+                f"rebalance_delay_ms must be an integer of 0 or more, got {rebalance_delay_ms!r}"
+            )
         self._delay = rebalance_delay_ms
         self._cleanup = ExitStack()
         self._cluster: int | None = None
@@ -116,11 +122,16 @@ class EmbeddedBroker:
 
         """
         if isinstance(partitions, bool) or not 1 <= partitions < 2**31:
-            raise ConfigurationError(f"partitions of topic {name} must be a positive integer, got {partitions!r}")
+            raise ConfigurationError(
+                f"partitions of topic {name} must be a positive integer, got {partitions!r}"
+            )
         library = _librdkafka()
         code = library.rd_kafka_mock_topic_create(self._running(), name.encode(), partitions, 1)
         if code not in (0, _ALREADY_EXISTS):
-            raise BrokerError(f"the embedded broker refused topic {name}: {library.rd_kafka_err2name(code).decode()}")
+            raise BrokerError(
+                f"the embedded broker refused topic {name}:"
+                f" {library.rd_kafka_err2name(code).decode()}"
+            )
         return bool(code == 0)
 
     def at_stop(self, callback: Callable[[], object]) -> None:
@@ -135,7 +146,9 @@ class EmbeddedBroker:
 
 
 def is_embedded(cluster_id: str | None) -> bool:
-    """Whether a cluster's id, as its metadata gives it, is that of an embedded broker, in whatever process."""
+    """Whether a cluster's id, as its metadata gives it, is that of an embedded broker, in whatever
+    process.
+    """
     return cluster_id is not None and cluster_id.startswith("mockCluster")
 
 
@@ -147,7 +160,8 @@ def publish(topology_name: str, broker: EmbeddedBroker) -> Path:
     Raises
     ------
     BrokerError : the broker does not run, or another one is already hosted for this topology
-    ConfigurationError : the name cannot be a file's name, or the directory of run files is open to other users
+    ConfigurationError : the name cannot be a file's name, or the directory of run files is open to
+        other users
 
     """
     path = _run_file(topology_name)
@@ -157,7 +171,10 @@ def publish(topology_name: str, broker: EmbeddedBroker) -> Path:
     _refuse_shared(path.parent)
     with _locked(path.parent):
         if (found := _read(path)) and _alive(*found):
-            raise BrokerError(f"topology {topology_name} already has an embedded broker at {found[0]}, hosted by process {found[1]}")
+            raise BrokerError(
+                f"topology {topology_name} already has an embedded broker at {found[0]}, hosted by"
+                f" process {found[1]}"
+            )
         written = path.with_suffix(".new")
         written.write_text(content)
         written.replace(path)
@@ -171,21 +188,28 @@ def address_of(topology_name: str) -> str:
     Raises
     ------
     BrokerError : none was published for it, or its host is dead
-    ConfigurationError : the name cannot be a file's name, or the directory of run files is open to other users
+    ConfigurationError : the name cannot be a file's name, or the directory of run files is open to
+        other users
 
     """
     path = _run_file(topology_name)
     hint = (
-        "an embedded broker lives in the process that started it: start `ldp-kafka run` without --role first, "
-        "or give kafka.bootstrap_servers (LDP_KAFKA_BOOTSTRAP) the address of a Kafka broker"
+        "an embedded broker lives in the process that started it: start `ldp-kafka run` without"
+        " --role first, or give kafka.bootstrap_servers (LDP_KAFKA_BOOTSTRAP) the address of a"
+        " Kafka broker"
     )
     if path.parent.exists():
         _refuse_shared(path.parent)
     found = _read(path)
     if found is None:
-        raise BrokerError(f"no embedded broker runs for topology {topology_name} (no run file {path}); {hint}")
+        raise BrokerError(
+            f"no embedded broker runs for topology {topology_name} (no run file {path}); {hint}"
+        )
     if not _alive(*found):
-        raise BrokerError(f"the embedded broker of topology {topology_name} is gone with its host, process {found[1]}; {hint}")
+        raise BrokerError(
+            f"the embedded broker of topology {topology_name} is gone with its host, process"
+            f" {found[1]}; {hint}"
+        )
     return found[0]
 
 
@@ -211,7 +235,10 @@ def _librdkafka() -> ctypes.CDLL:
         try:
             function = getattr(library, name)
         except AttributeError as error:
-            raise ConfigurationError(f"the embedded broker needs {name}, which this librdkafka lacks: install a newer confluent-kafka wheel") from error
+            raise ConfigurationError(
+                f"the embedded broker needs {name}, which this librdkafka lacks: install a newer"
+                " confluent-kafka wheel"
+            ) from error
         function.restype, function.argtypes = result, arguments
     return library
 
@@ -219,7 +246,9 @@ def _librdkafka() -> ctypes.CDLL:
 def _library_path() -> str:
     spec = importlib.util.find_spec("confluent_kafka")
     if spec is None or spec.origin is None:
-        raise ConfigurationError("the embedded broker needs confluent-kafka: pip install 'ldp-kafka[kafka]'")
+        raise ConfigurationError(
+            "the embedded broker needs confluent-kafka: pip install 'ldp-kafka[kafka]'"
+        )
     package = Path(spec.origin).parent
     for folder in (package.with_name("confluent_kafka.libs"), package / ".dylibs"):
         # Not librdkafka++: the C++ wrapper lies beside it.
@@ -228,27 +257,38 @@ def _library_path() -> str:
     # A confluent-kafka built from source uses the system's library.
     if system := ctypes.util.find_library("rdkafka"):
         return system
-    raise ConfigurationError("the embedded broker needs the librdkafka of the confluent-kafka wheel; this installation has none")
+    raise ConfigurationError(
+        "the embedded broker needs the librdkafka of the confluent-kafka wheel; this installation"
+        " has none"
+    )
 
 
 def _handle(library: ctypes.CDLL) -> int:
     """A client handle: the mock cluster runs on its queue and ends with it."""
     why = ctypes.create_string_buffer(512)
     conf = library.rd_kafka_conf_new()
-    # Below errors there is only the notice that this client has no broker, which is the point of it.
+    # Below errors there is only the notice that this client has no broker, which is the point of
+    # it.
     library.rd_kafka_conf_set(conf, b"log_level", b"3", why, len(why))
     handle: int | None = library.rd_kafka_new(_PRODUCER, conf, why, len(why))
     if not handle:
         library.rd_kafka_conf_destroy(conf)
-        raise BrokerError(f"librdkafka could not start the embedded broker: {why.value.decode(errors='replace')}")
+        raise BrokerError(
+            f"librdkafka could not start the embedded broker: {why.value.decode(errors='replace')}"
+        )
     return handle
 
 
 def _run_file(topology_name: str) -> Path:
     if not _NAME.fullmatch(topology_name):
-        raise ConfigurationError(f"a topology's name must be letters, digits, dots, dashes and underscores, got {topology_name!r}")
+        raise ConfigurationError(
+            "a topology's name must be letters, digits, dots, dashes and underscores, got"
+            f" {topology_name!r}"
+        )
     own = os.environ.get("XDG_RUNTIME_DIR")
-    directory = Path(own) / "ldp_kafka" if own else Path(tempfile.gettempdir()) / f"ldp_kafka-{os.getuid()}"
+    directory = (
+        Path(own) / "ldp_kafka" if own else Path(tempfile.gettempdir()) / f"ldp_kafka-{os.getuid()}"
+    )
     return directory / f"{topology_name}.broker.json"
 
 
@@ -256,7 +296,10 @@ def _refuse_shared(directory: Path) -> None:
     """A run file decides where raw values are sent: nobody else may be able to put one there."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise ConfigurationError(f"{directory} must be a directory of this user with mode 0700; remove it or set XDG_RUNTIME_DIR")
+        raise ConfigurationError(
+            f"{directory} must be a directory of this user with mode 0700; remove it or set"
+            " XDG_RUNTIME_DIR"
+        )
 
 
 @contextmanager
@@ -281,7 +324,9 @@ def _read(path: Path) -> tuple[str, int] | None:
 
 
 def _alive(address: str, pid: int) -> bool:
-    """Whether the host is there and serves: a process number alone may have been given to another process."""
+    """Whether the host is there and serves: a process number alone may have been given to another
+    process.
+    """
     try:
         os.kill(pid, 0)
         host, _, port = address.rpartition(":")

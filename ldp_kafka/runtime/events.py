@@ -1,4 +1,5 @@
-"""The users' own messages, strictly: one JSON object or an Arrow IPC stream, the fields where the topology says.
+"""The users' own messages, strictly: one JSON object or an Arrow IPC stream, the fields where the
+topology says.
 
 Every row is either an event or a reason; neighbours do not suffer. No reason holds a value.
 """
@@ -17,14 +18,25 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids, Tick
-from ldp_kafka.runtime.columns import ARROW, MARK, MAX_BYTES, check_size, check_version, kind_of, read_batch
+from ldp_kafka.runtime.columns import (
+    ARROW,
+    MARK,
+    MAX_BYTES,
+    check_size,
+    check_version,
+    kind_of,
+    read_batch,
+)
 from ldp_kafka.runtime.wire import LATEST, LONGEST, check_user, decode_json, parse_json
 
 __all__ = ["REASONS", "Decoded", "EventReader"]
 
 REASONS = {
     "empty": "the message has no value",
-    "too_large": "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long text too often, or has too many lists of another length",
+    "too_large": (
+        "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long text"
+        " too often, or has too many lists of another length"
+    ),
     "not_json": "the message is neither UTF-8 JSON nor an Arrow IPC stream",
     "not_arrow": "the message is not a valid Arrow IPC stream, or its body is compressed",
     "not_a_record": "the JSON is not an object",
@@ -40,12 +52,21 @@ REASONS = {
     "fingerprint": "the report belongs to another topology",
     "range": "the report lies outside the mechanism's outputs",
     "partition": "the user belongs to another partition (input.partitioning: murmur2)",
-    "restarted": "the report comes from a raw log that was begun anew: it has an offset that was counted, and closes what was not",
+    "restarted": (
+        "the report comes from a raw log that was begun anew: it has an offset that was counted,"
+        " and closes what was not"
+    ),
     "closed": "the report is for a slot that its edge had closed",
 }
 
-SECONDS = 10**11  # numbers below it are seconds (until the year 5138), others milliseconds (since 1973)
-NUDGE = 2.0**-11  # milliseconds: 1700000000.3 s is a little less than that in floating point, and must not lose its last millisecond
+SECONDS = (
+    10**11
+)  # numbers below it are seconds (until the year 5138), others milliseconds (since 1973)
+NUDGE = (
+    2.0**-11
+    # milliseconds: 1700000000.3 s is a little less than that in floating point, and must not lose
+    # its last millisecond
+)
 
 
 class Decoded(NamedTuple):
@@ -81,7 +102,11 @@ class EventReader:
         self._user, self._value, self._time = tuple(user), tuple(value), tuple(time)
         self._dimension = dimension
         self._count = categories if isinstance(categories, int) else None
-        self._codes = {name: code for code, name in enumerate(categories)} if categories is not None and not isinstance(categories, int) else None
+        self._codes = (
+            {name: code for code, name in enumerate(categories)}
+            if categories is not None and not isinstance(categories, int)
+            else None
+        )
         self._dtype = np.dtype(np.float64 if categories is None else np.int64)
 
     def read(self, message: bytes | None) -> Decoded:
@@ -113,8 +138,14 @@ class EventReader:
         return Decoded(Events(Ids.of([user]), np.array([time]), np.array([value], self._dtype)))
 
     def fields(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
-        """User, milliseconds and value (or category number) of one JSON object. BadRecord otherwise."""
-        return self._user_of(_at(record, self._user)), _milliseconds(_at(record, self._time)), self._value_of(_at(record, self._value))
+        """User, milliseconds and value (or category number) of one JSON object. BadRecord
+        otherwise.
+        """
+        return (
+            self._user_of(_at(record, self._user)),
+            _milliseconds(_at(record, self._time)),
+            self._value_of(_at(record, self._value)),
+        )
 
     def _user_of(self, found: Any) -> str:
         if type(found) is int:
@@ -162,7 +193,13 @@ class EventReader:
         if not (no_user.any() or no_time.any() or bad_value.view(np.uint8).any()):
             return Decoded(Events(users, times, values))
         good = ~(no_user | no_time | (bad_value != b""))
-        bad = [(int(row), "user" if no_user[row] else "time" if no_time[row] else bad_value[row].decode()) for row in np.flatnonzero(~good)]
+        bad = [
+            (
+                int(row),
+                "user" if no_user[row] else "time" if no_time[row] else bad_value[row].decode(),
+            )
+            for row in np.flatnonzero(~good)
+        ]
         kept = np.flatnonzero(good)
         return Decoded(Events(users.take(kept), times[kept], values[kept]), kept, bad)
 
@@ -181,7 +218,9 @@ class EventReader:
         _, offsets, data = column.buffers()
         wide = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
         ends = np.frombuffer(offsets, wide, len(column) + 1, wide.itemsize * column.offset)
-        ids = Ids(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends)
+        ids = Ids(
+            np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends
+        )
         length = np.diff(ends)
         return ids, ~((length > 0) & (length <= LONGEST))
 
@@ -212,11 +251,23 @@ class EventReader:
             why[column.is_null().to_numpy(zero_copy_only=False)] = b"value"
         return codes, why
 
-    def _vectors(self, column: Any, why: NDArray[np.bytes_]) -> tuple[NDArray[np.float64], NDArray[np.bytes_]]:
+    def _vectors(
+        self, column: Any, why: NDArray[np.bytes_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bytes_]]:
         """Lists of so many numbers; the reason why not is noted row by row."""
         kind, d = column.type, self._dimension
-        listed = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-        if not (listed and any(fits(kind.value_type) for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))):
+        listed = (
+            pa.types.is_list(kind)
+            or pa.types.is_large_list(kind)
+            or pa.types.is_fixed_size_list(kind)
+        )
+        if not (
+            listed
+            and any(
+                fits(kind.value_type)
+                for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+            )
+        ):
             raise BadRecord("value")
         right = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False) == d
         if np.count_nonzero(~right) * d * 8 > 16 * MAX_BYTES:
@@ -234,13 +285,17 @@ class EventReader:
 
 def _filled(column: Any, kind: Any, missing: float) -> NDArray[Any]:
     if column.type != kind:
-        column = column.cast(kind, safe=False)  # a uint64 beyond int64 becomes negative: out of every range that is asked for
+        column = column.cast(
+            kind, safe=False
+        )  # a uint64 beyond int64 becomes negative: out of every range that is asked for
     found: NDArray[Any] = (column.fill_null(missing) if column.null_count else column).to_numpy()
     return found
 
 
 def _spelled(column: Any, reason: str) -> Any:
-    """A dictionary column with its values written out; texts longer than a user id are empty then. One long text said a million times must not fill the memory."""
+    """A dictionary column with its values written out; texts longer than a user id are empty then.
+    One long text said a million times must not fill the memory.
+    """
     texts = column.dictionary
     if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
         texts = pc.if_else(pc.greater(pc.binary_length(texts), LONGEST), "", texts).cast(texts.type)
@@ -262,12 +317,22 @@ def _at(record: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _milliseconds(found: Any) -> int:
-    """Epoch seconds or milliseconds, or ISO 8601 (UTC where it names no zone), as whole milliseconds."""
+    """Epoch seconds or milliseconds, or ISO 8601 (UTC where it names no zone), as whole
+    milliseconds.
+    """
     if type(found) is int or type(found) is float:
         if not 0 <= found < LATEST:
             raise BadRecord("time")
-        return int(found) if found >= SECONDS else found * 1000 if type(found) is int else int(found * 1000 + NUDGE)
-    if type(found) is not str or not (found.isascii() and found.isprintable()):  # fromisoformat stops at a nul
+        return (
+            int(found)
+            if found >= SECONDS
+            else found * 1000
+            if type(found) is int
+            else int(found * 1000 + NUDGE)
+        )
+    if type(found) is not str or not (
+        found.isascii() and found.isprintable()
+    ):  # fromisoformat stops at a nul
         raise BadRecord("time")
     try:
         moment = datetime.fromisoformat(found)

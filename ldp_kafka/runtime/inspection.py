@@ -1,7 +1,10 @@
-"""What one partition of a changelog holds, in sums: never a user's value, a digest or an id. And which rules it breaks.
+"""What one partition of a changelog holds, in sums: never a user's value, a digest or an id. And
+which rules it breaks.
 
-A state is inspected as it lies in the changelog, without folding anything; `RULES` are what `fold.Partition` and the agent rely on when they load it, and what they cannot afford to look
-at each time: that every user lies in its own shard, once, and that every ledger adds up and is within the budget.
+A state is inspected as it lies in the changelog, without folding anything; `RULES` are what
+`fold.Partition` and the agent rely on when they load it, and what they cannot afford to look at
+each time: that every user lies in its own shard, once, and that every ledger adds up and is within
+the budget.
 """
 
 from __future__ import annotations
@@ -26,10 +29,15 @@ from ldp_kafka.topology import Topology
 __all__ = ["RULES", "Held", "Tenure", "Violation", "acknowledged", "inspect"]
 
 RULES = {
-    "complete": "offsets that were acknowledged have a complete state, and no state lacks a shard that it lists",
+    "complete": (
+        "offsets that were acknowledged have a complete state, and no state lacks a shard that it"
+        " lists"
+    ),
     "covered": "the state covers what was acknowledged",
     "fingerprint": "the state was written under this topology's privacy parameters",
-    "layout": "the state was written under this topology's raw topic, fields, partitions and shards",
+    "layout": (
+        "the state was written under this topology's raw topic, fields, partitions and shards"
+    ),
     "key": "the state was written under this edge's key",
     "readable": "every record of the state can be read",
     "shards": "the shards are those of the topology, and every user lies in its own, once",
@@ -39,7 +47,15 @@ RULES = {
 }
 """What `inspect` looks at, by name."""
 
-_UNREADABLE = (BadRecord, StateError, pa.ArrowException, ValueError, TypeError, KeyError, AttributeError)
+_UNREADABLE = (
+    BadRecord,
+    StateError,
+    pa.ArrowException,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+)
 
 
 class Violation(NamedTuple):
@@ -98,27 +114,45 @@ class Held:
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines."""
-        stands = {"committed": self.position.committed, "log_start": self.position.start, "log_end": self.position.end}
-        found = {**asdict(self), "position": stands, "violations": [each._asdict() for each in self.violations]}
+        stands = {
+            "committed": self.position.committed,
+            "log_start": self.position.start,
+            "log_end": self.position.end,
+        }
+        found = {
+            **asdict(self),
+            "position": stands,
+            "violations": [each._asdict() for each in self.violations],
+        }
         return {name: value for name, value in found.items() if value is not None}
 
 
 def acknowledged(spec: AgentSpec, position: Position) -> int | None:
-    """The last offset that the group has acknowledged, None if none: where it was only put by `setup.prepare` it has acknowledged nothing. As `agent.Agent.load` sees it."""
+    """The last offset that the group has acknowledged, None if none: where it was only put by
+    `setup.prepare` it has acknowledged nothing. As `agent.Agent.load` sees it.
+    """
     committed = position.committed
     passed = committed is not None and not position.begun and committed > (1 if spec.header else 0)
     return committed - 1 if committed is not None and passed else None
 
 
 def inspect(
-    topology: Topology, spec: AgentSpec, number: int, records: Mapping[str, bytes], position: Position, *, key: str | None = None, answered: bool = False
+    topology: Topology,
+    spec: AgentSpec,
+    number: int,
+    records: Mapping[str, bytes],
+    position: Position,
+    *,
+    key: str | None = None,
+    answered: bool = False,
 ) -> Held:
     """Look at one partition of a table.
 
     Parameters
     ----------
     spec : whose table it is
-    records : what the changelog holds, compacted: the last value of each key, of all partitions or of this one
+    records : what the changelog holds, compacted: the last value of each key, of all partitions or
+        of this one
     position : where the group and the log stand
     key : what tells the edge's key from another (`Keyed.check`); None: it is not compared
     answered : whether the partition has been folded before, as far as one can tell without state
@@ -127,20 +161,40 @@ def inspect(
     try:
         found = tenures(records, number)
         best = choose(found)
-        made.tenures = [_tenure(name, shards, chosen=name == best) for name, shards in found.items()]
+        made.tenures = [
+            _tenure(name, shards, chosen=name == best) for name, shards in found.items()
+        ]
     except _UNREADABLE:
         _complain(made, "readable", ["there is a record that is not ours"])
         return made
-    made.tenures.sort(key=lambda each: (each.chosen, each.cover is not None and each.cover), reverse=True)
-    _complain(made, "complete", [f"tenure {each.name} lacks {each.lost} of the shards that it lists" for each in made.tenures if each.lost])
+    made.tenures.sort(
+        key=lambda each: (each.chosen, each.cover is not None and each.cover), reverse=True
+    )
+    _complain(
+        made,
+        "complete",
+        [
+            f"tenure {each.name} lacks {each.lost} of the shards that it lists"
+            for each in made.tenures
+            if each.lost
+        ],
+    )
     done = acknowledged(spec, position)
     if best is None:
         if done is not None:
-            _complain(made, "complete", [f"offset {done} was acknowledged, but there is no complete state"])
+            _complain(
+                made,
+                "complete",
+                [f"offset {done} was acknowledged, but there is no complete state"],
+            )
     else:
         _look(made, topology, found[best], key)
         if done is not None and made.cover < done:
-            _complain(made, "covered", [f"the state covers offset {made.cover}, but {done} was acknowledged"])
+            _complain(
+                made,
+                "covered",
+                [f"the state covers offset {made.cover}, but {done} was acknowledged"],
+            )
     _log(made, answered=answered)
     return made
 
@@ -156,13 +210,19 @@ def _tenure(name: str, shards: Mapping[str, tuple[int, bytes]], *, chosen: bool)
     return Tenure(name[:8], cover, len(manifest), lost, size, complete=not lost, chosen=chosen)
 
 
-def _look(made: Held, topology: Topology, tenure: Mapping[str, tuple[int, bytes]], key: str | None) -> None:
+def _look(
+    made: Held, topology: Topology, tenure: Mapping[str, tuple[int, bytes]], key: str | None
+) -> None:
     """Into the tenure that a worker would load."""
     made.cover, payload = tenure[META]
     meta = json.loads(payload)
     shards = {name: held for name, (_, held) in tenure.items() if name in meta["manifest"]}
     made.shards, made.bytes = len(shards), len(payload) + sum(map(len, shards.values()))
-    expected = {"fingerprint": topology.fingerprint, "layout": topology.layout, "key": key if made.table == "perturb" else ""}
+    expected = {
+        "fingerprint": topology.fingerprint,
+        "layout": topology.layout,
+        "key": key if made.table == "perturb" else "",
+    }
     for rule, wanted in expected.items():
         if wanted is not None and meta.get(rule) != wanted:
             _complain(made, rule, [f"the state was written under another {rule}"])
@@ -174,10 +234,14 @@ def _look(made: Held, topology: Topology, tenure: Mapping[str, tuple[int, bytes]
         else:
             _blocks(made, topology, meta["state"], shards)
     except _UNREADABLE as error:
-        _complain(made, "readable", [f"the state's own record cannot be read ({type(error).__name__})"])
+        _complain(
+            made, "readable", [f"the state's own record cannot be read ({type(error).__name__})"]
+        )
 
 
-def _edge(made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]) -> None:
+def _edge(
+    made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
+) -> None:
     """The users of a partition, shard by shard."""
     ledger, fields, count = topology.method.ledger, topology.method.fields, topology.runtime.shards
     made.watermark = int(state["watermark"]) if state["watermark"] >= 0 else None
@@ -194,22 +258,46 @@ def _edge(made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapp
             unreadable += 1
             continue
         known = name.isdecimal() and int(name) < count
-        strangers += int(np.count_nonzero(digests[:, 1] % np.uint64(count) != int(name))) if known else len(digests)
+        strangers += (
+            int(np.count_nonzero(digests[:, 1] % np.uint64(count) != int(name)))
+            if known
+            else len(digests)
+        )
         twice += len(digests) - len(np.unique(digests, axis=0))
         beyond, contradictory = ledger.audit(users)
         over, torn = over + beyond, torn + contradictory
         made.users += len(digests)
         made.spent = max(made.spent, ledger.largest(users))
     _complain(made, "readable", [f"{unreadable} shards cannot be read"] if unreadable else [])
-    _complain(made, "shards", [f"{strangers} users lie in a shard that is not theirs"] if strangers else [])
+    _complain(
+        made,
+        "shards",
+        [f"{strangers} users lie in a shard that is not theirs"] if strangers else [],
+    )
     _complain(made, "shards", [f"{twice} users are there more than once"] if twice else [])
-    _complain(made, "ledger", [f"the ledgers of {torn} users contradict themselves"] if torn else [])
-    _complain(made, "budget", [f"{over} users have spent more than the budget of {ledger.budget} micro-epsilon"] if over else [])
+    _complain(
+        made, "ledger", [f"the ledgers of {torn} users contradict themselves"] if torn else []
+    )
+    _complain(
+        made,
+        "budget",
+        (
+            [f"{over} users have spent more than the budget of {ledger.budget} micro-epsilon"]
+            if over
+            else []
+        ),
+    )
 
 
-def _blocks(made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]) -> None:
+def _blocks(
+    made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
+) -> None:
     """The slots that wait, block by block."""
-    size = (stages.collect(topology, made.partition) if made.table == "collect" else stages.merge(topology)).size
+    size = (
+        stages.collect(topology, made.partition)
+        if made.table == "collect"
+        else stages.merge(topology)
+    ).size
     made.closed, made.slots = state["closed"] if made.table == "collect" else state["released"], 0
     if state["block"] != size:
         _complain(made, "shards", [f"blocks of {state['block']} slots must be of {size}"])
@@ -223,20 +311,53 @@ def _blocks(made: Held, topology: Topology, state: Mapping[str, Any], shards: Ma
         except _UNREADABLE:
             unreadable += 1
     _complain(made, "readable", [f"{unreadable} blocks cannot be read"] if unreadable else [])
-    _complain(made, "shards", [f"{strangers} slots lie in a block that is not theirs"] if strangers else [])
+    _complain(
+        made,
+        "shards",
+        [f"{strangers} slots lie in a block that is not theirs"] if strangers else [],
+    )
 
 
 def _log(made: Held, *, answered: bool) -> None:
     """Whether the log goes on where the state ends; the rules of `agent.Agent.load`."""
     committed, start, end, begun = made.position
     if made.cover >= end:
-        _complain(made, "log", [f"the state covers offset {made.cover}, but the log ends before {end}: it was made anew"])
+        _complain(
+            made,
+            "log",
+            [
+                (
+                    f"the state covers offset {made.cover}, but the log ends before {end}: it was made"
+                    " anew"
+                )
+            ],
+        )
     elif committed is not None and committed > end:
-        _complain(made, "log", [f"offset {committed - 1} was acknowledged, but the log ends before {end}: it was made anew"])
+        _complain(
+            made,
+            "log",
+            [
+                (
+                    f"offset {committed - 1} was acknowledged, but the log ends before {end}: it was"
+                    " made anew"
+                )
+            ],
+        )
     elif start > made.cover + 1 and (made.cover >= 0 or (committed != start and answered)):
-        _complain(made, "log", [f"the log begins at offset {start}, but the state needs what comes after {made.cover}"])
+        _complain(
+            made,
+            "log",
+            [
+                (
+                    f"the log begins at offset {start}, but the state needs what comes after"
+                    f" {made.cover}"
+                )
+            ],
+        )
     elif committed is not None and start > committed and not begun:
-        _complain(made, "log", [f"the log begins at offset {start}, after the acknowledged {committed}"])
+        _complain(
+            made, "log", [f"the log begins at offset {start}, after the acknowledged {committed}"]
+        )
 
 
 def _complain(made: Held, rule: str, texts: list[str]) -> None:

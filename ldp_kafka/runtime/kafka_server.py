@@ -1,6 +1,8 @@
-"""A real Apache Kafka (KRaft) on this machine, from its published Java artefacts: needs Java 17 and Maven, no Docker, no root.
+"""A real Apache Kafka (KRaft) on this machine, from its published Java artefacts: needs Java 17 and
+Maven, no Docker, no root.
 
-It listens on 127.0.0.1 without authentication: for development and tests. It is started detached and outlives the process that started it::
+It listens on 127.0.0.1 without authentication: for development and tests. It is started detached
+and outlives the process that started it::
 
     start(port=9092)      # ldp-kafka broker start --port 9092
     status()              # ldp-kafka broker status
@@ -32,7 +34,17 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 
-__all__ = ["DEFAULT_VERSION", "KafkaServer", "Status", "artefacts", "free_port", "java", "start", "status", "stop"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "KafkaServer",
+    "Status",
+    "artefacts",
+    "free_port",
+    "java",
+    "start",
+    "status",
+    "stop",
+]
 
 DEFAULT_VERSION = "4.3.1"
 JAVA = 17
@@ -75,8 +87,10 @@ class KafkaServer:
     Parameters
     ----------
     version : of Apache Kafka, such as ``4.3.1`` or ``3.9.2``
-    directory : data, logs and process ids; default ``broker`` in the cache directory. Data stay there when it stops
-    port : of the first node (two ports a node, one after the other); 0 = the one used last in this directory, or a free one
+    directory : data, logs and process ids; default ``broker`` in the cache directory. Data stay
+        there when it stops
+    port : of the first node (two ports a node, one after the other); 0 = the one used last in this
+        directory, or a free one
     nodes : 1, or 3 with replication 3 and min.insync.replicas 2 (400 MB each)
     properties : more lines for server.properties
 
@@ -96,7 +110,10 @@ class KafkaServer:
         properties: Mapping[str, str] | None = None,
     ) -> None:
         if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-            raise ConfigurationError(f"version must be an Apache Kafka version such as {DEFAULT_VERSION}, got {version!r}")
+            raise ConfigurationError(
+                f"version must be an Apache Kafka version such as {DEFAULT_VERSION}, got"
+                f" {version!r}"
+            )
         if nodes not in (1, 3):
             raise ConfigurationError(f"nodes must be 1 or 3, got {nodes!r}")
         if isinstance(port, bool) or not 0 <= port <= 65536 - 2 * nodes:
@@ -109,16 +126,21 @@ class KafkaServer:
     def bootstrap_servers(self) -> str:
         """``127.0.0.1:port`` of each node, with commas; BrokerError before the first start."""
         if not self.port:
-            raise BrokerError(f"the Kafka server in {self.directory} has no port yet: start() it first")
+            raise BrokerError(
+                f"the Kafka server in {self.directory} has no port yet: start() it first"
+            )
         return ",".join(f"127.0.0.1:{self.port + 2 * node}" for node in range(self.nodes))
 
     def start(self, timeout: float = 90.0) -> Self:
-        """Start the nodes that do not run, and wait until all answer; none of those that run is touched.
+        """Start the nodes that do not run, and wait until all answer; none of those that run is
+        touched.
 
         Raises
         ------
-        ConfigurationError : Java or Maven is missing, another version, port or number of nodes runs in the directory, or the port is taken
-        BrokerError : the artefacts could not be had, a node died, or they did not answer within ``timeout`` seconds (the text says where the log is)
+        ConfigurationError : Java or Maven is missing, another version, port or number of nodes runs
+            in the directory, or the port is taken
+        BrokerError : the artefacts could not be had, a node died, or they did not answer within
+            ``timeout`` seconds (the text says where the log is)
 
         """
         program, libs = java(), artefacts(self.version)
@@ -182,24 +204,44 @@ class KafkaServer:
         return self.directory / f"node-{node + 1}"
 
     def _settle(self) -> str:
-        """Fix and record what must outlive a restart (version, port, nodes), and return the cluster's id."""
+        """Fix and record what must outlive a restart (version, port, nodes), and return the
+        cluster's id.
+        """
         found, runs = _recorded(self.directory), False
         if found:
-            last = KafkaServer(found["version"], self.directory, found["port"], nodes=found["nodes"])
+            last = KafkaServer(
+                found["version"], self.directory, found["port"], nodes=found["nodes"]
+            )
             runs = bool(last.pids())
             if not self.port and (runs or not _taken(last.port, last.nodes)):
                 self.port = last.port
             if runs and (self.version, self.port) != (last.version, last.port):
                 raise ConfigurationError(
-                    f"Kafka {last.version} already runs at {last.bootstrap_servers} from {self.directory}: stop it, or choose another directory"
+                    f"Kafka {last.version} already runs at {last.bootstrap_servers} from"
+                    f" {self.directory}: stop it, or choose another directory"
                 )
             if self.nodes != last.nodes:
-                raise ConfigurationError(f"{self.directory} holds the data of {last.nodes} nodes, not {self.nodes}: choose another directory")
+                raise ConfigurationError(
+                    f"{self.directory} holds the data of {last.nodes} nodes, not {self.nodes}:"
+                    " choose another directory"
+                )
         self.port = self.port or free_port(self.nodes)
         if not runs and (taken := _taken(self.port, self.nodes)):
-            raise ConfigurationError(f"port {', '.join(map(str, taken))} is taken by another process: choose another --port (0 = a free one)")
-        cluster: str = found["cluster"] if found else base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        facts = {"version": self.version, "port": self.port, "nodes": self.nodes, "cluster": cluster}
+            raise ConfigurationError(
+                f"port {', '.join(map(str, taken))} is taken by another process: choose another"
+                " --port (0 = a free one)"
+            )
+        cluster: str = (
+            found["cluster"]
+            if found
+            else base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        )
+        facts = {
+            "version": self.version,
+            "port": self.port,
+            "nodes": self.nodes,
+            "cluster": cluster,
+        }
         (self.directory / "broker.json").write_text(json.dumps(facts))
         return cluster
 
@@ -215,21 +257,43 @@ class KafkaServer:
         run = [program, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libs}/*"]
         if not (home / "data" / "meta.properties").exists():
             with log.open("ab") as out:
-                format_ = [*run, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties)]  # with "=": an id may begin with a dash
-                if subprocess.run(format_, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False).returncode:  # noqa: S603
-                    raise BrokerError(f"Kafka {self.version} could not format {home / 'data'}; log: {log}{_tail(log)}")
-        serve = [*run[:1], f"-Xmx{512 if self.nodes == 1 else 400}m", *run[1:], "kafka.Kafka", str(properties)]
-        # Through a shell, so that the node is nobody's child: it outlives us, is never our zombie, and Ctrl-C in our terminal does not reach it.
+                format_ = [
+                    *run,
+                    "kafka.tools.StorageTool",
+                    "format",
+                    f"--cluster-id={cluster}",
+                    "-c",
+                    str(properties),
+                ]  # with "=": an id may begin with a dash
+                if subprocess.run(  # noqa: S603
+                    format_, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
+                ).returncode:
+                    raise BrokerError(
+                        f"Kafka {self.version} could not format {home / 'data'}; log:"
+                        f" {log}{_tail(log)}"
+                    )
+        serve = [
+            *run[:1],
+            f"-Xmx{512 if self.nodes == 1 else 400}m",
+            *run[1:],
+            "kafka.Kafka",
+            str(properties),
+        ]
+        # Through a shell, so that the node is nobody's child: it outlives us, is never our zombie,
+        # and Ctrl-C in our terminal does not reach it.
         shell = ["/bin/sh", "-c", '"$@" >>"$0" 2>&1 </dev/null & echo $!', str(log), *serve]
         answer = subprocess.run(shell, stdout=subprocess.PIPE, check=True, start_new_session=True)  # noqa: S603
         (home / "server.pid").write_text(answer.stdout.decode())
 
     def _pid(self, node: int) -> int | None:
-        """The node's process, if it is alive and still the one that was started: process numbers are given out again."""
+        """The node's process, if it is alive and still the one that was started: process numbers
+        are given out again.
+        """
         home = self._home(node)
         with suppress(FileNotFoundError, ValueError):
             pid = int((home / "server.pid").read_text())
-            # The shell between fork and exec also names the properties: no gap right after the start.
+            # The shell between fork and exec also names the properties: no gap right after the
+            # start.
             return pid if str(home / "server.properties") in _command_line(pid) else None
         return None
 
@@ -240,14 +304,23 @@ class KafkaServer:
             for node in range(self.nodes):
                 if self._pid(node) is None:
                     log = self._home(node) / "server.log"
-                    raise BrokerError(f"Kafka {self.version} ended at its start; log: {log}{_tail(log)}")
+                    raise BrokerError(
+                        f"Kafka {self.version} ended at its start; log: {log}{_tail(log)}"
+                    )
             if time.monotonic() > end:
-                raise BrokerError(f"Kafka {self.version} at {self.bootstrap_servers} did not answer within {timeout:g} s; log: {self._home(0) / 'server.log'}")
+                raise BrokerError(
+                    f"Kafka {self.version} at {self.bootstrap_servers} did not answer within"
+                    f" {timeout:g} s; log: {self._home(0) / 'server.log'}"
+                )
             time.sleep(0.2)
 
 
-def start(version: str = DEFAULT_VERSION, port: int = 0, directory: Path | None = None, *, nodes: int = 1) -> Status:
-    """Start a Kafka server that outlives this process; see `KafkaServer` for parameters and errors."""
+def start(
+    version: str = DEFAULT_VERSION, port: int = 0, directory: Path | None = None, *, nodes: int = 1
+) -> Status:
+    """Start a Kafka server that outlives this process; see `KafkaServer` for
+    parameters and errors.
+    """
     return KafkaServer(version, directory, port, nodes=nodes).start().status()
 
 
@@ -264,7 +337,8 @@ def status(directory: Path | None = None) -> Status | None:
 
 
 def artefacts(version: str = DEFAULT_VERSION) -> Path:
-    """Return the directory of Kafka's jars; Maven brings them once into ``~/.cache/ldp_kafka`` (LDP_KAFKA_CACHE in its place).
+    """Return the directory of Kafka's jars; Maven brings them once into ``~/.cache/ldp_kafka``
+    (LDP_KAFKA_CACHE in its place).
 
     Raises
     ------
@@ -277,14 +351,27 @@ def artefacts(version: str = DEFAULT_VERSION) -> Path:
         return libs
     maven = shutil.which("mvn")
     if maven is None:
-        raise ConfigurationError(f"Apache Kafka {version} is brought by Maven, and mvn is not on the PATH: install Maven, or use a broker of your own")
+        raise ConfigurationError(
+            f"Apache Kafka {version} is brought by Maven, and mvn is not on the PATH: install"
+            " Maven, or use a broker of your own"
+        )
     libs.parent.mkdir(parents=True, exist_ok=True)
     log = libs.parent / "mvn.log"
-    # Beside its place and moved there when complete: an interrupted download is never taken for a whole one.
+    # Beside its place and moved there when complete: an interrupted download is never taken for a
+    # whole one.
     with tempfile.TemporaryDirectory(dir=libs.parent) as temporary, log.open("wb") as out:
         (Path(temporary) / "pom.xml").write_text(_POM.format(version=version))
-        command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=libs"]
-        done = subprocess.run(command, cwd=temporary, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False)  # noqa: S603
+        command = [
+            maven,
+            "-q",
+            "-B",
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            "-DoutputDirectory=libs",
+        ]
+        done = subprocess.run(  # noqa: S603
+            command, cwd=temporary, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
+        )
         if done.returncode:
             raise BrokerError(f"Maven could not bring Apache Kafka {version}; log: {log}")
         # Another process may have been first: then its copy is as good.
@@ -294,7 +381,9 @@ def artefacts(version: str = DEFAULT_VERSION) -> Path:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("LDP_KAFKA_CACHE") or Path.home() / ".cache" / "ldp_kafka").absolute()
+    return Path(
+        os.environ.get("LDP_KAFKA_CACHE") or Path.home() / ".cache" / "ldp_kafka"
+    ).absolute()
 
 
 def java() -> str:
@@ -308,11 +397,17 @@ def java() -> str:
     home = os.environ.get("JAVA_HOME")
     program = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if program is None:
-        raise ConfigurationError(f"Apache Kafka needs Java {JAVA} or later, and {'JAVA_HOME has no bin/java' if home else 'java is not on the PATH'}")
+        raise ConfigurationError(
+            f"Apache Kafka needs Java {JAVA} or later, and"
+            f" {'JAVA_HOME has no bin/java' if home else 'java is not on the PATH'}"
+        )
     answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
     found = re.search(r'version "(\d+)', answer.stderr)
     if found is None or int(found[1]) < JAVA:
-        raise ConfigurationError(f"Apache Kafka needs Java {JAVA} or later, and {program} is {found[1] if found else 'of no known version'}")
+        raise ConfigurationError(
+            f"Apache Kafka needs Java {JAVA} or later, and {program} is"
+            f" {found[1] if found else 'of no known version'}"
+        )
     return program
 
 
@@ -353,7 +448,11 @@ def _recorded(directory: Path) -> dict[str, Any] | None:
 def _found(directory: Path | None) -> KafkaServer | None:
     directory = directory or _cache() / "broker"
     facts = _recorded(directory)
-    return KafkaServer(facts["version"], directory, facts["port"], nodes=facts["nodes"]) if facts else None
+    return (
+        KafkaServer(facts["version"], directory, facts["port"], nodes=facts["nodes"])
+        if facts
+        else None
+    )
 
 
 def _command_line(pid: int) -> str:
@@ -367,7 +466,8 @@ def _command_line(pid: int) -> str:
         return words.replace(b"\0", b" ").decode(errors="surrogateescape")
     if Path("/proc/self").exists():
         return ""
-    return subprocess.run(["ps", "-p", str(pid), "-o", "command="], capture_output=True, text=True, check=False).stdout  # noqa: S603, S607
+    words = ["ps", "-p", str(pid), "-o", "command="]
+    return subprocess.run(words, capture_output=True, text=True, check=False).stdout  # noqa: S603
 
 
 def _signal(pids: Mapping[int, int], number: signal.Signals) -> None:
@@ -391,7 +491,8 @@ def _taken(port: int, nodes: int) -> list[int]:
 
 
 def free_port(nodes: int = 1) -> int:
-    """Neighbouring free ports, below the range from which systems serve outgoing connections: one of those could be taken again at any time.
+    """Neighbouring free ports, below the range from which systems serve outgoing connections: one
+    of those could be taken again at any time.
 
     Looked for from a random place on: two that look at the same moment find different ones.
     """
@@ -418,5 +519,9 @@ def _answers(addresses: list[str]) -> bool:
 
 def _tail(log: Path) -> str:
     """The end of a log, for an error that may be read where the file is not."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if not line.startswith("\tat ")][-5:]
+    lines = [
+        line
+        for line in log.read_text(errors="replace").splitlines()
+        if not line.startswith("\tat ")
+    ][-5:]
     return "".join(f"\n  {line}" for line in lines)

@@ -1,7 +1,8 @@
 """The edge's key: read, checked, never shown.
 
-A file holds one key, its bytes and nothing else, or a ring of keys, as `rotation` writes it: a first line that says so, the first key, and of each rotation the time from which on the next
-key is used. Keys are in base64 there, times in milliseconds since 1970-01-01 UTC.
+A file holds one key, its bytes and nothing else, or a ring of keys, as `rotation` writes it: a
+first line that says so, the first key, and of each rotation the time from which on the next key is
+used. Keys are in base64 there, times in milliseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -41,14 +42,22 @@ class Keyring:
     later: tuple[tuple[int, bytes], ...] = ()
 
     def __post_init__(self) -> None:
-        keys, times = [self.first, *(key for _, key in self.later)], [0, *(time for time, _ in self.later)]
+        keys, times = (
+            [self.first, *(key for _, key in self.later)],
+            [
+                0,
+                *(time for time, _ in self.later),
+            ],
+        )
         if not all(len(key) >= KEY_BYTES for key in keys):
             raise ConfigurationError(f"must hold at least {KEY_BYTES} random bytes")
         if not (len(set(keys)) == len(keys) and all(0 <= a < b for a, b in pairwise(times))):
             raise ConfigurationError("must hold another key and a later time for each rotation")
 
     def turns(self, slot_ms: int) -> list[tuple[int, bytes]]:
-        """(first slot, key) of each rotation: the first slot that begins at its time or after it. Of two in one slot the later one counts."""
+        """(first slot, key) of each rotation: the first slot that begins at its time or after it.
+        Of two in one slot the later one counts.
+        """
         return list({-(-time // slot_ms): key for time, key in self.later}.items())
 
     def rotated(self, time: int, key: bytes) -> Keyring:
@@ -59,7 +68,10 @@ class Keyring:
         """As a file holds it."""
         if not self.later:
             return self.first
-        lines = [base64.b64encode(self.first), *(str(time).encode() + b" " + base64.b64encode(key) for time, key in self.later)]
+        lines = [
+            base64.b64encode(self.first),
+            *(str(time).encode() + b" " + base64.b64encode(key) for time, key in self.later),
+        ]
         return _MARK + b"\n".join(lines) + b"\n"
 
     @classmethod
@@ -70,16 +82,22 @@ class Keyring:
         try:
             first, *later = content[len(_MARK) :].splitlines()
             pairs = [line.split(b" ") for line in later]
-            return cls(base64.b64decode(first, validate=True), tuple((int(time), base64.b64decode(key, validate=True)) for time, key in pairs))
+            return cls(
+                base64.b64decode(first, validate=True),
+                tuple((int(time), base64.b64decode(key, validate=True)) for time, key in pairs),
+            )
         except ValueError:  # binascii.Error is one
-            raise ConfigurationError("is not a ring of keys as `ldp-kafka key rotate` writes it") from None
+            raise ConfigurationError(
+                "is not a ring of keys as `ldp-kafka key rotate` writes it"
+            ) from None
 
     def __repr__(self) -> str:
         return f"Keyring({len(self.later)} rotations)"  # never a key
 
 
 def read_key(path: Path | None) -> Keyring:
-    """The master key from its file, or from the environment (base64 of what a file would hold) where the topology names no file.
+    """The master key from its file, or from the environment (base64 of what a file would hold)
+    where the topology names no file.
 
     Raises
     ------
@@ -89,7 +107,8 @@ def read_key(path: Path | None) -> Keyring:
         text = os.environ.get(VARIABLE)
         if not text:
             raise ConfigurationError(
-                f"the edge needs a key: set edge.key_file in the topology (ldp-kafka key new FILE makes one), or {VARIABLE} to the base64 of {KEY_BYTES} random bytes"
+                "the edge needs a key: set edge.key_file in the topology (ldp-kafka key new FILE"
+                f" makes one), or {VARIABLE} to the base64 of {KEY_BYTES} random bytes"
             )
         try:
             content = base64.b64decode(text, validate=True)
@@ -101,9 +120,13 @@ def read_key(path: Path | None) -> Keyring:
             mode = path.stat().st_mode
             content = path.read_bytes()
         except OSError as error:
-            raise ConfigurationError(f"edge.key_file: {path}: {error.strerror}; ldp-kafka key new FILE makes one") from None
+            raise ConfigurationError(
+                f"edge.key_file: {path}: {error.strerror}; ldp-kafka key new FILE makes one"
+            ) from None
         if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
-            raise ConfigurationError(f"edge.key_file: {path} must be readable by its owner only: chmod 600")
+            raise ConfigurationError(
+                f"edge.key_file: {path} must be readable by its owner only: chmod 600"
+            )
         where = str(path)
     try:
         return Keyring.decode(content)
@@ -117,7 +140,9 @@ def new_key(path: Path) -> None:
 
 
 def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that must not exist, mode 0600: the whole of it or, where the power goes, none. ConfigurationError where it does, or cannot be written."""
+    """Write a file that must not exist, mode 0600: the whole of it or, where the power goes, none.
+    ConfigurationError where it does, or cannot be written.
+    """
     part = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -126,7 +151,9 @@ def write_secret(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.link(part, path)  # unlike a rename it overwrites nothing
     except FileExistsError:
-        raise ConfigurationError(f"{path} exists; a lost key cannot be brought back, so it is not overwritten") from None
+        raise ConfigurationError(
+            f"{path} exists; a lost key cannot be brought back, so it is not overwritten"
+        ) from None
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from None
     finally:

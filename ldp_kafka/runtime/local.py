@@ -25,7 +25,9 @@ class Run(NamedTuple):
     """Sums of what the perturb stages counted."""
 
 
-def run(topology: Topology, randomness: Keyed, raw: Sequence[Sequence[Message]], *, together: int = 1) -> Run:
+def run(
+    topology: Topology, randomness: Keyed, raw: Sequence[Sequence[Message]], *, together: int = 1
+) -> Run:
     """Fold a raw log, given by partition, through the topology's stages.
 
     Parameters
@@ -51,10 +53,20 @@ def run(topology: Topology, randomness: Keyed, raw: Sequence[Sequence[Message]],
                 counts[name] = count if name == "watermark" else counts.get(name, 0) + count
         collect = stages.collect(topology, partition)
         folded = collect.fold(collect.fresh(), log(made))
-        _sort(folded, {topology.partials_topic: partials, topology.releases_topic: releases, topology.collector_dead_letters_topic: dead})
+        _sort(
+            folded,
+            {
+                topology.partials_topic: partials,
+                topology.releases_topic: releases,
+                topology.collector_dead_letters_topic: dead,
+            },
+        )
         reports.append(made)
     merge = stages.merge(topology)
-    _sort(merge.fold(merge.fresh(), log(partials)), {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead})
+    _sort(
+        merge.fold(merge.fresh(), log(partials)),
+        {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead},
+    )
     return Run(reports, partials, releases, dead, counts)
 
 

@@ -1,8 +1,10 @@
 """The merger's fold: partials of all sources in, one release a slot out.
 
-It has one partition, so releases come out in the order of their slots. A slot is released when every source has closed it; sums are integers, so the order of partials does not matter.
-Slots before the first one in which any source had a report are not released; empty ones after it are, with null values, up to `EMPTY_RUN` in a row: a clock that was years behind must not
-make millions of them.
+It has one partition, so releases come out in the order of their slots. A slot is released when
+every source has closed it; sums are integers, so the order of partials does not matter. Slots
+before the first one in which any source had a report are not released; empty ones after it are,
+with null values, up to `EMPTY_RUN` in a row: a clock that was years behind must not make millions
+of them.
 """
 
 from __future__ import annotations
@@ -85,13 +87,30 @@ class Merge(Blocked[MergeState]):
                 if partial.support is not None and len(partial.support) != self.width:
                     raise BadRecord("wrong_fields")
             except BadRecord as bad:
-                records.append(dead_letter(self.dead_letters_topic, self.topic, self.partition, message.offset, 0, bad.reason))
-                counts[f"dead_letters:{bad.reason}"] = counts.get(f"dead_letters:{bad.reason}", 0) + 1
+                records.append(
+                    dead_letter(
+                        self.dead_letters_topic,
+                        self.topic,
+                        self.partition,
+                        message.offset,
+                        0,
+                        bad.reason,
+                    )
+                )
+                counts[f"dead_letters:{bad.reason}"] = (
+                    counts.get(f"dead_letters:{bad.reason}", 0) + 1
+                )
                 continue
             if self._take(state, partial):
                 if partial.support is not None and self.takes(state, partial.slot, message.offset):
-                    counts["second_reports"] += self._add(state, partial.slot, partial.support, partial.sample)
-                made = [record for slot, sums in self._complete(state) for record in self.release(slot, sums)]
+                    counts["second_reports"] += self._add(
+                        state, partial.slot, partial.support, partial.sample
+                    )
+                made = [
+                    record
+                    for slot, sums in self._complete(state)
+                    for record in self.release(slot, sums)
+                ]
                 counts["releases"] += len(made)
                 records += made
             else:
@@ -101,7 +120,9 @@ class Merge(Blocked[MergeState]):
         return Folded(records, counts)
 
     def _take(self, state: MergeState, partial: Partial) -> bool:
-        """False for one that was taken before: a source's partials come in the order of their slots."""
+        """False for one that was taken before: a source's partials come in the order of their
+        slots.
+        """
         if partial.slot <= state.closed.get(partial.source, partial.slot - 1):
             return False
         state.closed[partial.source] = partial.slot
@@ -109,11 +130,16 @@ class Merge(Blocked[MergeState]):
             state.first = partial.first if state.first is None else min(state.first, partial.first)
         return True
 
-    def _add(self, state: MergeState, slot: int, support: Sequence[int], sample: Sequence[str]) -> int:
+    def _add(
+        self, state: MergeState, slot: int, support: Sequence[int], sample: Sequence[str]
+    ) -> int:
         """Add one source's sums; how many of its sampled ids another one has."""
         held = state.open.get(slot)
-        state.open[slot] = list(support) if held is None else [a + b for a, b in zip(held, support, strict=True)]
-        # Slots can wait long for a partition without events: their sums are kept, their ids need not be
+        state.open[slot] = (
+            list(support) if held is None else [a + b for a, b in zip(held, support, strict=True)]
+        )
+        # Slots can wait long for a partition without events: their sums are kept, their ids need
+        # not be
         horizon = max(state.closed.values()) - SAMPLED
         for old in [old for old in state.sample if old <= horizon]:
             del state.sample[old]
@@ -137,7 +163,9 @@ class Merge(Blocked[MergeState]):
                 break
             sums = self.close(state, slot)[0] if slot in state.open else None
             if sums is None and state.full is not None and slot - state.full > EMPTY_RUN:
-                state.released = min([through, *(held - 1 for held in state.open if held <= through)])
+                state.released = min(
+                    [through, *(held - 1 for held in state.open if held <= through)]
+                )
                 continue
             state.released = slot
             state.full = state.full if sums is None else slot
@@ -156,5 +184,7 @@ class Merge(Blocked[MergeState]):
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> MergeState:
         closed = {int(name): value for name, value in meta["closed"].items()}
-        state = MergeState(closed=closed, first=meta["first"], released=meta["released"], full=meta["full"])
+        state = MergeState(
+            closed=closed, first=meta["first"], released=meta["released"], full=meta["full"]
+        )
         return self.fill(state, state.released, meta.get("block"), shards)

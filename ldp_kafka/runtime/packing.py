@@ -1,4 +1,6 @@
-"""Values of the changelog: the offset that a record covers, and its payload, compressed where that pays."""
+"""Values of the changelog: the offset that a record covers, and its payload, compressed where that
+pays.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,11 @@ def unpack(value: bytes) -> tuple[int, bytes]:
     if not size <= LARGEST:
         raise StateError("a record of the changelog is damaged: its size cannot be")
     try:
-        whole: bytes = pa.decompress(payload[8:], decompressed_size=size, codec=_CODEC, asbytes=True)
+        whole: bytes = pa.decompress(
+            payload[8:], decompressed_size=size, codec=_CODEC, asbytes=True
+        )
     except (pa.ArrowException, OSError, ValueError):
-        raise StateError("a record of the changelog is damaged: it cannot be decompressed") from None
+        raise StateError(
+            "a record of the changelog is damaged: it cannot be decompressed"
+        ) from None
     return cover, whole

@@ -13,7 +13,8 @@ _SEED, _M, _R = 0x9747B28C, np.uint32(0x5BD1E995), np.uint32(24)
 
 
 def partitions_of(users: Sequence[str], partitions: int) -> NDArray[np.intp]:
-    """The partition (n,) of each user: what a Kafka producer does with the user's id (UTF-8) as key.
+    """The partition (n,) of each user: what a Kafka producer does with the user's id (UTF-8) as
+    key.
 
     Examples
     --------
@@ -26,7 +27,8 @@ def partitions_of(users: Sequence[str], partitions: int) -> NDArray[np.intp]:
 
 
 def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
-    """Murmur2, 32 bits, with Kafka's seed (`org.apache.kafka.common.utils.Utils.murmur2`), of each key.
+    """Murmur2, 32 bits, with Kafka's seed (`org.apache.kafka.common.utils.Utils.murmur2`), of each
+    key.
 
     Examples
     --------
@@ -38,7 +40,9 @@ def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
     lengths = np.fromiter(map(len, keys), np.int64, len(keys))
     for length in np.unique(lengths).tolist():  # keys of one length are a table of bytes
         rows = np.flatnonzero(lengths == length)
-        table = np.frombuffer(b"".join(keys[row] for row in rows.tolist()), np.uint8).reshape(len(rows), length)
+        table = np.frombuffer(b"".join(keys[row] for row in rows.tolist()), np.uint8).reshape(
+            len(rows), length
+        )
         out[rows] = _of_one_length(table)
     return out
 

@@ -1,6 +1,8 @@
-"""Whether every (user, slot, phase) was ever told one thing only: read from a topology's own reports, by whoever can read them.
+"""Whether every (user, slot, phase) was ever told one thing only: read from a topology's own
+reports, by whoever can read them.
 
-With the edge's key and the raw log all reports are made once more, and those that lie in the topic must be they: none missing, none different, none besides.
+With the edge's key and the raw log all reports are made once more, and those that lie in the topic
+must be they: none missing, none different, none besides.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found; second, missing, different and unexpected are zero, or a promise was broken."""
+    """What was found; second, missing, different and unexpected are zero, or a promise
+    was broken.
+    """
 
     reports: int
     """In the topic, repeats included."""
@@ -43,7 +47,9 @@ class Proof:
     unreadable: int
     """Records of the topic that are no reports."""
     begins: dict[int, int]
-    """Of the partitions whose first records have expired, where they begin: nothing is said of what was before."""
+    """Of the partitions whose first records have expired, where they begin: nothing is said of what
+    was before.
+    """
     recomputed: bool = False
     expected: int = 0
     """Reports that the raw log gives."""
@@ -64,12 +70,23 @@ class Proof:
 
     def lines(self) -> list[str]:
         """The same in words."""
-        out = [f"{self.reports:,} reports with {self.ids:,} ids, {self.repeats:,} of them repeated as they were: {self.second:,} ids have a second report"]
-        out += [f"{self.unreadable:,} records of the topic are no reports"] if self.unreadable else []
-        out += [f"partition {number} begins at offset {at:,}: nothing is said of what has expired" for number, at in self.begins.items()]
+        out = [
+            (
+                f"{self.reports:,} reports with {self.ids:,} ids, {self.repeats:,} of them repeated as"
+                f" they were: {self.second:,} ids have a second report"
+            )
+        ]
+        out += (
+            [f"{self.unreadable:,} records of the topic are no reports"] if self.unreadable else []
+        )
+        out += [
+            f"partition {number} begins at offset {at:,}: nothing is said of what has expired"
+            for number, at in self.begins.items()
+        ]
         if self.recomputed:
             out.append(
-                f"recomputed from the raw log: {self.expected:,} reports; {self.missing:,} missing, {self.different:,} different, {self.unexpected:,} unexpected"
+                f"recomputed from the raw log: {self.expected:,} reports; {self.missing:,} missing,"
+                f" {self.different:,} different, {self.unexpected:,} unexpected"
             )
             if self.ids and self.unexpected == self.ids:
                 out.append("none of the ids comes from this key: it is another's")
@@ -88,8 +105,12 @@ class Answered:
         self.first, self.last = min(self.first, offset), max(self.last, offset)
 
 
-def read_held(records: Iterable[Kept], folder: Path | None = None) -> tuple[Sightings, int, dict[int, Answered]]:
-    """The reports of a topic, how many of its records are none, and by partition what they answer; ``folder``: of the `Sightings`."""
+def read_held(
+    records: Iterable[Kept], folder: Path | None = None
+) -> tuple[Sightings, int, dict[int, Answered]]:
+    """The reports of a topic, how many of its records are none, and by partition what they answer;
+    ``folder``: of the `Sightings`.
+    """
     held, unreadable = Sightings(folder=folder), 0
     answered: dict[int, Answered] = {}
     for record in records:
@@ -99,13 +120,20 @@ def read_held(records: Iterable[Kept], folder: Path | None = None) -> tuple[Sigh
             unreadable += 1
             continue
         if batch is not None:
-            answered.setdefault(record.partition, Answered(batch.offset, batch.offset)).take(batch.offset)
+            answered.setdefault(record.partition, Answered(batch.offset, batch.offset)).take(
+                batch.offset
+            )
             held.add(batch)
     return held, unreadable, answered
 
 
 def recompute(
-    topology: Topology, randomness: Keyed, records: Iterable[Kept], due: Mapping[int, tuple[int, int]], seed: int, folder: Path | None = None
+    topology: Topology,
+    randomness: Keyed,
+    records: Iterable[Kept],
+    due: Mapping[int, tuple[int, int]],
+    seed: int,
+    folder: Path | None = None,
 ) -> Sightings:
     """All reports that a raw log gives.
 
@@ -116,7 +144,9 @@ def recompute(
     seed, folder : of the `Sightings` that they are compared with
     """
     made = Sightings(seed, folder)
-    edges = [stages.edge(topology, randomness, number) for number in range(topology.input.partitions)]
+    edges = [
+        stages.edge(topology, randomness, number) for number in range(topology.input.partitions)
+    ]
     states = [edge.fresh() for edge in edges]
     waiting: list[list[Message]] = [[] for _ in edges]
 
@@ -124,7 +154,10 @@ def recompute(
         messages, waiting[number] = waiting[number], []
         low, high = due.get(number, (0, -1))
         for made_of in edges[number].fold(states[number], messages).records if messages else ():
-            if made_of.topic == topology.reports_topic and (batch := read_reports(made_of.value)) is not None:
+            if (
+                made_of.topic == topology.reports_topic
+                and (batch := read_reports(made_of.value)) is not None
+            ):
                 made.add(batch, due=low <= batch.offset <= high)
 
     for record in records:
@@ -136,65 +169,114 @@ def recompute(
     return made
 
 
-def prove(topology: Topology, key: bytes | Keyring | None = None, *, progress: Callable[[str, int], Progress] | None = None) -> Proof:
+def prove(
+    topology: Topology,
+    key: bytes | Keyring | None = None,
+    *,
+    progress: Callable[[str, int], Progress] | None = None,
+) -> Proof:
     """Read a topology's reports topic, and with the edge's key its raw topic too.
 
     Parameters
     ----------
     key : the edge's master key; None: reports are compared with each other only
-    progress : is told what is read and how many records there are, and gives what is to be told how far it is
+    progress : is told what is read and how many records there are, and gives what is to be told how
+        far it is
 
     Raises
     ------
     StateError : the raw log no longer holds all that the reports were made of
-    ConfigurationError, BrokerError : no such topic, no answer; no room for what does not fit into memory: 25 bytes a report, in the folder for temporary files
+    ConfigurationError, BrokerError : no such topic, no answer; no room for what does not fit into
+        memory: 25 bytes a report, in the folder for temporary files
     """
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-") as folder:
         try:
             return _prove(topology, key, Path(folder), progress)
         except OSError as error:
-            raise ConfigurationError(f"{folder}: {error.strerror}: set TMPDIR to a folder with room for 25 bytes a report") from None
+            raise ConfigurationError(
+                f"{folder}: {error.strerror}: set TMPDIR to a folder with room for 25 bytes a"
+                " report"
+            ) from None
 
 
-def _prove(topology: Topology, key: bytes | Keyring | None, folder: Path, progress: Callable[[str, int], Progress] | None) -> Proof:
+def _prove(
+    topology: Topology,
+    key: bytes | Keyring | None,
+    folder: Path,
+    progress: Callable[[str, int], Progress] | None,
+) -> Proof:
     if topology.devices and key is not None:
         raise ConfigurationError(
-            f"{topology.name} has no raw topic, and each of its devices a key of its own: its reports can be compared with each other only"
+            f"{topology.name} has no raw topic, and each of its devices a key of its own: its"
+            " reports can be compared with each other only"
         )
     collector = client_config(topology, "collector")
     edge = {} if key is None else client_config(topology, "edge")
     # In this order: what is acknowledged has been reported, and what is reported is in the raw log
-    committed = {} if key is None else admin.committed(edge, topology.group("perturb"), topology.raw_topic, range(topology.input.partitions))
+    committed = (
+        {}
+        if key is None
+        else admin.committed(
+            edge, topology.group("perturb"), topology.raw_topic, range(topology.input.partitions)
+        )
+    )
     topic = topology.device_reports_topic if topology.devices else topology.reports_topic
     extent = spans(collector, topic)
-    held, unreadable, answered = read_held(_counted(read_records(collector, topic, extent), "reports", extent, progress), folder)
+    held, unreadable, answered = read_held(
+        _counted(read_records(collector, topic, extent), "reports", extent, progress), folder
+    )
     begins = {number: first for number, (first, _) in extent.items() if first > 0}
     if key is None:
         found = compare(held)
         return Proof(held.reports, found.ids, held.repeats, found.second, unreadable, begins)
     raw = spans(edge, topology.raw_topic)
     for number, (first, _) in raw.items():
-        if first > 0 and (number in begins or (number in answered and answered[number].first < first)):
-            raise StateError(f"{topology.raw_topic} partition {number} begins at offset {first}: what was before it is needed to make its reports once more")
-    due = {number: _due(committed.get(number), answered.get(number), whole=number not in begins) for number in raw}
+        if first > 0 and (
+            number in begins or (number in answered and answered[number].first < first)
+        ):
+            raise StateError(
+                f"{topology.raw_topic} partition {number} begins at offset {first}: what was before"
+                " it is needed to make its reports once more"
+            )
+    due = {
+        number: _due(committed.get(number), answered.get(number), whole=number not in begins)
+        for number in raw
+    }
     randomness = stages.edge_randomness(topology, key)
     records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
     expected = recompute(topology, randomness, records, due, held.seed, folder)
     found = compare(held, expected)
     return Proof(
-        held.reports, found.ids, held.repeats, found.second, unreadable, begins, True, expected.reports, found.missing, found.different, found.unexpected
+        held.reports,
+        found.ids,
+        held.repeats,
+        found.second,
+        unreadable,
+        begins,
+        True,
+        expected.reports,
+        found.missing,
+        found.different,
+        found.unexpected,
     )
 
 
 def _due(committed: int | None, answered: Answered | None, *, whole: bool) -> tuple[int, int]:
-    """The raw offsets whose reports must be there: up to what was acknowledged or answered, since batches go out in order; from what the topic still holds."""
+    """The raw offsets whose reports must be there: up to what was acknowledged or answered, since
+    batches go out in order; from what the topic still holds.
+    """
     last = max((committed or 0) - 1, -1 if answered is None else answered.last - 1)
     if whole:
         return 0, last
     return (last + 1 if answered is None else answered.first + 1), last
 
 
-def _counted(records: Iterator[Kept], what: str, extent: Spans, progress: Callable[[str, int], Progress] | None) -> Iterator[Kept]:
+def _counted(
+    records: Iterator[Kept],
+    what: str,
+    extent: Spans,
+    progress: Callable[[str, int], Progress] | None,
+) -> Iterator[Kept]:
     total = sum(end - first for first, end in extent.values())
     tell = None if progress is None else progress(what, total)
     for at, record in enumerate(records, 1):

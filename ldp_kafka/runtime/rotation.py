@@ -1,17 +1,23 @@
-"""A new key for the edge, between two slots: every slot before it keeps the old one, and no (user, slot) is drawn under both.
+"""A new key for the edge, between two slots: every slot before it keeps the old one, and no (user,
+slot) is drawn under both.
 
-A slot's key is a function of the slot alone (`randomness.Keyed`), so all that can go wrong is that a slot that begins under the new key was answered under the old one already. Hence:
+A slot's key is a function of the slot alone (`randomness.Keyed`), so all that can go wrong is that
+a slot that begins under the new key was answered under the old one already. Hence:
 
 1. No worker of the topology runs: its group has no members.
-2. The new key begins with the first slot that lies after every event that the raw log holds, folded or not. What was reported was read from the log, so no report was made of that slot
-   or a later one; what comes late for earlier slots is made with the old key, today and in every replay.
+2. The new key begins with the first slot that lies after every event that the raw log holds, folded
+   or not. What was reported was read from the log, so no report was made of that slot or a later
+   one; what comes late for earlier slots is made with the old key, today and in every replay.
 3. The new key is on disk, in ``FILE.next``, before anything depends on it.
-4. Each partition's state is written once more, bound to the new ring of keys, and its older tenures are dropped. From then on a worker with the old file halts over it, and one with the
-   new file over every partition that is not yet written: none can go on with what is half done, and the same command finishes it.
+4. Each partition's state is written once more, bound to the new ring of keys, and its older tenures
+   are dropped. From then on a worker with the old file halts over it, and one with the new file
+   over every partition that is not yet written: none can go on with what is half done, and the same
+   command finishes it.
 5. ``FILE.next`` takes the place of the file.
 
-The ledger goes on: users are found under the digests of the first key, with all that they have spent. The overlap is accounted because there is none: a slot has one key, a user one ledger.
-The old key stays in the file: it names the users in the state, and makes the old reports once more.
+The ledger goes on: users are found under the digests of the first key, with all that they have
+spent. The overlap is accounted because there is none: a slot has one key, a user one ledger. The
+old key stays in the file: it names the users in the state, and makes the old reports once more.
 """
 
 from __future__ import annotations
@@ -72,20 +78,35 @@ def rotate(topologies: Sequence[Topology], *, at: int | None = None, do: bool) -
     """
     files = {topology.edge.key_file for topology in topologies}
     if len(files) != 1 or (file := files.pop()) is None:
-        raise ConfigurationError("a key that is rotated is in a file: edge.key_file, the same one in each of the topologies")
+        raise ConfigurationError(
+            "a key that is rotated is in a file: edge.key_file, the same one in each of the"
+            " topologies"
+        )
     old, next_file = read_key(file), file.with_name(file.name + ".next")
-    pending = read_key(next_file) if next_file.exists() else None  # of a rotation that did not come to its end
-    if pending is not None and not (pending.later and (pending.first, pending.later[:-1]) == (old.first, old.later)):
-        raise ConfigurationError(f"{next_file} is not a rotation of {file}: it is another file's, or was finished elsewhere")
+    pending = (
+        read_key(next_file) if next_file.exists() else None
+    )  # of a rotation that did not come to its end
+    if pending is not None and not (
+        pending.later and (pending.first, pending.later[:-1]) == (old.first, old.later)
+    ):
+        raise ConfigurationError(
+            f"{next_file} is not a rotation of {file}: it is another file's, or was finished"
+            " elsewhere"
+        )
     rings = [old] if pending is None else [old, pending]
     held = [_Held(topology, rings, do=do) for topology in topologies]
     earliest = max(each.free for each in held)
     earliest = max(earliest, old.later[-1][0] + 1 if old.later else 1)
     begins = earliest if at is None else at
     if begins < earliest:
-        raise ConfigurationError(f"the new key must not begin before {moment(earliest)}: the raw log holds events until then, which may have been reported")
+        raise ConfigurationError(
+            f"the new key must not begin before {moment(earliest)}: the raw log holds events until"
+            " then, which may have been reported"
+        )
     if do:
-        new = old.rotated(begins, os.urandom(KEY_BYTES) if pending is None else pending.later[-1][1])
+        new = old.rotated(
+            begins, os.urandom(KEY_BYTES) if pending is None else pending.later[-1][1]
+        )
         if pending is not None and pending != new:
             _replace(next_file, new)  # the same key, later: until now nobody could use it
         elif pending is None:
@@ -103,8 +124,11 @@ def _replace(file: Path, ring: Keyring) -> None:
     draft.replace(file)
 
 
-def rebound(edge: Any, new: Any, records: dict[str, bytes], number: int, want: int) -> Partition[Any]:
-    """The state of a partition under another ring of keys: what it holds was made with ``edge``, what a snapshot of it says is for ``new``.
+def rebound(
+    edge: Any, new: Any, records: dict[str, bytes], number: int, want: int
+) -> Partition[Any]:
+    """The state of a partition under another ring of keys: what it holds was made with ``edge``,
+    what a snapshot of it says is for ``new``.
 
     Parameters
     ----------
@@ -126,7 +150,9 @@ class _Held:
         (self.spec,) = agents(topology, "perturb")
         if do:
             alone(topology, self.config, topology.group("perturb"))
-        standing = Standing(topology, "perturb", [self.spec], self.config, client_config(topology, "collector"))
+        standing = Standing(
+            topology, "perturb", [self.spec], self.config, client_config(topology, "collector")
+        )
         standing.counted()
         self.records = compacted(self.config, self.name)
         self.parts = [self._part(standing, number, rings) for number in range(self.spec.partitions)]
@@ -134,15 +160,36 @@ class _Held:
         slot_ms = topology.input.slot_ms
         self.free = 0 if reached < 0 else (reached // slot_ms + 1) * slot_ms
 
-    def _part(self, standing: Standing, number: int, rings: Sequence[Keyring]) -> tuple[Edge, int, int]:
-        """Who reads the state, where it ends, and the greatest event time that the log has reached."""
+    def _part(
+        self, standing: Standing, number: int, rings: Sequence[Keyring]
+    ) -> tuple[Edge, int, int]:
+        """Who reads the state, where it ends, and the greatest event time that the log
+        has reached.
+        """
         position = standing.position(self.spec.topic, number)
         answered = position.start > 0 and standing.reported(self.spec, number)
-        edges = [stages.edge(self.topology, edge_randomness(self.topology, ring), number) for ring in rings]
-        looks = [inspect(self.topology, self.spec, number, self.records, position, key=edge.key, answered=answered) for edge in edges]
+        edges = [
+            stages.edge(self.topology, edge_randomness(self.topology, ring), number)
+            for ring in rings
+        ]
+        looks = [
+            inspect(
+                self.topology,
+                self.spec,
+                number,
+                self.records,
+                position,
+                key=edge.key,
+                answered=answered,
+            )
+            for edge in edges
+        ]
         fit = [(edge, look) for edge, look in zip(edges, looks, strict=True) if not look.violations]
         if not fit:
-            raise StateError(f"{self.spec.topic} partition {number}: {looks[0].violations[0].text}: `ldp-kafka state verify` first")
+            raise StateError(
+                f"{self.spec.topic} partition {number}: {looks[0].violations[0].text}: `ldp-kafka"
+                " state verify` first"
+            )
         edge, look = fit[0]
         at = max(look.cover + 1, position.start)
         reached = -1 if look.watermark is None else look.watermark
@@ -162,20 +209,40 @@ class _Held:
 
     def write(self, ring: Keyring) -> None:
         """Each partition once more, bound to the ring; nobody may have written meanwhile."""
-        producer = Producer({**admin.quiet(self.config), "enable.idempotence": True, "linger.ms": 0})
+        producer = Producer(
+            {**admin.quiet(self.config), "enable.idempotence": True, "linger.ms": 0}
+        )
         keys = {}
         for number, (edge, want, _) in enumerate(self.parts):
             new = stages.edge(self.topology, edge_randomness(self.topology, ring), number)
             keys[number] = new.key
             snapshot = rebound(edge, new, self.records, number, want).snapshot()
-            asyncio.run(persist(snapshot, flush=_nothing, put=_Writer(producer, self.name, number).put, acknowledge=lambda _: None))
+            asyncio.run(
+                persist(
+                    snapshot,
+                    flush=_nothing,
+                    put=_Writer(producer, self.name, number).put,
+                    acknowledge=lambda _: None,
+                )
+            )
         alone(self.topology, self.config, self.topology.group("perturb"))
-        standing = Standing(self.topology, "perturb", [self.spec], self.config, client_config(self.topology, "collector"))
+        standing = Standing(
+            self.topology,
+            "perturb",
+            [self.spec],
+            self.config,
+            client_config(self.topology, "collector"),
+        )
         found = compacted(self.config, self.name)
         for number, key in keys.items():
             position = standing.position(self.spec.topic, number)
-            if inspect(self.topology, self.spec, number, found, position, key=key).violations:  # a worker's own state covers more, and is bound to the old ring
-                raise StateError(f"{self.spec.topic} partition {number}: a worker was at work meanwhile: stop all of them, and do it again")
+            if inspect(
+                self.topology, self.spec, number, found, position, key=key
+            ).violations:  # a worker's own state covers more, and is bound to the old ring
+                raise StateError(
+                    f"{self.spec.topic} partition {number}: a worker was at work meanwhile: stop"
+                    " all of them, and do it again"
+                )
 
 
 async def _nothing() -> None:
@@ -191,6 +258,12 @@ class _Writer:
     async def put(self, key: str, value: bytes | None) -> None:
         """Returns when the broker has it."""
         errors: list[Any] = []
-        self._producer.produce(self._topic, value, key_bytes(key), partition=self._number, on_delivery=lambda error, _: errors.append(error))
+        self._producer.produce(
+            self._topic,
+            value,
+            key_bytes(key),
+            partition=self._number,
+            on_delivery=lambda error, _: errors.append(error),
+        )
         if self._producer.flush(WAIT) or errors != [None]:
             raise BrokerError(f"the changelog {self._topic} did not take a record")

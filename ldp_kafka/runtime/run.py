@@ -24,23 +24,34 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between restarts
 
 
 def run(
-    topology: Topology, *, role: str | None = None, metrics_port: int | None = None, metrics_host: str = "127.0.0.1", until_idle_ms: int | None = None
+    topology: Topology,
+    *,
+    role: str | None = None,
+    metrics_port: int | None = None,
+    metrics_host: str = "127.0.0.1",
+    until_idle_ms: int | None = None,
 ) -> int:
     """Run a role of a topology, or all of them in one child process each; returns the exit code.
 
     Parameters
     ----------
-    role : ``perturb``, ``collect`` or None for all that the topology has: both, or ``collect`` alone where devices report by themselves
-    metrics_port : for Prometheus; 0 or None: a free one, printed; with both roles the second one's is the next
+    role : ``perturb``, ``collect`` or None for all that the topology has: both, or ``collect``
+        alone where devices report by themselves
+    metrics_port : for Prometheus; 0 or None: a free one, printed; with both roles the second one's
+        is the next
     until_idle_ms : end after so long without anything to read
 
     Raises
     ------
-    ConfigurationError : no key where one is needed, topics that do not fit, more than the edge's budget has left
+    ConfigurationError : no key where one is needed, topics that do not fit, more than the edge's
+        budget has left
     BrokerError : no broker answers
     """
     if topology.devices and role == "perturb":
-        raise ConfigurationError(f"{topology.name} has no perturb role: its devices perturb by themselves (ldp_kafka.Client)")
+        raise ConfigurationError(
+            f"{topology.name} has no perturb role: its devices perturb by themselves"
+            " (ldp_kafka.Client)"
+        )
     if role is None:
         return _supervise(topology, metrics_port or 0, metrics_host, until_idle_ms)
     if role not in ROLES:
@@ -54,13 +65,19 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     from ldp_kafka.runtime.keys import read_key
     from ldp_kafka.runtime.setup import client_config, prepare, resolve
 
-    until = admit(topology) if role == "perturb" else None  # a collector does not have the edge's file
+    until = (
+        admit(topology) if role == "perturb" else None
+    )  # a collector does not have the edge's file
     key = read_key(topology.edge.key_file) if role == "perturb" else None
     shared = topology.collector_kafka is topology.edge_kafka
     try:
         edge, collector = resolve(topology)
-        if os.environ.get(SUPERVISED):  # else `prepare` asks: a worker that finds no broker would fail instead of coming again
-            partitions_of(client_config(topology, "collector", collector), topology.partials_topic, timeout=5)
+        if os.environ.get(
+            SUPERVISED
+        ):  # else `prepare` asks: a worker that finds no broker would fail instead of coming again
+            partitions_of(
+                client_config(topology, "collector", collector), topology.partials_topic, timeout=5
+            )
     except BrokerError:
         if os.environ.get(SUPERVISED):
             return RETRY
@@ -68,26 +85,40 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     if os.environ.get(SUPERVISED):
         _die_with_parent()
     else:
-        prepare(topology, None, ("edge", "collector") if role == "perturb" or shared else ("collector",))
+        prepare(
+            topology, None, ("edge", "collector") if role == "perturb" or shared else ("collector",)
+        )
     metrics = Metrics(topology.name, role, topology.privacy.method)
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
-    print(f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True)  # noqa: T201 - what the command says
+    # what the command says
+    print(f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True)  # noqa: T201
     if until is not None:
         _end_at(until, topology.name)
     from ldp_kafka.runtime.worker import Side, work
 
     sides = {"collector": Side(topology.collector_kafka, collector)}
-    if role == "perturb":  # a collector of its own knows neither the edge's address nor its credentials
+    if (
+        role == "perturb"
+    ):  # a collector of its own knows neither the edge's address nor its credentials
         sides["edge"] = sides["collector"] if shared else Side(topology.edge_kafka, edge)
     try:
-        return work(topology, role, sides, metrics, key=key, until_idle=None if until_idle_ms is None else until_idle_ms / 1000)
+        return work(
+            topology,
+            role,
+            sides,
+            metrics,
+            key=key,
+            until_idle=None if until_idle_ms is None else until_idle_ms / 1000,
+        )
     finally:
         close()
 
 
 def _die_with_parent() -> None:
-    """A child whose parent is gone ends at once, without acknowledging: as after any crash, what it had not saved is folded again."""
+    """A child whose parent is gone ends at once, without acknowledging: as after any crash, what it
+    had not saved is folded again.
+    """
 
     def wait() -> None:
         while os.read(0, 1024):  # not sys.stdin: its lock would be held when the interpreter ends
@@ -118,7 +149,11 @@ class _Child:
         self.begun = time.monotonic()
 
     def restart_later(self) -> None:
-        self.pause = FIRST_PAUSE if time.monotonic() - self.begun > 60 else min(2 * self.pause, LONGEST_PAUSE)
+        self.pause = (
+            FIRST_PAUSE
+            if time.monotonic() - self.begun > 60
+            else min(2 * self.pause, LONGEST_PAUSE)
+        )
         self.again = time.monotonic() + self.pause
 
     def restart(self) -> None:
@@ -141,7 +176,9 @@ def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | No
 
 
 def _host(topology: Topology, stack: ExitStack) -> Any:
-    """The embedded broker, where the topology wants one and no other process hosts it: it lives as long as this process."""
+    """The embedded broker, where the topology wants one and no other process hosts it: it lives as
+    long as this process.
+    """
     from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of, publish
 
     if not (topology.edge_kafka.embedded or topology.collector_kafka.embedded):
@@ -151,7 +188,11 @@ def _host(topology: Topology, stack: ExitStack) -> Any:
     except BrokerError:
         broker = stack.enter_context(EmbeddedBroker())
         publish(topology.name, broker)
-        print(f"embedded broker: {broker.bootstrap_servers}, in this process; it keeps nothing when it ends", flush=True)  # noqa: T201
+        print(  # noqa: T201
+            f"embedded broker: {broker.bootstrap_servers}, in this process; it keeps nothing when"
+            " it ends",
+            flush=True,
+        )
         return broker
     return None
 
@@ -159,8 +200,14 @@ def _host(topology: Topology, stack: ExitStack) -> Any:
 def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -> int:
     """Children, until they have ended or this process is told to."""
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    children = [_Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms)) for at, role in enumerate(ROLES[topology.devices :])]
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    children = [
+        _Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms))
+        for at, role in enumerate(ROLES[topology.devices :])
+    ]
     try:
         return _watch(children, stop)
     finally:
@@ -179,12 +226,27 @@ def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -
             signal.signal(number, handler)
 
 
-def _starter(topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None) -> Callable[[], subprocess.Popen[bytes]]:
-    words = [sys.executable, "-m", "ldp_kafka", "run", topology.file, "--role", role, "--metrics-port", str(port), "--metrics-host", host]
+def _starter(
+    topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None
+) -> Callable[[], subprocess.Popen[bytes]]:
+    words = [
+        sys.executable,
+        "-m",
+        "ldp_kafka",
+        "run",
+        topology.file,
+        "--role",
+        role,
+        "--metrics-port",
+        str(port),
+        "--metrics-host",
+        host,
+    ]
     if until_idle_ms is not None:
         words += ["--until-idle", f"{until_idle_ms}ms"]
     environment: dict[str, Any] = {**os.environ, SUPERVISED: "1"}
-    return lambda: subprocess.Popen(words, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - ourselves
+    # ourselves
+    return lambda: subprocess.Popen(words, stdin=subprocess.PIPE, env=environment)  # noqa: S603
 
 
 def _watch(children: list[_Child], stop: threading.Event) -> int:

@@ -1,7 +1,9 @@
-"""A sample of the report ids of a slot, to see a second report of a user where it should not be: in two partitions, or from an edge that lost its state.
+"""A sample of the report ids of a slot, to see a second report of a user where it should not be: in
+two partitions, or from an edge that lost its state.
 
-The ids that come first in their order are kept, the same whoever samples: a repeated id that is among the first of both its sources is seen where they meet. Ids are keyed hashes, new in
-every slot, so a user who reports twice is seen sooner or later, and many such users at once.
+The ids that come first in their order are kept, the same whoever samples: a repeated id that is
+among the first of both its sources is seen where they meet. Ids are keyed hashes, new in every
+slot, so a user who reports twice is seen sooner or later, and many such users at once.
 """
 
 from __future__ import annotations

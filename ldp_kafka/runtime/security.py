@@ -1,6 +1,7 @@
 """One set of client settings (librdkafka's names) for both Kafka clients.
 
-What the second client (aiokafka, below Faust) cannot do is refused by its name: an option that only one of them had would be a promise half kept.
+What the second client (aiokafka, below Faust) cannot do is refused by its name: an option that only
+one of them had would be a promise half kept.
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ KNOWN = (
 )
 """The security options that both clients have."""
 _INSTEAD = {
-    "ssl.keystore.location": "give ssl.certificate.location and ssl.key.location, both PEM files (openssl pkcs12 -in KEYSTORE -out both.pem)",
-    "ssl.keystore.password": "give ssl.certificate.location and ssl.key.location, both PEM files, and ssl.key.password",
+    "ssl.keystore.location": (
+        "give ssl.certificate.location and ssl.key.location, both PEM files (openssl pkcs12 -in"
+        " KEYSTORE -out both.pem)"
+    ),
+    "ssl.keystore.password": (
+        "give ssl.certificate.location and ssl.key.location, both PEM files, and ssl.key.password"
+    ),
     "ssl.certificate.pem": "write it to a file and give ssl.certificate.location",
     "ssl.key.pem": "write it to a file that only its owner can read, and give ssl.key.location",
 }
@@ -67,28 +73,48 @@ def check_options(client: Mapping[str, Any]) -> None:
 
     Raises
     ------
-    ConfigurationError : an option about TLS or SASL that not both clients have, a choice that they do not share, or one that is missing
+    ConfigurationError : an option about TLS or SASL that not both clients have, a choice that they
+        do not share, or one that is missing
 
     """
     for name in client:
         if _SECURITY.match(name) and name not in KNOWN:
             instead = _INSTEAD.get(name) or "what both have is " + ", ".join(KNOWN)
-            raise ConfigurationError(f"kafka.client: {name} reaches one of the two Kafka clients only: {instead}")
+            raise ConfigurationError(
+                f"kafka.client: {name} reaches one of the two Kafka clients only: {instead}"
+            )
     protocol = str(client.get("security.protocol", "PLAINTEXT")).upper()
     _one_of(protocol, PROTOCOLS, "security.protocol")
     if protocol.startswith("SASL"):
         _one_of(_mechanism(client), MECHANISMS, "sasl.mechanism")
         if not client.get("sasl.username") or not client.get("sasl.password"):
-            raise ConfigurationError("kafka.client: sasl.username and sasl.password must be set for SASL")
-    _one_of(str(client.get("ssl.endpoint.identification.algorithm", "https")).lower(), ("https", "none"), "ssl.endpoint.identification.algorithm")
-    _one_of(str(client.get("enable.ssl.certificate.verification", "true")).lower(), ("true", "false"), "enable.ssl.certificate.verification")
+            raise ConfigurationError(
+                "kafka.client: sasl.username and sasl.password must be set for SASL"
+            )
+    _one_of(
+        str(client.get("ssl.endpoint.identification.algorithm", "https")).lower(),
+        ("https", "none"),
+        "ssl.endpoint.identification.algorithm",
+    )
+    _one_of(
+        str(client.get("enable.ssl.certificate.verification", "true")).lower(),
+        ("true", "false"),
+        "enable.ssl.certificate.verification",
+    )
     if bool(client.get("ssl.certificate.location")) != bool(client.get("ssl.key.location")):
-        raise ConfigurationError("kafka.client: ssl.certificate.location and ssl.key.location must be given together")
+        raise ConfigurationError(
+            "kafka.client: ssl.certificate.location and ssl.key.location must be given together"
+        )
 
 
 def check_topology(topology: Topology) -> None:
-    """`check_options` of each side, as far as it is known here. TopologyError with the file and the side's key."""
-    blocks = {id(kafka): (side, kafka) for side, kafka in (("edge", topology.edge_kafka), ("collector", topology.collector_kafka))}
+    """`check_options` of each side, as far as it is known here. TopologyError with the file and the
+    side's key.
+    """
+    blocks = {
+        id(kafka): (side, kafka)
+        for side, kafka in (("edge", topology.edge_kafka), ("collector", topology.collector_kafka))
+    }
     for side, kafka in blocks.values():
         if unset(topology, (side,)):
             continue
@@ -96,14 +122,22 @@ def check_topology(topology: Topology) -> None:
             check_options(kafka.client)
         except ConfigurationError as error:
             where = f"kafka.{side}.client" if len(blocks) > 1 else "kafka.client"
-            raise TopologyError(str(error).removeprefix("kafka.client: "), file=topology.file, key=where) from None
+            raise TopologyError(
+                str(error).removeprefix("kafka.client: "), file=topology.file, key=where
+            ) from None
 
 
 def _mechanism(client: Mapping[str, Any]) -> str:
     """In both spellings; the two clients have different ones when none is given."""
-    given = {str(client[name]).upper() for name in ("sasl.mechanism", "sasl.mechanisms") if name in client}
+    given = {
+        str(client[name]).upper()
+        for name in ("sasl.mechanism", "sasl.mechanisms")
+        if name in client
+    }
     if len(given) > 1:
-        raise ConfigurationError("kafka.client: sasl.mechanism and sasl.mechanisms are one option and must not differ")
+        raise ConfigurationError(
+            "kafka.client: sasl.mechanism and sasl.mechanisms are one option and must not differ"
+        )
     return given.pop() if given else ""
 
 
@@ -116,14 +150,25 @@ def _context(client: Mapping[str, Any]) -> ssl.SSLContext:
     place = client.get("ssl.ca.location")
     folder = bool(place) and Path(str(place)).is_dir()
     try:
-        context = ssl.create_default_context(cafile=None if folder else place, capath=place if folder else None, cadata=client.get("ssl.ca.pem"))
+        context = ssl.create_default_context(
+            cafile=None if folder else place,
+            capath=place if folder else None,
+            cadata=client.get("ssl.ca.pem"),
+        )
         if str(client.get("ssl.endpoint.identification.algorithm", "https")).lower() == "none":
             context.check_hostname = False
         if str(client.get("enable.ssl.certificate.verification", "true")).lower() == "false":
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if client.get("ssl.certificate.location"):
-            context.load_cert_chain(client["ssl.certificate.location"], client["ssl.key.location"], client.get("ssl.key.password"))
+            context.load_cert_chain(
+                client["ssl.certificate.location"],
+                client["ssl.key.location"],
+                client.get("ssl.key.password"),
+            )
     except (OSError, ssl.SSLError) as error:
-        raise ConfigurationError(f"kafka.client: the TLS files cannot be used: {error.strerror or 'not a certificate or key'}") from None
+        raise ConfigurationError(
+            "kafka.client: the TLS files cannot be used:"
+            f" {error.strerror or 'not a certificate or key'}"
+        ) from None
     return context

@@ -1,7 +1,8 @@
 """Many reports, 25 bytes each: who said what, and whether anybody said two things.
 
-Up to `SETTLE` of them wait in memory. With a folder what is more lies on disk, in `BUCKETS` files by id, each of which is
-sorted by itself: 10**9 reports are 25 GB of disk, and some 0.6 GB of memory at a time, where they are compared with as many that were made once more.
+Up to `SETTLE` of them wait in memory. With a folder what is more lies on disk, in `BUCKETS` files
+by id, each of which is sorted by itself: 10**9 reports are 25 GB of disk, and some 0.6 GB of memory
+at a time, where they are compared with as many that were made once more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ _ROW = np.dtype([("a", "u8"), ("b", "u8"), ("content", "u8"), ("is", "u1")])
 
 
 class Compared(NamedTuple):
-    """What is true of two sets of reports, those that were held and those that were expected; counts of ids."""
+    """What is true of two sets of reports, those that were held and those that were expected;
+    counts of ids.
+    """
 
     ids: int
     """That were held."""
@@ -42,11 +45,13 @@ class Compared(NamedTuple):
 
 
 class Sightings:
-    """Report ids with a 64-bit hash of all that each report says: its slot, phase, value, fingerprint and series.
+    """Report ids with a 64-bit hash of all that each report says: its slot, phase, value,
+    fingerprint and series.
 
     Parameters
     ----------
-    seed : of the hash, drawn anew each time, so that nobody can make two contents of one hash; two `Sightings` that are compared must share it
+    seed : of the hash, drawn anew each time, so that nobody can make two contents of one hash; two
+        `Sightings` that are compared must share it
     folder : where to keep what is too much for memory; None: all is kept in memory
     """
 
@@ -90,7 +95,9 @@ class Sightings:
         assert self.folder is not None
         whole = np.concatenate([np.zeros(0, _ROW), *self._rows])
         self._rows, self._waiting, self.spilled = [], 0, True
-        bucket = _mix(whole["a"] ^ np.uint64(self.seed)) % np.uint64(BUCKETS)  # ids are uniform, unless somebody chose them
+        bucket = _mix(whole["a"] ^ np.uint64(self.seed)) % np.uint64(
+            BUCKETS
+        )  # ids are uniform, unless somebody chose them
         order = np.argsort(bucket, kind="stable")
         whole, ends = whole[order], np.searchsorted(bucket[order], np.arange(BUCKETS + 1))
         for each in range(BUCKETS):
@@ -110,9 +117,18 @@ class Sightings:
 
     def _contents(self, batch: Reports) -> NDArray[np.uint64]:
         """A 64-bit hash of each row: one round of splitmix64 a word."""
-        digest = blake2b(batch.fingerprint.encode() + np.float64(batch.scale).tobytes() + batch.phase.to_bytes(4, "little"), digest_size=8).digest()
+        digest = blake2b(
+            batch.fingerprint.encode()
+            + np.float64(batch.scale).tobytes()
+            + batch.phase.to_bytes(4, "little"),
+            digest_size=8,
+        ).digest()
         shared = self.seed ^ int.from_bytes(digest, "little")
-        values = _hashed(batch.values) if batch.values.ndim == 2 else np.ascontiguousarray(batch.values, np.int64).view(np.uint64)
+        values = (
+            _hashed(batch.values)
+            if batch.values.ndim == 2
+            else np.ascontiguousarray(batch.values, np.int64).view(np.uint64)
+        )
         words = [np.ascontiguousarray(batch.slots, np.int64).view(np.uint64), values]
         if batch.series is not None:
             words += [batch.series[:, 0], batch.series[:, 1]]
@@ -142,7 +158,9 @@ def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _hashed(bits: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    return np.frombuffer(b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in bits), np.uint64)
+    return np.frombuffer(
+        b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in bits), np.uint64
+    )
 
 
 def _changes(rows: NDArray[np.void], *names: str) -> NDArray[np.bool_]:
@@ -155,12 +173,16 @@ def _changes(rows: NDArray[np.void], *names: str) -> NDArray[np.bool_]:
 
 
 def compare(held: Sightings, expected: Sightings | None = None) -> Compared:
-    """Held reports, with themselves and with those that were expected. OSError where one of them is on disk, and there is no room for the other."""
+    """Held reports, with themselves and with those that were expected. OSError where one of them is
+    on disk, and there is no room for the other.
+    """
     both = [held] if expected is None else [held, expected]
     if any(each.spilled for each in both):
         for each in both:
             each.spill()
-        pairs: Iterable[tuple[NDArray[np.void], ...]] = zip(*(each.parts() for each in both), strict=True)
+        pairs: Iterable[tuple[NDArray[np.void], ...]] = zip(
+            *(each.parts() for each in both), strict=True
+        )
     else:
         pairs = [tuple(each.rows() for each in both)]
     total, distinct = Compared(0, 0, 0, 0, 0), 0
@@ -182,9 +204,15 @@ def _compare(mine: NDArray[np.void], theirs: NDArray[np.void] | None) -> Compare
     whole, is_held = whole[order], is_held[order]
     new_id, new_pair = _changes(whole, "a", "b"), _changes(whole, "a", "b", "content")
     pairs = np.flatnonzero(new_pair)
-    pair_held, pair_expected = np.logical_or.reduceat(is_held, pairs), np.logical_or.reduceat(~is_held, pairs)
+    pair_held, pair_expected = (
+        np.logical_or.reduceat(is_held, pairs),
+        np.logical_or.reduceat(~is_held, pairs),
+    )
     starts = np.searchsorted(pairs, np.flatnonzero(new_id))
-    any_held, any_expected = np.logical_or.reduceat(pair_held, starts), np.logical_or.reduceat(pair_expected, starts)
+    any_held, any_expected = (
+        np.logical_or.reduceat(pair_held, starts),
+        np.logical_or.reduceat(pair_expected, starts),
+    )
     due = np.logical_or.reduceat(~is_held & (whole["is"] & _DUE > 0), np.flatnonzero(new_id))
     wrong = np.logical_or.reduceat(pair_held & ~pair_expected, starts)
     count = np.count_nonzero

@@ -31,9 +31,15 @@ class AgentSpec(NamedTuple):
 
 
 def edge_randomness(topology: Topology, key: bytes | Keyring) -> Keyed:
-    """Keyed noise of one topology: its fingerprint separates it from every other under the same key, and its slots say when a ring's keys take turns."""
+    """Keyed noise of one topology: its fingerprint separates it from every other under the same
+    key, and its slots say when a ring's keys take turns.
+    """
     ring = key if isinstance(key, Keyring) else Keyring(key)
-    return keyed(ring.first, context=bytes.fromhex(topology.fingerprint), later=ring.turns(topology.input.slot_ms))
+    return keyed(
+        ring.first,
+        context=bytes.fromhex(topology.fingerprint),
+        later=ring.turns(topology.input.slot_ms),
+    )
 
 
 def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
@@ -43,7 +49,13 @@ def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
     return Edge(
         method=topology.method,
         randomness=randomness,
-        reader=EventReader(source.user, source.value, source.time, privacy.category_names or privacy.categories, topology.method.dimension),
+        reader=EventReader(
+            source.user,
+            source.value,
+            source.time,
+            privacy.category_names or privacy.categories,
+            topology.method.dimension,
+        ),
         topic=topology.raw_topic,
         reports_topic=topology.reports_topic,
         dead_letters_topic=topology.dead_letters_topic,
@@ -62,7 +74,15 @@ def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
 def publisher(topology: Topology) -> Publisher:
     """Makes the topology's releases."""
     output, source = topology.output, topology.input
-    return Publisher(topology.name, topology.releases_topic, topology.method, output.statistics, source.slot_ms, source.partitions, output.shrinkage)
+    return Publisher(
+        topology.name,
+        topology.releases_topic,
+        topology.method,
+        output.statistics,
+        source.slot_ms,
+        source.partitions,
+        output.shrinkage,
+    )
 
 
 def collect(topology: Topology, partition: int) -> Collect:
@@ -83,7 +103,9 @@ def collect(topology: Topology, partition: int) -> Collect:
 
 
 def collect_devices(topology: Topology, partition: int, source: int) -> CollectDevices:
-    """The collect stage of one partition of the devices' reports; ``source`` is its number for the merger."""
+    """The collect stage of one partition of the devices' reports; ``source`` is its number for the
+    merger.
+    """
     per_user = publisher(topology).per_user if topology.per_user else None
     return CollectDevices(
         method=topology.method,
@@ -126,11 +148,25 @@ def agents(topology: Topology, role: str) -> list[AgentSpec]:
     source = topology.input
     if topology.devices:
         if role == "perturb":
-            raise ConfigurationError(f"{topology.name} has no perturb role: its devices perturb by themselves (ldp_kafka.Client)")
+            raise ConfigurationError(
+                f"{topology.name} has no perturb role: its devices perturb by themselves"
+                " (ldp_kafka.Client)"
+            )
         return [
             AgentSpec("collect", topology.device_reports_topic, source.partitions, False, True),
             AgentSpec("merge", topology.partials_topic, 1, False, True),
         ]
     if role == "perturb":
-        return [AgentSpec("perturb", topology.raw_topic, source.partitions, source.gaps == "allow", source.create is not False)]
-    return [AgentSpec("collect", topology.reports_topic, source.partitions, False, True), AgentSpec("merge", topology.partials_topic, 1, False, True)]
+        return [
+            AgentSpec(
+                "perturb",
+                topology.raw_topic,
+                source.partitions,
+                source.gaps == "allow",
+                source.create is not False,
+            )
+        ]
+    return [
+        AgentSpec("collect", topology.reports_topic, source.partitions, False, True),
+        AgentSpec("merge", topology.partials_topic, 1, False, True),
+    ]

@@ -49,7 +49,8 @@ def spans(config: Config, topic: str) -> Spans:
 
 
 def read_records(config: Config, topic: str, within: Spans | None = None) -> Iterator[Kept]:
-    """All records that the topic holds at this moment, tombstones too: in the order of each partition, partitions in no promised order. No group, no commit.
+    """All records that the topic holds at this moment, tombstones too: in the order of each
+    partition, partitions in no promised order. No group, no commit.
 
     Parameters
     ----------
@@ -64,10 +65,18 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
     ends = spans(config, topic) if within is None else within
     left = {partition for partition, (first, end) in ends.items() if end > first}
     consumer = Consumer(
-        {**quiet(config), "group.id": "ldp_kafka.reader", "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": False}
+        {
+            **quiet(config),
+            "group.id": "ldp_kafka.reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": False,
+        }
     )
     try:
-        consumer.assign([TopicPartition(topic, partition, ends[partition][0]) for partition in sorted(left)])
+        consumer.assign(
+            [TopicPartition(topic, partition, ends[partition][0]) for partition in sorted(left)]
+        )
         heard = time.monotonic()
         while left:
             for message in consumer.consume(1000, 0.1):
@@ -77,10 +86,20 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
                 partition, end = message.partition(), ends[message.partition()][1]
                 if message.offset() < end:
                     kind, stamp = message.timestamp()
-                    yield Kept(partition, message.offset(), -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp, message.key(), message.value())
+                    yield Kept(
+                        partition,
+                        message.offset(),
+                        -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
+                        message.key(),
+                        message.value(),
+                    )
                 if message.offset() >= end - 1:
                     left.discard(partition)
-            left = {partition for partition in left if _before(consumer, topic, partition, ends[partition][1])}
+            left = {
+                partition
+                for partition in left
+                if _before(consumer, topic, partition, ends[partition][1])
+            }
             if time.monotonic() - heard > SILENCE:
                 raise BrokerError(f"{topic}: nothing came for {SILENCE:g} s")
     except KafkaException as error:
@@ -95,6 +114,8 @@ def read_topic(config: Config, topic: str) -> Iterator[bytes]:
 
 
 def _before(consumer: Consumer, topic: str, partition: int, end: int) -> bool:
-    """Whether the consumer has still to come to ``end``: what a compacted or transactional log lacks at its end never comes as a record."""
+    """Whether the consumer has still to come to ``end``: what a compacted or transactional log
+    lacks at its end never comes as a record.
+    """
     [position] = consumer.position([TopicPartition(topic, partition)])
     return bool(position.offset < end)

@@ -18,7 +18,9 @@ __all__ = ["Users", "read_shards"]
 
 
 class Index:
-    """Digest to row, vectorised: an open-addressing table of rows, at most a quarter full. Digests are uniform already, so they are their own hash."""
+    """Digest to row, vectorised: an open-addressing table of rows, at most a quarter full. Digests
+    are uniform already, so they are their own hash.
+    """
 
     def __init__(self) -> None:
         self._table = np.full(1 << 10, -1, np.int32)
@@ -28,7 +30,9 @@ class Index:
         """Rows (n,) of ``known`` that hold these digests, -1 where none does."""
         place = self._places(digests)
         row = self._table.take(place)
-        same = _same(take16(known, row), digests) & (row >= 0)  # -1 takes the last row, whoever that is
+        same = _same(take16(known, row), digests) & (
+            row >= 0
+        )  # -1 takes the last row, whoever that is
         if same.all():
             return row.astype(np.intp)
         found = np.where(same, row, -1).astype(np.intp)
@@ -63,14 +67,18 @@ class Index:
 
 
 def _same(a: Digests, b: Digests) -> NDArray[np.bool_]:
-    """Whether both halves agree, row by row; the comparison's bytes are looked at in pairs, which is faster than a reduction over two."""
+    """Whether both halves agree, row by row; the comparison's bytes are looked at in pairs, which
+    is faster than a reduction over two.
+    """
     equal = (np.ascontiguousarray(a) == np.ascontiguousarray(b)).view(np.uint16).ravel()
     same: NDArray[np.bool_] = equal == 0x0101
     return same
 
 
 class Users:
-    """The users of one partition in shards: their state, an index from digest to row, and which shards changed. Ids are digested as they come and not kept."""
+    """The users of one partition in shards: their state, an index from digest to row, and which
+    shards changed. Ids are digested as they come and not kept.
+    """
 
     def __init__(self, fields: Mapping[str, Field], randomness: Keyed, shards: int) -> None:
         self.state = State(fields)
@@ -99,7 +107,11 @@ class Users:
         return bool((self._mark.take(rows) == order).all())
 
     def _add(self, digests: Digests) -> None:
-        digests = np.unique(np.ascontiguousarray(digests).view("V16").ravel()).view(np.uint64).reshape(-1, 2)
+        digests = (
+            np.unique(np.ascontiguousarray(digests).view("V16").ravel())
+            .view(np.uint64)
+            .reshape(-1, 2)
+        )
         self._enter(digests, self.state.append(digests))
 
     def _enter(self, digests: Digests, rows: NDArray[np.intp]) -> None:
@@ -122,14 +134,21 @@ class Users:
         of_row = self.shard[:count]
         order = np.argsort(of_row, kind="stable")
         starts = np.searchsorted(of_row[order], np.arange(self._shards + 1))
-        return {shard: self._write(order[starts[int(shard)] : starts[int(shard) + 1]]) for shard in shards}
+        return {
+            shard: self._write(order[starts[int(shard)] : starts[int(shard) + 1]])
+            for shard in shards
+        }
 
     def _write(self, rows: NDArray[np.intp]) -> bytes:
         digests = np.ascontiguousarray(self.state.users[rows])
         columns = [pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(digests)])]
         for name, field in self.state.fields.items():
             cells = self.state.columns[name][..., rows]
-            columns.append(pa.FixedSizeListArray.from_arrays(pa.array(cells.T.ravel()), field.length) if field.length else pa.array(cells))
+            columns.append(
+                pa.FixedSizeListArray.from_arrays(pa.array(cells.T.ravel()), field.length)
+                if field.length
+                else pa.array(cells)
+            )
         return write_batch("state", ["user", *self.state.fields], columns)
 
     def load(self, shards: Mapping[str, bytes]) -> None:
@@ -143,7 +162,9 @@ class Users:
             self.state.columns[name][..., : len(rows)] = cells
 
 
-def read_shards(payloads: Sequence[bytes], fields: Mapping[str, Field]) -> tuple[Digests, dict[str, NDArray[Any]]]:
+def read_shards(
+    payloads: Sequence[bytes], fields: Mapping[str, Field]
+) -> tuple[Digests, dict[str, NDArray[Any]]]:
     """Users (n, 2) of these shards, and each field's array: (n,), or (length, n).
 
     Raises
@@ -152,14 +173,27 @@ def read_shards(payloads: Sequence[bytes], fields: Mapping[str, Field]) -> tuple
     """
     whole = pa.Table.from_batches([read_batch(payload)[0] for payload in payloads]).combine_chunks()
     if whole.schema.names != ["user", *fields]:
-        raise StateError("the changelog's state has other fields than this method's: it was written by another version")
-    digests = np.frombuffer(_one(whole, "user").buffers()[1], np.uint64).reshape(-1, 2)[: whole.num_rows]
+        raise StateError(
+            "the changelog's state has other fields than this method's: it was written by another"
+            " version"
+        )
+    digests = np.frombuffer(_one(whole, "user").buffers()[1], np.uint64).reshape(-1, 2)[
+        : whole.num_rows
+    ]
     columns: dict[str, NDArray[Any]] = {}
     for name, field in fields.items():
         column = _one(whole, name)
-        columns[name] = column.flatten().to_numpy().reshape(-1, field.length).T if field.length else column.to_numpy()
+        columns[name] = (
+            column.flatten().to_numpy().reshape(-1, field.length).T
+            if field.length
+            else column.to_numpy()
+        )
     return digests, columns
 
 
 def _one(table: Any, name: str) -> Any:
-    return table.column(name).chunk(0) if table.column(name).num_chunks else pa.array([], table.schema.field(name).type)
+    return (
+        table.column(name).chunk(0)
+        if table.column(name).num_chunks
+        else pa.array([], table.schema.field(name).type)
+    )

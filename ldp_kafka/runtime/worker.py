@@ -1,7 +1,9 @@
 """Wiring: the pure stages as Faust agents. The only file that imports faust.
 
-What Faust is trusted with: consumer groups and assignment, tables with changelogs and their recovery, the life of a worker. What it is not: acknowledgement (`fold`), time, windows, and
-what becomes of an exception: whatever is not expected ends the process inside the agent's body, before any offset can move.
+What Faust is trusted with: consumer groups and assignment, tables with changelogs and their
+recovery, the life of a worker. What it is not: acknowledgement (`fold`), time, windows, and what
+becomes of an exception: whatever is not expected ends the process inside the agent's body, before
+any offset can move.
 """
 
 from __future__ import annotations
@@ -52,16 +54,25 @@ class Side:
 
     def __init__(self, kafka: KafkaSide, bootstrap: str) -> None:
         self.bootstrap = bootstrap
-        self.config: dict[str, Any] = {**kafka.client, "bootstrap.servers": bootstrap, "log_level": 3}
+        self.config: dict[str, Any] = {
+            **kafka.client,
+            "bootstrap.servers": bootstrap,
+            "log_level": 3,
+        }
         self.security = security(kafka.client)
 
     def faust(self) -> dict[str, Any]:
         """What Faust's App takes to connect."""
         known = self.security
-        settings: dict[str, Any] = {"broker": [f"kafka://{address.strip()}" for address in self.bootstrap.split(",")]}
+        settings: dict[str, Any] = {
+            "broker": [f"kafka://{address.strip()}" for address in self.bootstrap.split(",")]
+        }
         if known.protocol.startswith("SASL"):
             settings["broker_credentials"] = faust.SASLCredentials(
-                username=known.username, password=known.password, ssl_context=known.context, mechanism=known.mechanism
+                username=known.username,
+                password=known.password,
+                ssl_context=known.context,
+                mechanism=known.mechanism,
             )
         elif known.context is not None:
             settings["broker_credentials"] = faust.SSLCredentials(known.context)
@@ -69,7 +80,9 @@ class Side:
 
 
 def read_committed() -> None:
-    """Have Faust's consumer leave out what a foreign producer's transaction took back; Faust itself does so under exactly_once only."""
+    """Have Faust's consumer leave out what a foreign producer's transaction took back; Faust itself
+    does so under exactly_once only.
+    """
     create = driver.AIOKafkaConsumerThread._create_worker_consumer  # noqa: SLF001
 
     def committed(thread: Any, transport: Any) -> Any:
@@ -83,13 +96,18 @@ def read_committed() -> None:
 async def seek_to_committed(thread: Any) -> Any:
     """What Faust asks for once its tables are there: each partition back to where its group stands.
 
-    Its client leaves one alone that stands at 0 or nowhere yet: what had been fetched of it by then was thrown away, and is not fetched again.
+    Its client leaves one alone that stands at 0 or nowhere yet: what had been fetched of it by then
+    was thrown away, and is not fetched again.
     """
     consumer = thread._ensure_consumer()  # noqa: SLF001
 
     async def seek() -> Any:
         found = await consumer.seek_to_committed()
-        if fresh := [place for place, offset in found.items() if not offset and place.topic in thread.app.folded]:
+        if fresh := [
+            place
+            for place, offset in found.items()
+            if not offset and place.topic in thread.app.folded
+        ]:
             await consumer.seek_to_beginning(*fresh)
         return found
 
@@ -102,25 +120,35 @@ driver.AIOKafkaConsumerThread.seek_to_committed = seek_to_committed
 class Assignor(PartitionAssignor):  # type: ignore[misc]
     """Gives out all partitions or none.
 
-    A broker that is just back may not know every topic yet. Faust's assignor leaves out what the group's leader is not told of: nobody would fold it, and nobody would say so, until the next rebalance.
+    A broker that is just back may not know every topic yet. Faust's assignor leaves out what the
+    group's leader is not told of: nobody would fold it, and nobody would say so, until the next
+    rebalance.
     """
 
     def _perform_assignment(self, cluster: Any, members: Any) -> Any:
-        for topic in sorted({topic for member in members.values() for topic in member.subscription}):
-            known, expected = len(cluster.partitions_for_topic(topic) or ()), self.app.partitions.get(topic, 1)
+        for topic in sorted(
+            {topic for member in members.values() for topic in member.subscription}
+        ):
+            known, expected = (
+                len(cluster.partitions_for_topic(topic) or ()),
+                self.app.partitions.get(topic, 1),
+            )
             if known < expected:
                 end(
                     BrokerError(
-                        f"the broker knows {known} of the {expected} partitions of {topic} just now: nobody would read the others, so a new worker asks again"
+                        f"the broker knows {known} of the {expected} partitions of {topic} just"
+                        " now: nobody would read the others, so a new worker asks again"
                     )
                 )
         return super()._perform_assignment(cluster, members)
 
 
 class Process(faust.Worker):  # type: ignore[misc]
-    """Ends when it is told to: where nothing comes of it for `LEAVE` seconds, whatever hangs in Faust or at a broker, at once.
+    """Ends when it is told to: where nothing comes of it for `LEAVE` seconds, whatever hangs in
+    Faust or at a broker, at once.
 
-    What counts is safe before any end, as before any crash; but a process that neither works nor ends keeps its partitions from others.
+    What counts is safe before any end, as before any crash; but a process that neither works nor
+    ends keeps its partitions from others.
     """
 
     saved: Callable[[], float] = staticmethod(lambda: 0.0)
@@ -130,7 +158,9 @@ class Process(faust.Worker):  # type: ignore[misc]
     async def stop(self) -> None:
         if self._leaving is None:
             self._leaving = threading.Event()
-            threading.Thread(target=self._guard, args=(self._leaving,), daemon=True, name="leave").start()
+            threading.Thread(
+                target=self._guard, args=(self._leaving,), daemon=True, name="leave"
+            ).start()
         await super().stop()
 
     def _guard(self, left: threading.Event) -> None:
@@ -150,15 +180,37 @@ class Worker:
     """One process of one role."""
 
     def __init__(
-        self, topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, key: bytes | Keyring | None, until_idle: float | None
+        self,
+        topology: Topology,
+        role: str,
+        sides: Mapping[str, Side],
+        metrics: Metrics,
+        key: bytes | Keyring | None,
+        until_idle: float | None,
     ) -> None:
-        self.topology, self.role, self.metrics, self.until_idle = topology, role, metrics, until_idle
-        self.side, self.collector = sides["edge" if role == "perturb" else "collector"], sides["collector"]
-        outboxes = {name: Outbox(side.config, lambda text: end(BrokerError(text))) for name, side in sides.items() if role == "perturb" or name == "collector"}
+        self.topology, self.role, self.metrics, self.until_idle = (
+            topology,
+            role,
+            metrics,
+            until_idle,
+        )
+        self.side, self.collector = (
+            sides["edge" if role == "perturb" else "collector"],
+            sides["collector"],
+        )
+        outboxes = {
+            name: Outbox(side.config, lambda text: end(BrokerError(text)))
+            for name, side in sides.items()
+            if role == "perturb" or name == "collector"
+        }
         if role == "perturb" and sides["edge"] is sides["collector"]:
             outboxes["edge"] = outboxes["collector"]
         self.boxes = list({id(box): box for box in outboxes.values()}.values())
-        self.box = {topic.name: outboxes[topic.side] for topic in topology.topics() if topic.side in outboxes}
+        self.box = {
+            topic.name: outboxes[topic.side]
+            for topic in topology.topics()
+            if topic.side in outboxes
+        }
         self.box.setdefault(topology.raw_topic, outboxes.get("edge", outboxes["collector"]))
         session = topology.runtime.session_timeout_ms / 1000
         self.app = faust.App(
@@ -178,9 +230,13 @@ class Worker:
             broker_commit_interval=0.5,
             producer_max_request_size=1_000_000,
             PartitionAssignor=Assignor,
-            env={},  # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over all of this
+            # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over
+            # all of this
+            env={},
         )
-        self.app.partitions = {topic.name: topic.partitions for topic in topology.topics()} | {topology.raw_topic: topology.input.partitions}
+        self.app.partitions = {topic.name: topic.partitions for topic in topology.topics()} | {
+            topology.raw_topic: topology.input.partitions
+        }
         randomness = stages.edge_randomness(topology, key) if key is not None else None
         making: dict[str, Callable[[int], Any]] = {
             "perturb": lambda number: stages.edge(topology, randomness, number),  # type: ignore[arg-type]
@@ -234,23 +290,39 @@ class Worker:
                     self.metrics.release(release["reports"], release["standard_error"], late)
 
     async def watch(self) -> None:
-        """What is seen once a second: the budget spent, idle partitions, the lag, and whether there is anything left to do."""
+        """What is seen once a second: the budget spent, idle partitions, the lag, and whether there
+        is anything left to do.
+        """
         try:
             assigned = self.assigned()
             self.metrics.partitions(len(assigned))
             now = time.monotonic()
-            quiet = [owned for agent in self.agents for owned in agent.parts.values() if now - owned.seen < IDLE]
+            quiet = [
+                owned
+                for agent in self.agents
+                for owned in agent.parts.values()
+                if now - owned.seen < IDLE
+            ]
             self.metrics.idle_partitions(len(assigned) - len(quiet))
             for agent in self.agents:
                 if agent.spec.name == "perturb" and agent.parts:
                     ledger = self.topology.method.ledger
-                    spent = max(ledger.largest(owned.partition.state.users.state) for owned in agent.parts.values())
+                    spent = max(
+                        ledger.largest(owned.partition.state.users.state)
+                        for owned in agent.parts.values()
+                    )
                     self.metrics.spent(spent, ledger.budget)
-                if agent.spec.name == "perturb" or (self.topology.devices and agent.spec.name == "collect"):
-                    await self.tick(agent, {place for place in assigned if place[0] == agent.spec.topic})
+                if agent.spec.name == "perturb" or (
+                    self.topology.devices and agent.spec.name == "collect"
+                ):
+                    await self.tick(
+                        agent, {place for place in assigned if place[0] == agent.spec.topic}
+                    )
             if assigned and (self.until_idle is not None or now - self._asked > 5):
                 self._asked = now
-                left = await asyncio.get_running_loop().run_in_executor(None, self.standing.left, assigned)
+                left = await asyncio.get_running_loop().run_in_executor(
+                    None, self.standing.left, assigned
+                )
                 await asyncio.get_running_loop().run_in_executor(None, self.standing.counted)
                 self.metrics.lag(sum(left.values()))
                 self.look(left, time.monotonic())
@@ -265,23 +337,34 @@ class Worker:
             end(error)
 
     def dropped(self) -> bool:
-        """Whether the client's own task for the group has ended, as after a long silence of all brokers. Nobody else asks: Faust fetches past the place where the client would say so."""
-        client = getattr(getattr(self.app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001 - `consumer` would make one
+        """Whether the client's own task for the group has ended, as after a long silence of all
+        brokers. Nobody else asks: Faust fetches past the place where the client would say so.
+        """
+        # `consumer` would make one
+        client = getattr(getattr(self.app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001
         task = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
         return task is not None and task.done() and not self.app.should_stop
 
     def guard(self) -> None:
-        """Look for that from now on, from a thread: none of Faust's timers runs before its first tables are there, which is when it may happen."""
+        """Look for that from now on, from a thread: none of Faust's timers runs before its first
+        tables are there, which is when it may happen.
+        """
 
         def keep() -> None:
             while not self.dropped():
                 time.sleep(1)
-            end(BrokerError("the client has given up its group after an error: a new worker joins it again"))
+            end(
+                BrokerError(
+                    "the client has given up its group after an error: a new worker joins it again"
+                )
+            )
 
         threading.Thread(target=keep, daemon=True, name="guard").start()
 
     def look(self, left: Mapping[tuple[str, int], int], now: float) -> None:
-        """Whether a partition stands still: messages wait in it, none of them is in our hands, and none has come for long."""
+        """Whether a partition stands still: messages wait in it, none of them is in our hands, and
+        none has come for long.
+        """
         parts = {
             (agent.spec.topic, number): owned.partition
             for agent in self.agents
@@ -289,22 +372,31 @@ class Worker:
             if owned.waiting or owned.partition.pending
         }
         waiting = {place for place, count in left.items() if count and place not in parts}
-        self.delivered = {place: self.delivered.get(place, now) if place in waiting else now for place in left}
+        self.delivered = {
+            place: self.delivered.get(place, now) if place in waiting else now for place in left
+        }
         for (topic, number), since in self.delivered.items():
             if now - since > STALL:
                 raise GapError(
-                    f"{topic} partition {number}: {left[topic, number]} messages wait, but none was delivered for {STALL:g} s; a new assignment will bring them"
+                    f"{topic} partition {number}: {left[topic, number]} messages wait, but none was"
+                    f" delivered for {STALL:g} s; a new assignment will bring them"
                 )
 
     def assigned(self) -> set[tuple[str, int]]:
         """The partitions that this worker has of the topics that its agents fold."""
         topics = {agent.spec.topic for agent in self.agents}
-        return {(place.topic, place.partition) for place in (self.app.consumer.assignment() if self.app.consumer else ()) if place.topic in topics}
+        return {
+            (place.topic, place.partition)
+            for place in (self.app.consumer.assignment() if self.app.consumer else ())
+            if place.topic in topics
+        }
 
     async def tick(self, agent: Agent, assigned: set[tuple[str, int]]) -> None:
-        """Where the topology asks for it, tell an idle partition how far event time has come on the others: appended to the log, never used in a fold directly.
+        """Where the topology asks for it, tell an idle partition how far event time has come on the
+        others: appended to the log, never used in a fold directly.
 
-        On others of this worker where that is news, else on those of all workers, as their snapshots say: a worker may own idle partitions only.
+        On others of this worker where that is news, else on those of all workers, as their
+        snapshots say: a worker may own idle partitions only.
         """
         idle = self.topology.input.idle_ms
         if idle is None:
@@ -312,12 +404,30 @@ class Worker:
         now = time.monotonic()
         marks = {number: owned.partition.state.watermark for number, owned in agent.parts.items()}
         latest = max(marks.values(), default=-1)
-        seen = {number: agent.parts[number].seen if number in agent.parts else self._ticked.setdefault(number, now) for _, number in assigned}
+        seen = {
+            number: (
+                agent.parts[number].seen
+                if number in agent.parts
+                else self._ticked.setdefault(number, now)
+            )
+            for _, number in assigned
+        }
         due = [number for number in seen if now - seen[number] > idle / 1000]
-        if any(latest <= marks.get(number, -1) for number in due) and now - self._heard > max(idle / 1000, HEAR):
+        if any(latest <= marks.get(number, -1) for number in due) and now - self._heard > max(
+            idle / 1000, HEAR
+        ):
             self._heard = now
             others = set(range(self.topology.input.partitions)) - seen.keys()
-            latest = max(latest, await asyncio.get_running_loop().run_in_executor(None, self.standing.latest, others) if others else -1)
+            latest = max(
+                latest,
+                (
+                    await asyncio.get_running_loop().run_in_executor(
+                        None, self.standing.latest, others
+                    )
+                    if others
+                    else -1
+                ),
+            )
         for number in due:
             if latest > marks.get(number, -1):
                 self._ticked[number] = now
@@ -326,7 +436,9 @@ class Worker:
                 self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
 
     async def leave_when_idle(self, left: int) -> None:
-        """End gracefully, where asked to, once nothing has been left to read for so long; writes nothing for it."""
+        """End gracefully, where asked to, once nothing has been left to read for so long; writes
+        nothing for it.
+        """
         if left:
             self._quiet = time.monotonic()
         elif self.until_idle is not None and time.monotonic() - self._quiet >= self.until_idle:
@@ -338,14 +450,21 @@ class Worker:
         uvloop.install()
         self.worker = Process(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
         self.worker.spinner = None  # it would hide the cursor
-        for noisy in ("aiokafka", "mode.timers"):  # a rebalance is no warning, nor a snapshot that takes longer than its timer
+        for noisy in (
+            "aiokafka",
+            "mode.timers",
+        ):  # a rebalance is no warning, nor a snapshot that takes longer than its timer
             logging.getLogger(noisy).setLevel(logging.ERROR)
         self.worker.saved = lambda: self.saved
         self.guard()
         try:
             self.worker.execute_from_commandline()
-        except SystemExit as stop:  # a crash of Faust's own: what must halt in our bodies ends the process there
-            crash = self.worker.crash_reason or self.app.crash_reason or stop.__context__  # the last is what its start came to
+        except (
+            SystemExit
+        ) as stop:  # a crash of Faust's own: what must halt in our bodies ends the process there
+            crash = (
+                self.worker.crash_reason or self.app.crash_reason or stop.__context__
+            )  # the last is what its start came to
             if stop.code and not passing(crash):
                 end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0
@@ -359,17 +478,28 @@ class Worker:
 
 
 def passing(crash: BaseException | None) -> bool:
-    """Whether a crash of Faust's came out of its client, or of waiting, such as for a broker that is gone just then: another start may help. Else somebody has to look at it."""
+    """Whether a crash of Faust's came out of its client, or of waiting, such as for a broker that
+    is gone just then: another start may help. Else somebody has to look at it.
+    """
     while crash is not None:
         if isinstance(crash, (OSError, TimeoutError)) or any(
-            frame.f_globals.get("__name__", "").startswith(CLIENT) for frame, _ in traceback.walk_tb(crash.__traceback__)
+            frame.f_globals.get("__name__", "").startswith(CLIENT)
+            for frame, _ in traceback.walk_tb(crash.__traceback__)
         ):
             return True
         crash = crash.__cause__ or crash.__context__
     return False
 
 
-def work(topology: Topology, role: str, sides: Mapping[str, Side], metrics: Metrics, *, key: bytes | Keyring | None, until_idle: float | None = None) -> int:
+def work(
+    topology: Topology,
+    role: str,
+    sides: Mapping[str, Side],
+    metrics: Metrics,
+    *,
+    key: bytes | Keyring | None,
+    until_idle: float | None = None,
+) -> int:
     """Run one role of a topology in this process until SIGTERM or SIGINT; returns its exit code.
 
     Parameters

@@ -1,4 +1,6 @@
-"""YAML text as plain data that knows on which line each key stands; the only file that knows a YAML library."""
+"""YAML text as plain data that knows on which line each key stands; the only file that knows a YAML
+library.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from ldp_kafka.topology.paths import Path
 __all__ = ["Document", "Unset", "key_text", "read"]
 
 _DEEPEST = 16  # also ends an alias that contains itself
-_VARIABLE = re.compile(r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<wrong>\$\{)")
+_VARIABLE = re.compile(
+    r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<wrong>\$\{)"
+)
 
 # YAML 1.2, the core schema (section 10.3.2)
 _NULL = re.compile(r"|~|null|Null|NULL")
@@ -28,11 +32,15 @@ _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 _ROLES = {"edge": "the perturb role needs it", "collector": "both roles need it"}
-"""Who needs what a side's block says: perturb reads at the edge and writes to the collector's cluster."""
+"""Who needs what a side's block says: perturb reads at the edge and writes to the collector's
+cluster.
+"""
 
 
 class Unset(str):
-    """Text as it was written, with a variable in it that is not set here: one side's way to Kafka, or the edge's file of budgets, which only some roles need."""
+    """Text as it was written, with a variable in it that is not set here: one side's way to Kafka,
+    or the edge's file of budgets, which only some roles need.
+    """
 
     __slots__ = ("problem",)
     problem: TopologyError
@@ -55,7 +63,9 @@ class Document(NamedTuple):
         known = path
         while known and known not in self.lines:
             known = known[:-1]
-        return path, TopologyError(message, file=self.file, line=self.lines.get(known, 1), key=key_text(path))
+        return path, TopologyError(
+            message, file=self.file, line=self.lines.get(known, 1), key=key_text(path)
+        )
 
 
 def key_text(path: Path) -> str:
@@ -67,14 +77,18 @@ def key_text(path: Path) -> str:
     'output.statistics[0]'
 
     """
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+    return "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
+    ).removeprefix(".")
 
 
 def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
     """The document in ``text``.
 
-    ``${NAME}`` and ``${NAME:-default}`` in scalars are taken from ``environment``, ``$$`` is a dollar sign; a plain scalar is typed after that, a quoted one stays text.
-    A variable that is not set is a problem, but for the edge's key (None), for its file of budgets and for the addresses and client options below ``kafka.edge`` and ``kafka.collector`` (`Unset`).
+    ``${NAME}`` and ``${NAME:-default}`` in scalars are taken from ``environment``, ``$$`` is a
+    dollar sign; a plain scalar is typed after that, a quoted one stays text. A variable that is not
+    set is a problem, but for the edge's key (None), for its file of budgets and for the addresses
+    and client options below ``kafka.edge`` and ``kafka.collector`` (`Unset`).
 
     Raises
     ------
@@ -88,9 +102,13 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = " ".join(part for part in (error.context, error.problem) if part)
-        raise TopologyError(f"this is no valid YAML: {message}", file=file, line=mark.line + 1 if mark else None) from None
+        raise TopologyError(
+            f"this is no valid YAML: {message}", file=file, line=mark.line + 1 if mark else None
+        ) from None
     except YAMLError:  # a character that no YAML file may hold
-        raise TopologyError("this is no valid YAML: it holds a control character", file=file) from None
+        raise TopologyError(
+            "this is no valid YAML: it holds a control character", file=file
+        ) from None
     except RecursionError:
         raise TopologyError("must not be nested so deep", file=file) from None
     builder = _Builder(Document(file, None, {(): 1}, [], set()), environment)
@@ -131,7 +149,12 @@ class _Builder:
             name = str(key.value)
             place = (*path, name)
             if name in out:
-                error = TopologyError(f"given twice, first on line {self.lines[place]}", file=self.document.file, line=line, key=key_text(place))
+                error = TopologyError(
+                    f"given twice, first on line {self.lines[place]}",
+                    file=self.document.file,
+                    line=line,
+                    key=key_text(place),
+                )
                 self.document.problems.append((place, error))
                 continue
             self.lines[place] = line
@@ -145,22 +168,32 @@ class _Builder:
                 return None
             text, plain = filled, node.style is None
         if path[:1] == ("kafka",) and "client" in path[1:-1]:
-            return text if text or node.style is not None else None  # options of a client are text: a password 0123 is not 123
+            return (
+                text if text or node.style is not None else None
+            )  # options of a client are text: a password 0123 is not 123
         if not plain:
             return text
         value = plain_scalar(text)
-        if isinstance(value, float | int) and not abs(value) <= float_info.max:  # the positive form catches NaN
+        if (
+            isinstance(value, float | int) and not abs(value) <= float_info.max
+        ):  # the positive form catches NaN
             self.refuse(path, "must be a finite number")
             return None
         return value
 
     def _filled(self, text: str, path: Path) -> str | None:
-        """Variables replaced; None if one is not set and the edge's key may wait for `run`, or after an error; `Unset` where only some roles need it."""
+        """Variables replaced; None if one is not set and the edge's key may wait for `run`, or
+        after an error; `Unset` where only some roles need it.
+        """
         missing: list[str] = []
 
         def one(match: re.Match[str]) -> str:
             if match["wrong"]:
-                self.refuse(path, "must hold ${NAME} or ${NAME:-default}; write $${ for these characters themselves")
+                self.refuse(
+                    path,
+                    "must hold ${NAME} or ${NAME:-default}; write $${ for these characters"
+                    " themselves",
+                )
                 return ""
             if not match["name"]:
                 return "$"
@@ -176,20 +209,36 @@ class _Builder:
         side = _needed_at(path)
         if missing and side:
             later = Unset(text)
-            names = f"variable {missing[0]} is" if len(missing) == 1 else f"variables {', '.join(missing)} are"
-            _, later.problem = self.document.problem(path, f"the environment {names} not set here, and has no default: {_ROLES[side]}")
+            names = (
+                f"variable {missing[0]} is"
+                if len(missing) == 1
+                else f"variables {', '.join(missing)} are"
+            )
+            _, later.problem = self.document.problem(
+                path, f"the environment {names} not set here, and has no default: {_ROLES[side]}"
+            )
             return later
         if missing and path[:1] != ("edge",):
             for name in missing:
-                self.refuse(path, f"the environment variable {name} must be set, or have a default: ${{{name}:-default}}")
+                self.refuse(
+                    path,
+                    f"the environment variable {name} must be set, or have a default:"
+                    f" ${{{name}:-default}}",
+                )
         return None if missing else filled
 
 
 def _needed_at(path: Path) -> str | None:
-    """The side whose roles alone need what stands here: its way to Kafka, or the edge's file of budgets, without which nothing may run unasked."""
+    """The side whose roles alone need what stands here: its way to Kafka, or the edge's file of
+    budgets, without which nothing may run unasked.
+    """
     if path == ("edge", "budget_file"):
         return "edge"
-    kafka = path[:1] == ("kafka",) and path[1:2] in (("edge",), ("collector",)) and (path[2:] == ("bootstrap_servers",) or path[2:-1] == ("client",))
+    kafka = (
+        path[:1] == ("kafka",)
+        and path[1:2] in (("edge",), ("collector",))
+        and (path[2:] == ("bootstrap_servers",) or path[2:-1] == ("client",))
+    )
     return str(path[1]) if kafka else None
 
 

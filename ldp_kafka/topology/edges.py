@@ -1,4 +1,6 @@
-"""An edge file: what all topologies on one raw topic may lose together, which are admitted, and whether one of them may run."""
+"""An edge file: what all topologies on one raw topic may lose together, which are admitted, and
+whether one of them may run.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,16 @@ class Admitted(NamedTuple):
 
     @property
     def spender(self) -> Spender:
-        """As far as sums go. What it reads before it ends is at most ``max_ahead`` later than the clock, as records are stamped."""
+        """As far as sums go. What it reads before it ends is at most ``max_ahead`` later than the
+        clock, as records are stamped.
+        """
         source = self.topology.input
-        return Spender(self.topology.name, self.topology.guarantee, source.slot_ms, None if self.until_ms is None else self.until_ms + source.max_ahead_ms)
+        return Spender(
+            self.topology.name,
+            self.topology.guarantee,
+            source.slot_ms,
+            None if self.until_ms is None else self.until_ms + source.max_ahead_ms,
+        )
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,11 @@ class EdgeFile:
     def claims(self, at: int, now_ms: int) -> tuple[Claim, ...]:
         """What the topology at this place asks for of each limit that speaks of it."""
         before, mine = [each.spender for each in self.admits[:at]], self.admits[at].spender
-        return tuple(judge(limit, before, mine, now_ms) for limit in self.limits if limit.run_ms is not None or mine.guarantee.level == "user")
+        return tuple(
+            judge(limit, before, mine, now_ms)
+            for limit in self.limits
+            if limit.run_ms is not None or mine.guarantee.level == "user"
+        )
 
 
 @dataclass(frozen=True)
@@ -85,11 +98,15 @@ class Admission:
         return None if self.at is None else self.edge.admits[self.at].until_ms
 
     def lines(self) -> list[str]:
-        """Text for people: the sum, where the part of each comes from, and what stands against it."""
+        """Text for people: the sum, where the part of each comes from, and what stands
+        against it.
+        """
         claims = () if self.at is None else self.edge.claims(self.at, self.now_ms)
-        sums = [f"edge budget  {self.edge.name}, {claim.arithmetic}" for claim in claims if claim.allowed] or [
-            f"edge budget  {self.edge.name} ({self.edge.file})"
-        ]
+        sums = [
+            f"edge budget  {self.edge.name}, {claim.arithmetic}"
+            for claim in claims
+            if claim.allowed
+        ] or [f"edge budget  {self.edge.name} ({self.edge.file})"]
         return [*sums, *self._parts(), *(f"refused      {reason}" for reason in self.refusals)]
 
     def _parts(self) -> Iterator[str]:
@@ -98,14 +115,26 @@ class Admission:
             claims = self.edge.claims(place, self.now_ms)
             state = "" if all(claim.allowed for claim in claims) else "; refused"
             state = state if each.until_ms is None else f"; {self._retired(each)}"
-            yield f"  {each.topology.name:<{wide}}  {claims[0].how}; fingerprint {each.topology.fingerprint}{state}"
+            yield (
+                f"  {each.topology.name:<{wide}}  {claims[0].how}; fingerprint"
+                f" {each.topology.fingerprint}{state}"
+            )
 
     def _retired(self, each: Admitted) -> str:
         run = next((limit for limit in self.edge.limits if limit.run_ms is not None), None)
         when = None if run is None else frees(each.spender, run)
-        counts = "counts for ever" if when is None else "no longer counts" if self.now_ms > when else f"counts until {moment(when)}"
+        counts = (
+            "counts for ever"
+            if when is None
+            else "no longer counts"
+            if self.now_ms > when
+            else f"counts until {moment(when)}"
+        )
         until = each.until_ms or 0
-        return f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)}, {counts}{' in any run' if when is not None and each.topology.guarantee.level == 'user' else ''}"
+        return (
+            f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)},"
+            f" {counts}{' in any run' if when is not None and each.topology.guarantee.level == 'user' else ''}"
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -132,7 +161,8 @@ def load_edge(path: str | os.PathLike[str]) -> EdgeFile:
 
     Raises
     ------
-    TopologyError : a line ``file:line: key: what must hold`` for everything that is wrong with it, or with a topology that it names
+    TopologyError : a line ``file:line: key: what must hold`` for everything that is wrong with it,
+        or with a topology that it names
     ConfigurationError : it cannot be read
 
     """
@@ -167,43 +197,60 @@ def admission(topology: Topology, now_ms: int | None = None) -> Admission | None
     require(topology, ("budget",))
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     edge = load_edge(topology.edge.budget_file)
-    at = next((place for place, each in enumerate(edge.admits) if each.topology.name == topology.name), None)
+    at = next(
+        (place for place, each in enumerate(edge.admits) if each.topology.name == topology.name),
+        None,
+    )
     return Admission(edge, now, at, tuple(_refusals(edge, topology, at, now)))
 
 
 def admit(topology: Topology, now_ms: int | None = None) -> int | None:
-    """Let a topology run, or raise; returns the moment, in epoch milliseconds, at which it must end, or None.
+    """Let a topology run, or raise; returns the moment, in epoch milliseconds, at which it must
+    end, or None.
 
     Raises
     ------
-    ConfigurationError : its edge file does not admit it, or it would lose more than is left; with the sum
+    ConfigurationError : its edge file does not admit it, or it would lose more than is left; with
+        the sum
 
     """
     found = admission(topology, now_ms)
     if found is None:
         return None
     if found.refusals:
-        raise ConfigurationError("\n".join(f"{found.edge.file}: {reason}" for reason in found.refusals))
+        raise ConfigurationError(
+            "\n".join(f"{found.edge.file}: {reason}" for reason in found.refusals)
+        )
     return found.until_ms
 
 
 def _refusals(edge: EdgeFile, topology: Topology, at: int | None, now_ms: int) -> Iterator[str]:
     if at is None:
-        yield f"edge {edge.name} does not admit {topology.name}; it admits {', '.join(each.topology.name for each in edge.admits)}"
+        yield (
+            f"edge {edge.name} does not admit {topology.name}; it admits"
+            f" {', '.join(each.topology.name for each in edge.admits)}"
+        )
         return
     mine, until = edge.admits[at].topology, edge.admits[at].until_ms
     if (mine.fingerprint, mine.layout) != (topology.fingerprint, topology.layout):
         yield (
-            f"edge {edge.name} admits {mine.file} (fingerprint {mine.fingerprint}, layout {mine.layout}) as {topology.name}, "
-            f"and not {topology.file} (fingerprint {topology.fingerprint}, layout {topology.layout})"
+            f"edge {edge.name} admits {mine.file} (fingerprint {mine.fingerprint}, layout"
+            f" {mine.layout}) as {topology.name}, and not {topology.file} (fingerprint"
+            f" {topology.fingerprint}, layout {topology.layout})"
         )
     if until is not None and now_ms >= until:
         yield f"edge {edge.name} retired {topology.name} on {moment(until)}"
-    yield from (f"edge {edge.name}, {claim.arithmetic}" for claim in edge.claims(at, now_ms) if not claim.allowed)
+    yield from (
+        f"edge {edge.name}, {claim.arithmetic}"
+        for claim in edge.claims(at, now_ms)
+        if not claim.allowed
+    )
 
 
 def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
-    """The edge that a document without a mistake of form describes; ``found`` takes in what is wrong in sense."""
+    """The edge that a document without a mistake of form describes; ``found`` takes in what is
+    wrong in sense.
+    """
     data = document.data
 
     def wrong(message: str, *place: str | int) -> None:
@@ -214,20 +261,30 @@ def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
     for key in ("limit", "life"):
         if key in data:
             given = schema("edge")["properties"][key]["properties"]
-            values = {name: place["default"] for name, place in given.items() if "default" in place} | data[key]
+            values = {
+                name: place["default"] for name, place in given.items() if "default" in place
+            } | data[key]
             most = Loss(micro(values["epsilon"]), Fraction(repr(float(values["delta"]))))
             if not most.epsilon >= 1:
                 wrong("must be at least a millionth", key, "epsilon")
-            limits.append(Limit(most, parse_duration(values["window"]) if key == "limit" else None, kept))
+            limits.append(
+                Limit(most, parse_duration(values["window"]) if key == "limit" else None, kept)
+            )
     admits: list[Admitted] = []
     for at, entry in enumerate(data["admits"]):
         until = _until(entry.get("until"))
         if until is not None and until < 0:
             wrong("must be a day of the calendar, from 1970 on", "admits", at, "until")
         try:
-            topology = load(FilePath(document.file).parent / FilePath(entry["topology"]).expanduser())
+            topology = load(
+                FilePath(document.file).parent / FilePath(entry["topology"]).expanduser()
+            )
         except TopologyError as error:
-            more = f" (and {len(error.problems) - 1} more: ldp-kafka validate)" if len(error.problems) > 1 else ""
+            more = (
+                f" (and {len(error.problems) - 1} more: ldp-kafka validate)"
+                if len(error.problems) > 1
+                else ""
+            )
             wrong(f"cannot be admitted: {error.problems[0]}{more}", "admits", at, "topology")
         except ConfigurationError as error:
             wrong(str(error), "admits", at, "topology")
@@ -244,9 +301,18 @@ def _unfit(document: Document, topology: Topology, admits: list[Admitted]) -> It
     if name in {each.topology.name for each in admits}:
         yield f"admits {name} twice: two topologies of one name would draw the same noise"
     if topology.raw_topic != document.data["raw_topic"]:
-        yield f"{name} must read the raw topic {document.data['raw_topic']}; it reads {topology.raw_topic}"
-    if admits and (source.user, source.time) != (admits[0].topology.input.user, admits[0].topology.input.time):
-        yield f"{name} must take user and time from the same fields as {admits[0].topology.name}: what is lost of one user in one run is summed"
+        yield (
+            f"{name} must read the raw topic {document.data['raw_topic']}; it reads"
+            f" {topology.raw_topic}"
+        )
+    if admits and (source.user, source.time) != (
+        admits[0].topology.input.user,
+        admits[0].topology.input.time,
+    ):
+        yield (
+            f"{name} must take user and time from the same fields as {admits[0].topology.name}:"
+            " what is lost of one user in one run is summed"
+        )
     budget = topology.edge.budget_file
     if budget is None:
         yield f"{name} must name this file as its edge.budget_file, or it would run unasked"
@@ -267,6 +333,8 @@ def _until(text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        return int(datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC).timestamp() * 1000)
+        return int(
+            datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC).timestamp() * 1000
+        )
     except ValueError:
         return -1

@@ -1,4 +1,6 @@
-"""From a YAML file to a `Topology`, or to one error that names the line and the key of everything that is wrong."""
+"""From a YAML file to a `Topology`, or to one error that names the line and the key of everything
+that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from ldp_kafka.topology.sections import frozen, parse_duration
 
 __all__ = ["load", "loads"]
 
-_COMMON = ("method", "mechanism", "epsilon", "window", "domain", "categories", "calibration", "level")
+_COMMON = (
+    "method",
+    "mechanism",
+    "epsilon",
+    "window",
+    "domain",
+    "categories",
+    "calibration",
+    "level",
+)
 _OF_RAW = ("topic", "create", "format", "user", "value", "time", "partitioning", "gaps")
 _KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
 
@@ -36,7 +47,9 @@ def load(path: str | os.PathLike[str]) -> Topology:
     try:
         text = FilePath(path).read_text("utf-8")
     except OSError as error:
-        raise ConfigurationError(f"cannot read the topology {os.fspath(path)}: {error.strerror}") from None
+        raise ConfigurationError(
+            f"cannot read the topology {os.fspath(path)}: {error.strerror}"
+        ) from None
     except UnicodeDecodeError:
         raise TopologyError("a topology must be UTF-8 text", file=os.fspath(path)) from None
     return loads(text, os.fspath(path))
@@ -67,7 +80,9 @@ def loads(text: str, file: str = "<string>") -> Topology:
     work = _Work(document)
     topology = work.topology()
     if work.found or topology is None:
-        raise TopologyError.together(error for _, error in sorted(work.found, key=lambda item: item[1].line or 0))
+        raise TopologyError.together(
+            error for _, error in sorted(work.found, key=lambda item: item[1].line or 0)
+        )
     return topology
 
 
@@ -77,14 +92,20 @@ class _Work:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.found = list(document.problems)
-        self.found += [(path, error) for path, error in schema_problems(document) if path not in document.unread]
+        self.found += [
+            (path, error)
+            for path, error in schema_problems(document)
+            if path not in document.unread
+        ]
 
     def topology(self) -> Topology | None:
         """The topology; None after a problem that kept it from being made."""
         data = self.document.data
         if not isinstance(data, dict):
             return None
-        given = with_defaults({name: section for name, section in data.items() if isinstance(section, dict)})
+        given = with_defaults(
+            {name: section for name, section in data.items() if isinstance(section, dict)}
+        )
         name = "unnamed" if self._touched("topology") else data["topology"]
         makers: dict[str, Callable[[dict[str, Any], str], Any]] = {
             "kafka": self.kafka,
@@ -94,17 +115,32 @@ class _Work:
             "edge": self.edge,
             "runtime": self.runtime,
         }
-        made = {section: self._section(section, make, given[section], name) for section, make in makers.items()}
+        made = {
+            section: self._section(section, make, given[section], name)
+            for section, make in makers.items()
+        }
         if any(section is None for section in made.values()) or self._touched("topology"):
             return None
         edge_kafka, collector_kafka = made.pop("kafka")
         try:
-            return Topology(name=name, file=self.document.file, edge_kafka=edge_kafka, collector_kafka=collector_kafka, **made)
+            return Topology(
+                name=name,
+                file=self.document.file,
+                edge_kafka=edge_kafka,
+                collector_kafka=collector_kafka,
+                **made,
+            )
         except TopologyError as error:
             self._locate(error)
             return None
 
-    def _section(self, section: str, make: Callable[[dict[str, Any], str], Any], given: dict[str, Any], name: str) -> Any:
+    def _section(
+        self,
+        section: str,
+        make: Callable[[dict[str, Any], str], Any],
+        given: dict[str, Any],
+        name: str,
+    ) -> Any:
         """A section made, unless something in it, or its absence, is already a problem."""
         if self._touched(section):
             return None
@@ -120,16 +156,23 @@ class _Work:
     def _locate(self, error: TopologyError) -> None:
         """Take the problems in, each with the line of its key."""
         for problem in error.problems:
-            path: Path = tuple(int(index) if index else name for index, name in _KEY.findall(problem.key))
+            path: Path = tuple(
+                int(index) if index else name for index, name in _KEY.findall(problem.key)
+            )
             self.found.append(self.document.problem(path, problem.reason))
 
     def kafka(self, given: dict[str, Any], _: str) -> tuple[KafkaSide, KafkaSide]:
         def side(*path: str) -> KafkaSide:
             own = given[path[0]] if path else {}
             try:
-                return KafkaSide(own.get("bootstrap_servers", given["bootstrap_servers"]), frozen(given["client"] | own.get("client", {})))
+                return KafkaSide(
+                    own.get("bootstrap_servers", given["bootstrap_servers"]),
+                    frozen(given["client"] | own.get("client", {})),
+                )
             except TopologyError as error:
-                raise TopologyError(error.reason, key=".".join(("kafka", *path, "bootstrap_servers"))) from None
+                raise TopologyError(
+                    error.reason, key=".".join(("kafka", *path, "bootstrap_servers"))
+                ) from None
 
         if "edge" not in given:
             both = side()
@@ -139,14 +182,30 @@ class _Work:
     def input(self, given: dict[str, Any], name: str) -> Input:
         if given["source"] == "devices":
             mine = self.document.data["input"]
-            wrong = [TopologyError("must not be given where source is devices: there is no raw topic", key=f"input.{key}") for key in _OF_RAW if key in mine]
+            wrong = [
+                TopologyError(
+                    "must not be given where source is devices: there is no raw topic",
+                    key=f"input.{key}",
+                )
+                for key in _OF_RAW
+                if key in mine
+            ]
             if wrong:
                 raise TopologyError.together(wrong)
-        fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("user", "value", "time")}
+        fields: dict[str, Any] = {
+            key: self._path(key, given.pop(key)) for key in ("user", "value", "time")
+        }
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
         topic = given.pop("topic", f"{name}.raw")
         idle_ms = None if idle == "off" else parse_duration(idle)
-        return Input(topic=topic, **fields, slot_ms=parse_duration(slot), idle_ms=idle_ms, max_ahead_ms=parse_duration(ahead), **given)
+        return Input(
+            topic=topic,
+            **fields,
+            slot_ms=parse_duration(slot),
+            idle_ms=idle_ms,
+            max_ahead_ms=parse_duration(ahead),
+            **given,
+        )
 
     def _path(self, key: str, text: str) -> Path:
         try:
@@ -163,7 +222,9 @@ class _Work:
             mechanism=given.get("mechanism", METHODS[given["method"]].default_mechanism),
             epsilon=float(given["epsilon"]),
             window=given.get("window"),
-            domain=None if domain is None else (float(domain[0]) + 0.0, float(domain[1]) + 0.0),  # -0.0 is 0.0: one fingerprint
+            domain=(
+                None if domain is None else (float(domain[0]) + 0.0, float(domain[1]) + 0.0)
+            ),  # -0.0 is 0.0: one fingerprint
             categories=len(names) if names is not None else categories,
             category_names=names,
             calibration=given["calibration"],
@@ -176,7 +237,10 @@ class _Work:
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:
         key, budget = given["key_file"], given["budget_file"]
-        return Edge(self._beside(key) if key else None, budget if budget is None or isinstance(budget, Unset) else self._beside(budget))
+        return Edge(
+            self._beside(key) if key else None,
+            budget if budget is None or isinstance(budget, Unset) else self._beside(budget),
+        )
 
     def _beside(self, text: str) -> FilePath:
         """A path that is written relative to the file."""
@@ -184,4 +248,7 @@ class _Work:
 
     def runtime(self, given: dict[str, Any], _: str) -> Runtime:
         timeout = given.pop("session_timeout")
-        return Runtime(**given | {"snapshot_seconds": float(given["snapshot_seconds"])}, session_timeout_ms=parse_duration(timeout))
+        return Runtime(
+            **given | {"snapshot_seconds": float(given["snapshot_seconds"])},
+            session_timeout_ms=parse_duration(timeout),
+        )

@@ -1,4 +1,6 @@
-"""A topology as frozen data: what a file says, with its defaults filled in, and what follows from it."""
+"""A topology as frozen data: what a file says, with its defaults filled in, and what follows from
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.methods import Method
-from ldp_kafka.topology.sections import TOPIC, Checked, Edge, Input, KafkaSide, Output, Privacy, Runtime
+from ldp_kafka.topology.sections import (
+    TOPIC,
+    Checked,
+    Edge,
+    Input,
+    KafkaSide,
+    Output,
+    Privacy,
+    Runtime,
+)
 from ldp_kafka.topology.topics import TABLES, Topic, topics
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
@@ -57,13 +68,35 @@ class Topology(Checked):
             yield "topology", "must be 1 to 200 letters, digits, dots, dashes and underscores"
         if self.devices:
             if self.edge.budget_file is not None:
-                yield "edge.budget_file", "must not be given where input.source is devices: it sums what topologies on one raw topic lose, and there is none"
+                yield (
+                    "edge.budget_file",
+                    (
+                        "must not be given where input.source is devices: it sums what topologies"
+                        " on one raw topic lose, and there is none"
+                    ),
+                )
         elif self.raw_topic in {topic.name for topic in self.topics()[self.input.create :]}:
             yield "input.topic", f"must not be a topic of ours: {self.raw_topic}"
-        elif self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(self.collector_kafka):
-            yield "kafka.collector", "must not be able to read the raw topic: give it a cluster or credentials other than kafka.edge's"
-        if self.runtime.session_timeout_ms < 6000 and not (self.edge_kafka.embedded and self.collector_kafka.embedded):
-            yield "runtime.session_timeout", "must be at least 6s: a broker that is not embedded refuses less, and the worker would wait for ever"
+        elif self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(
+            self.collector_kafka
+        ):
+            yield (
+                "kafka.collector",
+                (
+                    "must not be able to read the raw topic: give it a cluster or credentials other"
+                    " than kafka.edge's"
+                ),
+            )
+        if self.runtime.session_timeout_ms < 6000 and not (
+            self.edge_kafka.embedded and self.collector_kafka.embedded
+        ):
+            yield (
+                "runtime.session_timeout",
+                (
+                    "must be at least 6s: a broker that is not embedded refuses less, and the"
+                    " worker would wait for ever"
+                ),
+            )
         yield from self._unfit()
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
@@ -72,11 +105,29 @@ class Topology(Checked):
             if need is None:
                 yield key, f"must be one of {', '.join(_NEEDS)}; got {statistic!r}"
             elif self.method.kind != need:
-                yield key, f"{statistic} must come from a method for {_FOR[need]}; {self.privacy.method} is for {_FOR[self.method.kind]}"
+                yield (
+                    key,
+                    (
+                        f"{statistic} must come from a method for {_FOR[need]};"
+                        f" {self.privacy.method} is for {_FOR[self.method.kind]}"
+                    ),
+                )
             elif statistic not in self.method.statistics:
-                yield key, f"{statistic} cannot be made of what {self.privacy.method} reports; it has {', '.join(self.method.statistics)}"
+                yield (
+                    key,
+                    (
+                        f"{statistic} cannot be made of what {self.privacy.method} reports; it has"
+                        f" {', '.join(self.method.statistics)}"
+                    ),
+                )
             elif statistic == "frequencies" and (self.privacy.categories or 0) > MOST_FREQUENCIES:
-                yield key, f"frequencies must be of at most {MOST_FREQUENCIES:,} categories: a release of more would be larger than a broker takes"
+                yield (
+                    key,
+                    (
+                        f"frequencies must be of at most {MOST_FREQUENCIES:,} categories: a release"
+                        " of more would be larger than a broker takes"
+                    ),
+                )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -85,15 +136,23 @@ class Topology(Checked):
             return ()
         if self.devices:
             return (
-                f"one kafka block serves devices and collector: give kafka.edge, which devices have, credentials that can only write {self.device_reports_topic}",
+                (
+                    "one kafka block serves devices and collector: give kafka.edge, which devices"
+                    f" have, credentials that can only write {self.device_reports_topic}"
+                ),
             )
         return (
-            "one kafka block serves both sides: the collector can read the raw topic; give kafka.edge and kafka.collector their own credentials outside a laptop",
+            (
+                "one kafka block serves both sides: the collector can read the raw topic; give"
+                " kafka.edge and kafka.collector their own credentials outside a laptop"
+            ),
         )
 
     @property
     def devices(self) -> bool:
-        """Whether devices report by themselves (`ldp_kafka.Client`): there is neither a raw topic nor a perturb role."""
+        """Whether devices report by themselves (`ldp_kafka.Client`): there is neither a raw topic
+        nor a perturb role.
+        """
         return self.input.source == "devices"
 
     @property
@@ -113,9 +172,11 @@ class Topology(Checked):
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits over all that shapes reports: what keyed noise, state and reports are bound to.
+        """32 hexadecimal digits over all that shapes reports: what keyed noise, state and reports
+        are bound to.
 
-        The name is in it: two topologies with the same parameters under one key would otherwise give equal reports for equal values, and so tell which are not.
+        The name is in it: two topologies with the same parameters under one key would otherwise
+        give equal reports for equal values, and so tell which are not.
         """
         privacy = self.privacy
         return _digest(
@@ -137,18 +198,25 @@ class Topology(Checked):
 
     @cached_property
     def layout(self) -> str:
-        """32 hexadecimal digits over where the state lies and which records made it: guards the state only."""
+        """32 hexadecimal digits over where the state lies and which records made it: guards the
+        state only.
+        """
         source = self.input
         return _digest(
             version=_VERSION,
             topic=source.topic,
-            fields=[list(source.user), list(source.value), list(source.time)],  # another user field would be another ledger for the same person
+            fields=[
+                list(source.user),
+                list(source.value),
+                list(source.time),
+            ],  # another user field would be another ledger for the same person
             partitions=source.partitions,
             partitioning=source.partitioning,
             lateness=source.lateness,
             max_ahead_ms=source.max_ahead_ms,
             shards=self.runtime.shards,
-            per_user=self.per_user,  # else a replay would add pseudonyms to reports that went out without
+            # else a replay would add pseudonyms to reports that went out without
+            per_user=self.per_user,
             **({"source": source.source} if self.devices else {}),
         )
 
@@ -164,12 +232,16 @@ class Topology(Checked):
 
     @property
     def device_reports_topic(self) -> str:
-        """Perturbed values of devices that have no raw topic; a report's id says in which of its ``input.partitions`` partitions it is."""
+        """Perturbed values of devices that have no raw topic; a report's id says in which of its
+        ``input.partitions`` partitions it is.
+        """
         return f"{self.name}.device-reports"
 
     @property
     def partials_topic(self) -> str:
-        """What each source has to say of a slot; one partition, so that slots are released in order."""
+        """What each source has to say of a slot; one partition, so that slots are released in
+        order.
+        """
         return f"{self.name}.partials"
 
     @property
@@ -196,7 +268,10 @@ class Topology(Checked):
     def changelog(self, role: str, table: str) -> str:
         """The topic in which Faust keeps a table of a role."""
         if (role, table) not in TABLES:
-            raise ValueError(f"a table of a role is one of {', '.join(f'{kept}/{name}' for kept, name in TABLES)}")
+            raise ValueError(
+                "a table of a role is one of"
+                f" {', '.join(f'{kept}/{name}' for kept, name in TABLES)}"
+            )
         return f"{self.group(role)}-{table}-changelog"
 
     def topics(self) -> list[Topic]:
@@ -218,5 +293,7 @@ class Topology(Checked):
 
 def _digest(**parts: Any) -> str:
     """The first 16 bytes of the SHA-256 of canonical JSON, as hexadecimal digits."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    text = json.dumps(
+        parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
     return sha256(text.encode()).hexdigest()[:32]

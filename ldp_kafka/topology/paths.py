@@ -29,7 +29,8 @@ def parse_path(text: str) -> Path:
     Parameters
     ----------
     text
-        ``$``, then at least one of ``.name``, ``['any text']`` (a quote and a backslash escaped by a backslash) and ``[position]``
+        ``$``, then at least one of ``.name``, ``['any text']`` (a quote and a backslash escaped by
+        a backslash) and ``[position]``
 
     Raises
     ------
@@ -42,13 +43,19 @@ def parse_path(text: str) -> Path:
 
     """
     if not text.startswith("$") or text == "$":
-        raise ConfigurationError(f"a field path must be $ and at least one field, such as $.a.b, $['a b'] or $.a[0]; got {text!r}")
+        raise ConfigurationError(
+            "a field path must be $ and at least one field, such as $.a.b, $['a b'] or $.a[0]; got"
+            f" {text!r}"
+        )
     parts: list[str | int] = []
     at = 1
     while at < len(text):
         part = _PART.match(text, at)
         if part is None:
-            raise ConfigurationError(f"a field path goes on with .name, ['any text'] or [position]; got {text[at:]!r} after {text[:at]!r}")
+            raise ConfigurationError(
+                f"a field path goes on with .name, ['any text'] or [position]; got {text[at:]!r}"
+                f" after {text[:at]!r}"
+            )
         if part["index"] is not None:
             parts.append(int(part["index"]))
         else:

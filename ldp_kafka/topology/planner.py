@@ -1,4 +1,6 @@
-"""What a topology will do before it runs: its topics, its traffic, its state, what it promises and how good its releases can be."""
+"""What a topology will do before it runs: its topics, its traffic, its state, what it promises and
+how good its releases can be.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,11 @@ class Plan:
             "fingerprint": self.fingerprint,
             "layout": self.layout,
             "users": self.users,
-            "guarantee": {**self.guarantee.as_json(), "linkable": self.linkable, "line": self.guarantee_line},
+            "guarantee": {
+                **self.guarantee.as_json(),
+                "linkable": self.linkable,
+                "line": self.guarantee_line,
+            },
             "epsilon_per_report": self.epsilon_per_report,
             "topics": [topic.as_json() for topic in self.topics],
             "per_slot": {"batched": self.batched._asdict(), "single": self.single._asdict()},
@@ -92,43 +98,73 @@ class Plan:
     def _crossing(self) -> str:
         if self.devices:
             return f"{_traffic(self.single)} from devices, one report each"
-        return f"{_traffic(self.batched)} from gateways (one batch a partition), {_traffic(self.single)} from single events"
+        return (
+            f"{_traffic(self.batched)} from gateways (one batch a partition),"
+            f" {_traffic(self.single)} from single events"
+        )
 
     def lines(self) -> list[str]:
         """Text, a line at a time."""
         wide = max(len(topic.name) for topic in self.topics)
         unbounded = self.guarantee.influence == inf
-        influence = "without bound" if unbounded else f"{self.guarantee.influence:g} report{'s' * (self.guarantee.influence != 1)}"
-        reached = "all of a user" if self.guarantee.level == "user" else "one window of changed values"
-        alike = unbounded or 0 <= self.guarantee.epsilon / self.guarantee.influence - self.epsilon_per_report <= 1e-6  # budgets are whole millionths
+        influence = (
+            "without bound"
+            if unbounded
+            else f"{self.guarantee.influence:g} report{'s' * (self.guarantee.influence != 1)}"
+        )
+        reached = (
+            "all of a user" if self.guarantee.level == "user" else "one window of changed values"
+        )
+        alike = (
+            unbounded
+            or 0
+            <= self.guarantee.epsilon / self.guarantee.influence - self.epsilon_per_report
+            <= 1e-6
+        )  # budgets are whole millionths
         return [
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
-            f"influence    {influence} reached by {reached}; epsilon {self.epsilon_per_report:g} {'a' if alike else 'the first'} report",
+            (
+                f"influence    {influence} reached by {reached}; epsilon"
+                f" {self.epsilon_per_report:g} {'a' if alike else 'the first'} report"
+            ),
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
-            *(f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}" for topic in self.topics),
+            *(
+                f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}"
+                for topic in self.topics
+            ),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
-            f"state        {self.state_bytes_per_user} bytes a user, {'in the database of the device' if self.devices else f'{_bytes(self.state_bytes_per_user * self.users)} in all'}",
+            (
+                f"state        {self.state_bytes_per_user} bytes a user,"
+                f" {'in the database of the device' if self.devices else f'{_bytes(self.state_bytes_per_user * self.users)} in all'}"
+            ),
             *(f"error        {_sentence(prediction)}" for prediction in self.predictions),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
 
 
 def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Plan:
-    """What ``topology`` will do with so many users, and at ``now_ms`` (epoch milliseconds; default: now) within the budget of its edge.
+    """What ``topology`` will do with so many users, and at ``now_ms`` (epoch milliseconds; default:
+    now) within the budget of its edge.
 
     Raises
     ------
-    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the edge file that it names cannot be read or is wrong
+    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the edge file that
+        it names cannot be read or is wrong
 
     """
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:
         raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
     method = topology.method
-    predictions = tuple(predict(method, statistic, users, shrinkage=topology.output.shrinkage) for statistic in topology.output.statistics)
+    predictions = tuple(
+        predict(method, statistic, users, shrinkage=topology.output.shrinkage)
+        for statistic in topology.output.statistics
+    )
     batched, single = _crossing(topology, users)
-    state = DIGEST_BYTES + sum(np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values())
+    state = DIGEST_BYTES + sum(
+        np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
+    )
     return Plan(
         topology=topology.name,
         fingerprint=topology.fingerprint,
@@ -142,8 +178,15 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
         single=single,
         predictions=predictions,
         state_bytes_per_user=state,
-        warnings=(*topology.warnings, *_privacy_warnings(topology), *_input_warnings(topology), *_use_warnings(topology, predictions, users, state)),
-        edge_budget=None if isinstance(topology.edge.budget_file, Unset) else admission(topology, now_ms),
+        warnings=(
+            *topology.warnings,
+            *_privacy_warnings(topology),
+            *_input_warnings(topology),
+            *_use_warnings(topology, predictions, users, state),
+        ),
+        edge_budget=(
+            None if isinstance(topology.edge.budget_file, Unset) else admission(topology, now_ms)
+        ),
         devices=topology.devices,
     )
 
@@ -163,28 +206,48 @@ def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
         return alone, alone
     rows = reports * row_bytes(topology)
     single = reports + sources  # one a report, and an empty one a partition where the slot closes
-    return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(single, single * BATCH_BYTES + rows)
+    return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(
+        single, single * BATCH_BYTES + rows
+    )
 
 
 def _privacy_warnings(topology: Topology) -> Iterator[str]:
     promised, said = topology.privacy.epsilon, topology.guarantee
     why = "calibration published" if said.calibration == "published" else "refresh"
     if said.epsilon == inf and said.level == "user":
-        yield f"{why}: what all reports of a user lose together has no bound that can be proved: nothing is guaranteed of its stream"
+        yield (
+            f"{why}: what all reports of a user lose together has no bound that can be proved:"
+            " nothing is guaranteed of its stream"
+        )
     elif said.epsilon == inf and said.protects == "time":
-        yield f"{why}: nothing is guaranteed, not even of the first slots of a stream, since the loss of one report has no bound"
+        yield (
+            f"{why}: nothing is guaranteed, not even of the first slots of a stream, since the loss"
+            " of one report has no bound"
+        )
     elif said.epsilon == inf:
         horizon = promised * MICRO // topology.method.cost
-        yield f"{why}: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of none beyond them; calibration sound holds for ever"
+        yield (
+            f"{why}: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of"
+            " none beyond them; calibration sound holds for ever"
+        )
     elif said.epsilon > promised:
         yield f"{why}: what truly holds is epsilon {said.epsilon:g}, not {promised:g}"
     if topology.per_user:
         yield "per_user makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.devices:
-        yield "a device's report shows who is connected, and to the second when its value was there; report at fixed times where that is a secret"
-        yield "who reports from two devices has two budgets, which add up; any device can send any report, as often as its credentials allow"
+        yield (
+            "a device's report shows who is connected, and to the second when its value was there;"
+            " report at fixed times where that is a secret"
+        )
+        yield (
+            "who reports from two devices has two budgets, which add up; any device can send any"
+            " report, as often as its credentials allow"
+        )
     elif topology.input.format == "json":
-        yield "one event a message shows the collector the order in which users report; gateways that send one batch (format arrow) a slot hide it"
+        yield (
+            "one event a message shows the collector the order in which users report; gateways that"
+            " send one batch (format arrow) a slot hide it"
+        )
 
 
 def _input_warnings(topology: Topology) -> Iterator[str]:
@@ -192,45 +255,78 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
     if topology.devices:
         return
     if not source.create:
-        yield f"{source.topic} is someone else's topic: it gets no ticks, so a partition without events holds every release back"
+        yield (
+            f"{source.topic} is someone else's topic: it gets no ticks, so a partition without"
+            " events holds every release back"
+        )
     if source.partitioning == "trusted":
-        yield "partitioning trusted: whoever writes the raw topic must keep a user in one partition; a user in two of them spends the budget twice"
+        yield (
+            "partitioning trusted: whoever writes the raw topic must keep a user in one partition;"
+            " a user in two of them spends the budget twice"
+        )
     if source.gaps == "allow":
         yield "gaps allow: an offset that was skipped cannot be told from one that never was"
 
 
-def _use_warnings(topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int) -> Iterator[str]:
+def _use_warnings(
+    topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int
+) -> Iterator[str]:
     for prediction in predictions:
         if not prediction.useful and prediction.reliability is not None:
             yield (
-                f"per_user: nothing beats a constant here: {100 * prediction.reliability:.2g} % of a release is the user's own value, the rest the crowd's mean; "
-                "a larger epsilon, a shorter window, or statistics of the crowd would help"
+                f"per_user: nothing beats a constant here: {100 * prediction.reliability:.2g} % of"
+                " a release is the user's own value, the rest the crowd's mean; a larger epsilon,"
+                " a shorter window, or statistics of the crowd would help"
             )
         elif not prediction.useful and prediction.statistic == "per_user":
             yield (
-                f"per_user: nothing beats a constant here: one release is off by {prediction.error:.3g} (root mean square, worst input), "
-                f"the domain's midpoint by at most {prediction.constant:.3g}; a larger epsilon, a shorter window, or statistics of the crowd would help"
+                "per_user: nothing beats a constant here: one release is off by"
+                f" {prediction.error:.3g} (root mean square, worst input), the domain's midpoint by"
+                f" at most {prediction.constant:.3g}; a larger epsilon, a shorter window, or"
+                " statistics of the crowd would help"
             )
         elif not prediction.useful:
-            yield f"{prediction.statistic}: the domain's midpoint, off by at most {prediction.constant:.3g}, beats a release of {prediction.reports:,} reports, off by {prediction.error:.3g}"
+            yield (
+                f"{prediction.statistic}: the domain's midpoint, off by at most"
+                f" {prediction.constant:.3g}, beats a release of {prediction.reports:,} reports,"
+                f" off by {prediction.error:.3g}"
+            )
     if "mean" in topology.output.statistics and hasattr(topology.method, "feedback_bias"):
-        yield f"mean with {topology.privacy.method}: its feedback biases the mean of a crowd of any size; use sw_direct for crowds"
+        yield (
+            f"mean with {topology.privacy.method}: its feedback biases the mean of a crowd of any"
+            " size; use sw_direct for crowds"
+        )
     fullest = ceil(users / topology.input.partitions / topology.runtime.shards) * state
     if fullest > RECORD_BYTES and not topology.devices:
-        yield f"a shard of the state takes about {_bytes(fullest)}: more than {_bytes(RECORD_BYTES)} slows recovery down; raise runtime.shards"
-    if (topology.edge_kafka.embedded or topology.collector_kafka.embedded) and users > EMBEDDED_USERS:
-        yield f"the embedded broker has room for about {EMBEDDED_USERS:,} users; {users:,} need a real one"
+        yield (
+            f"a shard of the state takes about {_bytes(fullest)}: more than {_bytes(RECORD_BYTES)}"
+            " slows recovery down; raise runtime.shards"
+        )
+    if (
+        topology.edge_kafka.embedded or topology.collector_kafka.embedded
+    ) and users > EMBEDDED_USERS:
+        yield (
+            f"the embedded broker has room for about {EMBEDDED_USERS:,} users; {users:,} need a"
+            " real one"
+        )
 
 
 def _sentence(prediction: Prediction) -> str:
     if prediction.reliability is not None:
         return (
-            f"per_user: one release, shrunk, is off by {prediction.error:.4g} (root mean square over values spread evenly), the domain's midpoint by {prediction.constant:.4g}; "
-            f"reliability {prediction.reliability:.2g}"
+            f"per_user: one release, shrunk, is off by {prediction.error:.4g} (root mean square"
+            f" over values spread evenly), the domain's midpoint by {prediction.constant:.4g};"
+            f" reliability {prediction.reliability:.2g}"
         )
     if prediction.statistic == "per_user":
-        return f"per_user: one release is off by {prediction.error:.4g} (root mean square, worst input); the domain's midpoint by at most {prediction.constant:.4g}"
-    return f"{prediction.statistic}: standard error {prediction.error:.4g} from {prediction.reports:,} reports a slot (worst input)"
+        return (
+            f"per_user: one release is off by {prediction.error:.4g} (root mean square, worst"
+            f" input); the domain's midpoint by at most {prediction.constant:.4g}"
+        )
+    return (
+        f"{prediction.statistic}: standard error {prediction.error:.4g} from {prediction.reports:,}"
+        " reports a slot (worst input)"
+    )
 
 
 def _traffic(traffic: Traffic) -> str:

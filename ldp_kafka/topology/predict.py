@@ -1,4 +1,6 @@
-"""What the errors of a topology's releases will be, from its mechanism's exact law or, for releases per user, by simulation with fixed words."""
+"""What the errors of a topology's releases will be, from its mechanism's exact law or, for releases
+per user, by simulation with fixed words.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,24 @@ from ldp_kafka.methods import Method
 from ldp_kafka.methods.reading import Reading
 from ldp_kafka.randomness import seeded
 
-__all__ = ["Prediction", "crowd_error", "noisiest", "predict", "release_error", "reporting", "shrunk"]
+__all__ = [
+    "Prediction",
+    "crowd_error",
+    "noisiest",
+    "predict",
+    "release_error",
+    "reporting",
+    "shrunk",
+]
 
-_INPUTS = np.linspace(0, 1, 9)  # where the law is looked at: a mechanism is noisiest at an end or in the middle
-_LEVELS, _USERS, _SLOTS = np.linspace(0, 1, 5), 400, 64  # of the simulation: its own error is about 1 %
+_INPUTS = np.linspace(
+    0, 1, 9
+)  # where the law is looked at: a mechanism is noisiest at an end or in the middle
+_LEVELS, _USERS, _SLOTS = (
+    np.linspace(0, 1, 5),
+    400,
+    64,
+)  # of the simulation: its own error is about 1 %
 LITTLE = 0.1  # reliability below which a release per user is called a constant
 _MOST = 2**18  # reports that a prediction is made with; more are as many times their support
 
@@ -24,17 +40,25 @@ class Prediction(NamedTuple):
 
     statistic: str
     error: float
-    """Standard error of a crowd's statistic, with what the method adds for its bias; root mean square error of one release of one user. At the worst input."""
+    """Standard error of a crowd's statistic, with what the method adds for its bias; root mean
+    square error of one release of one user. At the worst input.
+    """
     constant: float | None
-    """What the domain's midpoint, published without looking at any value, is off by at most; None for frequencies."""
+    """What the domain's midpoint, published without looking at any value, is off by at most; None
+    for frequencies.
+    """
     reports: int
     """That one release is made of."""
     reliability: float | None = None
-    """Where releases per user are shrunk: the share of one that is signal, among users whose values are spread evenly over the domain; ``error`` and ``constant`` are those users' too."""
+    """Where releases per user are shrunk: the share of one that is signal, among users whose values
+    are spread evenly over the domain; ``error`` and ``constant`` are those users' too.
+    """
 
     @property
     def useful(self) -> bool:
-        """Whether it says more than the constant: a shrunk release, whether a tenth of it is signal."""
+        """Whether it says more than the constant: a shrunk release, whether a tenth of it is
+        signal.
+        """
         if self.reliability is not None:
             return self.reliability >= LITTLE
         return self.constant is None or self.error < self.constant
@@ -56,13 +80,17 @@ def predict(method: Method, statistic: str, users: int, *, shrinkage: bool = Tru
 
 
 def shrunk(method: Method) -> Prediction:
-    """One release of one user after shrinkage, where values are spread evenly over the domain and the crowd is large enough to know that."""
+    """One release of one user after shrinkage, where values are spread evenly over the domain and
+    the crowd is large enough to know that.
+    """
     lo, hi = method.domain
     read = Reading.of(method.single)
     slope = float(read.mean[-1] - read.mean[0])
     signal, noise = slope * slope / 12, read.noise(0.5) + read.curve / 12
     reliability = signal / (signal + noise)
-    return Prediction("per_user", (hi - lo) * ((1 - reliability) / 12) ** 0.5, (hi - lo) / 12**0.5, 1, reliability)
+    return Prediction(
+        "per_user", (hi - lo) * ((1 - reliability) / 12) ** 0.5, (hi - lo) / 12**0.5, 1, reliability
+    )
 
 
 def reporting(method: Method, users: int) -> int:
@@ -71,9 +99,11 @@ def reporting(method: Method, users: int) -> int:
 
 
 def crowd_error(method: Method, reports: int) -> float:
-    """The standard error that a release of so many reports will carry, at the input where it is largest.
+    """The standard error that a release of so many reports will carry, at the input where it is
+    largest.
 
-    It is what `Method.crowd` says of reports that follow the mechanism's law exactly (its quantiles), so whatever a method adds, the bias of feedback for one, is in it.
+    It is what `Method.crowd` says of reports that follow the mechanism's law exactly (its
+    quantiles), so whatever a method adds, the bias of feedback for one, is in it.
     """
     method = getattr(method, "each", method)  # of a coordinate
     return max(_error(method, value, reports) for value in _inputs(method))
@@ -86,7 +116,9 @@ def noisiest(method: Method, reports: int = 1000) -> Any:
 
 
 def release_error(method: Method) -> float:
-    """The root mean square error of one release of one user whose value (every coordinate of it) stays the same, at the worst of five values of the domain; by simulation, to about 1 %."""
+    """The root mean square error of one release of one user whose value (every coordinate of it)
+    stays the same, at the worst of five values of the domain; by simulation, to about 1 %.
+    """
     lo, hi = method.domain
     d, slots = method.dimension, min(2 * method.window, _SLOTS)
     values = np.repeat(lo + _LEVELS * (hi - lo), max(1, _USERS // max(1, d)))
@@ -99,12 +131,15 @@ def release_error(method: Method) -> float:
 
 
 def _inputs(method: Method) -> list[Any]:
-    return [0] if method.kind == "categorical" else [float(value) for value in _INPUTS]  # categories are alike to their mechanism
+    return (
+        [0] if method.kind == "categorical" else [float(value) for value in _INPUTS]
+    )  # categories are alike to their mechanism
 
 
 def _error(method: Method, value: Any, reports: int) -> float:
     if method.kind == "categorical" and hasattr(method.mechanism, "variance"):
-        # exact, however many outputs there are; where all are of one category, sampling adds nothing
+        # exact, however many outputs there are; where all are of one category, sampling adds
+        # nothing
         variance = max(float(method.mechanism.variance(share)) for share in (0.0, 1.0))
         return float(np.sqrt(variance / reports))
     some = min(reports, _MOST)
@@ -117,5 +152,7 @@ def _support(method: Method, value: Any, reports: int) -> NDArray[np.int64]:
     law = method.mechanism.law(value)
     steps = np.cumsum(np.array([weight / law.denominator for weight in law.weights]))
     rank = np.searchsorted(steps, (np.arange(reports) + 0.5) / reports)
-    support: NDArray[np.int64] = method.mechanism.support(law.support[np.minimum(rank, len(steps) - 1)])
+    support: NDArray[np.int64] = method.mechanism.support(
+        law.support[np.minimum(rank, len(steps) - 1)]
+    )
     return support

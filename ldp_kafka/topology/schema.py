@@ -34,8 +34,14 @@ _LATER_KEYS = {("input", "relay")}
 
 
 _KINDS = {
-    "topology": ("schema.json", "a topology must be a mapping of keys such as topology, input, privacy and output"),
-    "edge": ("edge.schema.json", "an edge file must be a mapping of keys such as edge, raw_topic, limit and admits"),
+    "topology": (
+        "schema.json",
+        "a topology must be a mapping of keys such as topology, input, privacy and output",
+    ),
+    "edge": (
+        "edge.schema.json",
+        "an edge file must be a mapping of keys such as edge, raw_topic, limit and admits",
+    ),
 }
 """Of file: its schema, and what to say of one that is no mapping."""
 
@@ -46,7 +52,8 @@ def _text(kind: str) -> str:
 
 
 def schema(kind: str = "topology") -> dict[str, Any]:
-    """The JSON Schema (Draft 2020-12) of a ``topology`` or an ``edge`` file, a fresh copy: what editors complete and check with.
+    """The JSON Schema (Draft 2020-12) of a ``topology`` or an ``edge`` file, a fresh copy: what
+    editors complete and check with.
 
     Examples
     --------
@@ -59,12 +66,16 @@ def schema(kind: str = "topology") -> dict[str, Any]:
 
 
 def with_defaults(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Its sections (all of them), each with the schema's defaults for what is not given: the schema is the one place where defaults stand."""
+    """Its sections (all of them), each with the schema's defaults for what is not given: the schema
+    is the one place where defaults stand.
+    """
     whole, out = schema(), {}
     for name, section in whole["properties"].items():
         properties = _resolved(section, whole).get("properties")
         if properties is not None:
-            defaults = {key: value["default"] for key, value in properties.items() if "default" in value}
+            defaults = {
+                key: value["default"] for key, value in properties.items() if "default" in value
+            }
             out[name] = defaults | data.get(name, {})
     return out
 
@@ -84,7 +95,9 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
 
 @cache
 def _validator(kind: str) -> Any:
-    whole_numbers: TypeChecker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool))
+    whole_numbers: TypeChecker = Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
+    )
     return extend(Draft202012Validator, type_checker=whole_numbers)(schema(kind))  # type: ignore[no-untyped-call]
 
 
@@ -130,7 +143,10 @@ def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) 
         hint = " (put it in quotes)" if "string" in kinds and isinstance(found, int | float) else ""
         if "client" in path:  # a password may be in it
             return "must be text"
-        return f"must be {' or '.join(_NOUNS[kind] for kind in kinds if kind != 'null')}; got {_shown(found)}{hint}"
+        return (
+            f"must be {' or '.join(_NOUNS[kind] for kind in kinds if kind != 'null')}; got"
+            f" {_shown(found)}{hint}"
+        )
     words = {
         "minimum": f"must be at least {limit}",
         "maximum": f"must be at most {limit}",

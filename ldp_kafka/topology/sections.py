@@ -16,21 +16,42 @@ from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["PURE", "TOPIC", "Checked", "Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "frozen", "parse_duration"]
+__all__ = [
+    "PURE",
+    "TOPIC",
+    "Checked",
+    "Edge",
+    "Input",
+    "KafkaSide",
+    "Output",
+    "Privacy",
+    "Runtime",
+    "frozen",
+    "parse_duration",
+]
 
-PURE = tuple(sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"}))  # the ledger counts epsilon alone
+PURE = tuple(
+    sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"})
+)  # the ledger counts epsilon alone
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
 _BROKER = re.compile(r"\s*([^,\s]+)\s*")
 
 # Who a client is to a broker: SASL says it where it is used, else the client's certificate
-_SASL_IDENTITY = ("sasl.username", "sasl.kerberos.principal", "sasl.kerberos.keytab", "sasl.oauthbearer.client.id", "sasl.oauthbearer.config")
+_SASL_IDENTITY = (
+    "sasl.username",
+    "sasl.kerberos.principal",
+    "sasl.kerberos.keytab",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.config",
+)
 _TLS_IDENTITY = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
 
 
 def parse_duration(text: str) -> int:
-    """Whole milliseconds in a duration such as 250ms, 30s, 15m, 1h or 1d; ConfigurationError for any other text.
+    """Whole milliseconds in a duration such as 250ms, 30s, 15m, 1h or 1d; ConfigurationError for
+    any other text.
 
     Examples
     --------
@@ -40,7 +61,9 @@ def parse_duration(text: str) -> int:
     """
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise ConfigurationError(f"a duration must be a positive whole number and ms, s, m, h or d; got {text!r}")
+        raise ConfigurationError(
+            f"a duration must be a positive whole number and ms, s, m, h or d; got {text!r}"
+        )
     return int(match[1]) * _MILLISECONDS[match[2]]
 
 
@@ -69,7 +92,8 @@ class KafkaSide(Checked):
     Parameters
     ----------
     bootstrap_servers : ``host:port`` with commas between, or ``embedded``
-    client : options of a confluent-kafka client beside it, all of them text; not shown in the repr, since passwords are among them
+    client : options of a confluent-kafka client beside it, all of them text; not shown in the repr,
+        since passwords are among them
 
     """
 
@@ -78,14 +102,19 @@ class KafkaSide(Checked):
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.brokers:
-            yield "kafka.bootstrap_servers", "must be host:port, several with commas between, or embedded"
+            yield (
+                "kafka.bootstrap_servers",
+                "must be host:port, several with commas between, or embedded",
+            )
         elif "embedded" in self.brokers and len(self.brokers) > 1:
             yield "kafka.bootstrap_servers", "embedded stands alone, without other brokers"
 
     @property
     def brokers(self) -> frozenset[str]:
         """The single addresses."""
-        return frozenset(part.strip().lower() for part in self.bootstrap_servers.split(",") if part.strip())
+        return frozenset(
+            part.strip().lower() for part in self.bootstrap_servers.split(",") if part.strip()
+        )
 
     @property
     def embedded(self) -> bool:
@@ -96,10 +125,14 @@ class KafkaSide(Checked):
     def identity(self) -> tuple[tuple[str, str], ...]:
         """Who it is to a broker, as far as its options tell."""
         sasl = tuple((name, self.client[name]) for name in _SASL_IDENTITY if name in self.client)
-        return sasl or tuple((name, self.client[name]) for name in _TLS_IDENTITY if name in self.client)
+        return sasl or tuple(
+            (name, self.client[name]) for name in _TLS_IDENTITY if name in self.client
+        )
 
     def same_rights(self, other: KafkaSide) -> bool:
-        """Whether both reach one cluster as one principal: what one of them may read, so may the other."""
+        """Whether both reach one cluster as one principal: what one of them may read, so may the
+        other.
+        """
         return bool(self.brokers & other.brokers) and self.identity == other.identity
 
 
@@ -120,7 +153,8 @@ class Input(Checked):
     idle_ms : silence after which a partition gets a tick; None: never
     max_ahead_ms : how far an event may be ahead of its record's timestamp
     per_slot : ``first``
-    source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to read it matters
+    source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to
+        read it matters
 
     """
 
@@ -144,14 +178,31 @@ class Input(Checked):
         if self.source not in ("topic", "devices"):
             yield "input.source", "must be topic or devices"
         if not TOPIC.fullmatch(self.topic):
-            yield "input.topic", f"must be 1 to 249 letters, digits, dots, dashes and underscores; got {self.topic!r}"
-        for name, least in (("partitions", 1), ("slot_ms", 1), ("max_ahead_ms", 1), ("lateness", 0)):
+            yield (
+                "input.topic",
+                (
+                    "must be 1 to 249 letters, digits, dots, dashes and underscores; got"
+                    f" {self.topic!r}"
+                ),
+            )
+        for name, least in (
+            ("partitions", 1),
+            ("slot_ms", 1),
+            ("max_ahead_ms", 1),
+            ("lateness", 0),
+        ):
             if not _whole(getattr(self, name)) >= least:
-                yield f"input.{name.removesuffix('_ms')}", f"must be a whole number, at least {least}"
+                yield (
+                    f"input.{name.removesuffix('_ms')}",
+                    f"must be a whole number, at least {least}",
+                )
         if not self.lateness <= 1000:
             yield "input.lateness", "must be at most 1000 slots"
         if self.idle_ms is not None and not self.create:
-            yield "input.idle", "must be off where create is false: nothing is written into someone else's topic"
+            yield (
+                "input.idle",
+                "must be off where create is false: nothing is written into someone else's topic",
+            )
         fields = {"user": self.user, "value": self.value, "time": self.time}
         if len(set(fields.values())) < len(fields):
             yield "input", "user, value and time must be three different fields"
@@ -190,10 +241,18 @@ class Privacy(Checked):
     parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        if self.method not in METHODS or not METHODS[self.method].streams or self.mechanism not in MECHANISMS:
+        if (
+            self.method not in METHODS
+            or not METHODS[self.method].streams
+            or self.mechanism not in MECHANISMS
+        ):
             yield (
                 "privacy",
-                f"method must be one of {', '.join(name for name, kind in METHODS.items() if kind.streams)} and mechanism one of {', '.join(MECHANISMS)}",
+                (
+                    "method must be one of"
+                    f" {', '.join(name for name, kind in METHODS.items() if kind.streams)} and"
+                    f" mechanism one of {', '.join(MECHANISMS)}"
+                ),
             )
             return
         kind = METHODS[self.method]
@@ -211,39 +270,83 @@ class Privacy(Checked):
         if self.mechanism not in fitting:
             yield "privacy.mechanism", f"must be one of {', '.join(fitting)} for {self.method}"
         if self.level != kind.level:
-            yield "privacy.level", f"must be {kind.level} for {self.method}, whose guarantee is of that level"
+            yield (
+                "privacy.level",
+                f"must be {kind.level} for {self.method}, whose guarantee is of that level",
+            )
         elif self.window is None and kind.level == "w-event":
             yield "privacy.window", "must be given"
         elif self.window is not None and kind.level == "user":
-            yield "privacy.window", "must not be given at level user: a horizon (or sigma) says how long the budget lasts"
+            yield (
+                "privacy.window",
+                (
+                    "must not be given at level user: a horizon (or sigma) says how long the budget"
+                    " lasts"
+                ),
+            )
         for name in self.parameters:
             if name not in kind.parameters:
-                yield f"privacy.{name}", f"is no parameter of {self.method}; its own: {', '.join(kind.parameters) or 'none'}"
+                yield (
+                    f"privacy.{name}",
+                    (
+                        f"is no parameter of {self.method}; its own:"
+                        f" {', '.join(kind.parameters) or 'none'}"
+                    ),
+                )
         if self.domain is not None and kind.ball:
-            yield "privacy.domain", f"must not be given: the vectors of {self.method} lie in a ball, which has a diameter"
+            yield (
+                "privacy.domain",
+                (
+                    f"must not be given: the vectors of {self.method} lie in a ball, which has a"
+                    " diameter"
+                ),
+            )
         elif self.domain is None and numeric and not kind.ball:
             yield "privacy.domain", f"must be given: {self.method} is for numbers"
         if self.domain is not None:
             if not numeric:
                 yield "privacy.domain", f"must not be given: {self.method} is for categories"
             elif not self.domain[0] < self.domain[1]:
-                yield "privacy.domain", f"must be [low, high] with low < high; got [{self.domain[0]:g}, {self.domain[1]:g}]"
+                yield (
+                    "privacy.domain",
+                    (
+                        f"must be [low, high] with low < high; got [{self.domain[0]:g},"
+                        f" {self.domain[1]:g}]"
+                    ),
+                )
         if self.categories is None and not numeric:
             yield "privacy.categories", f"must be given: {self.method} is for categories"
         if self.categories is not None and numeric:
             yield "privacy.categories", f"must not be given: {self.method} is for numbers"
-        if self.category_names is not None and not len(set(self.category_names)) == len(self.category_names) == self.categories:
+        if (
+            self.category_names is not None
+            and not len(set(self.category_names)) == len(self.category_names) == self.categories
+        ):
             yield "privacy.categories", "must name each category once"
 
     @cached_property
     def build(self) -> Method:
         """The method, made."""
         kind = METHODS[self.method]
-        shape: dict[str, Any] = {} if kind.ball else {"domain": self.domain} if kind.kind == "numeric" else {"categories": self.categories}
+        shape: dict[str, Any] = (
+            {}
+            if kind.ball
+            else (
+                {"domain": self.domain}
+                if kind.kind == "numeric"
+                else {"categories": self.categories}
+            )
+        )
         if self.window is not None:
             shape["window"] = self.window
         mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
-        return kind(mechanism=mechanism, epsilon=self.epsilon, calibration=self.calibration, **shape, **self.parameters)
+        return kind(
+            mechanism=mechanism,
+            epsilon=self.epsilon,
+            calibration=self.calibration,
+            **shape,
+            **self.parameters,
+        )
 
     @property
     def resolved(self) -> dict[str, Any]:
@@ -253,7 +356,9 @@ class Privacy(Checked):
 
 @dataclass(frozen=True)
 class Output(Checked):
-    """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the crowd, or as they were reported."""
+    """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the
+    crowd, or as they were reported.
+    """
 
     statistics: tuple[str, ...]
     shrinkage: bool = True
@@ -265,7 +370,9 @@ class Output(Checked):
 
 @dataclass(frozen=True)
 class Edge:
-    """What only the edge knows: where its key is, and the file that limits what all topologies on the raw topic lose together; None where that was left open."""
+    """What only the edge knows: where its key is, and the file that limits what all topologies on
+    the raw topic lose together; None where that was left open.
+    """
 
     key_file: FilePath | None
     budget_file: FilePath | Unset | None = None
@@ -273,7 +380,9 @@ class Edge:
 
 @dataclass(frozen=True)
 class Runtime(Checked):
-    """How workers keep their state: a snapshot every so many messages, bytes of them or seconds, in so many shards a partition."""
+    """How workers keep their state: a snapshot every so many messages, bytes of them or seconds, in
+    so many shards a partition.
+    """
 
     snapshot_messages: int
     snapshot_bytes: int

@@ -1,4 +1,6 @@
-"""What a topology leaves to variables that are not set on this machine: nobody's secrets need to be where their role does not run."""
+"""What a topology leaves to variables that are not set on this machine: nobody's secrets need to be
+where their role does not run.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,18 @@ from ldp_kafka.topology.model import Topology
 __all__ = ["require", "unset"]
 
 
-def unset(topology: Topology, sides: Iterable[str] = ("edge", "collector", "budget")) -> tuple[TopologyError, ...]:
-    """One error, not raised, for each address or option of these sides that is not known here; ``budget`` is the edge's file of budgets, which the perturb role alone needs."""
+def unset(
+    topology: Topology, sides: Iterable[str] = ("edge", "collector", "budget")
+) -> tuple[TopologyError, ...]:
+    """One error, not raised, for each address or option of these sides that is not known here;
+    ``budget`` is the edge's file of budgets, which the perturb role alone needs.
+    """
     known: dict[str, tuple[object, ...]] = {
         "edge": (topology.edge_kafka.bootstrap_servers, *topology.edge_kafka.client.values()),
-        "collector": (topology.collector_kafka.bootstrap_servers, *topology.collector_kafka.client.values()),
+        "collector": (
+            topology.collector_kafka.bootstrap_servers,
+            *topology.collector_kafka.client.values(),
+        ),
         "budget": (topology.edge.budget_file,),
     }
     texts = [text for side in sides for text in known[side]]

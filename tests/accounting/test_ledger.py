@@ -16,13 +16,17 @@ LARGEST = 2**31 - 1
 
 
 class Twin:
-    """What each user spent in each slot, for ever; a charge is allowed if every run that ends at its slot stays within the budget."""
+    """What each user spent in each slot, for ever; a charge is allowed if every run that ends at
+    its slot stays within the budget.
+    """
 
     def __init__(self, run, budget):
         self.run, self.budget, self.spent = run, budget, {}
 
     def held(self, user, slot):
-        return sum(cost for at, cost in self.spent.get(user, {}).items() if slot - self.run < at <= slot)
+        return sum(
+            cost for at, cost in self.spent.get(user, {}).items() if slot - self.run < at <= slot
+        )
 
     def spend(self, user, slot, cost):
         allowed = self.held(user, slot) + cost <= self.budget
@@ -40,22 +44,46 @@ STARTS = st.sampled_from([0, 1, 5, 1_700_000_000])
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(1, 6), st.sampled_from([1, 7, 100, LARGEST]), STARTS, st.lists(GAPS, min_size=1, max_size=25), st.booleans(), st.data())
+@given(
+    st.integers(1, 6),
+    st.sampled_from([1, 7, 100, LARGEST]),
+    STARTS,
+    st.lists(GAPS, min_size=1, max_size=25),
+    st.booleans(),
+    st.data(),
+)
 def test_ledger_is_its_twin(run, budget, slot, gaps, one_price, data):
-    """Users that come and go, slots with gaps of any size, one cost or one a row: the same decisions, and never a run beyond the budget."""
+    """Users that come and go, slots with gaps of any size, one cost or one a row: the same
+    decisions, and never a run beyond the budget.
+    """
     users = 4
     ledger, twin = Ledger(run, budget), Twin(run, budget)
     state = State(ledger.fields, users_of(users))
-    prices = st.sampled_from([0, 1, budget // 3, budget // 2, budget - 1, budget, min(budget + 1, LARGEST), LARGEST])
+    prices = st.sampled_from(
+        [0, 1, budget // 3, budget // 2, budget - 1, budget, min(budget + 1, LARGEST), LARGEST]
+    )
     for gap in gaps:
         slot += gap
         rows = np.array(sorted(data.draw(st.sets(st.integers(0, users - 1)))), np.intp)
-        cost = data.draw(prices) if one_price else np.array([data.draw(prices) for _ in rows], np.int32)
-        expected = [twin.spend(user, slot, price) for user, price in zip(rows.tolist(), np.broadcast_to(cost, rows.shape).tolist(), strict=True)]
+        cost = (
+            data.draw(prices)
+            if one_price
+            else np.array([data.draw(prices) for _ in rows], np.int32)
+        )
+        expected = [
+            twin.spend(user, slot, price)
+            for user, price in zip(
+                rows.tolist(), np.broadcast_to(cost, rows.shape).tolist(), strict=True
+            )
+        ]
         assert ledger.spend(state, rows, slot, cost).tolist() == expected
         assert all(twin.held(user, slot) <= budget for user in range(users))
-        assert state.columns["spent"][rows].tolist() == [twin.held(user, slot) for user in rows.tolist()]
-        assert state.columns["ring"][:, :users][:, rows].sum(0).tolist() == [twin.held(user, slot) for user in rows.tolist()]
+        assert state.columns["spent"][rows].tolist() == [
+            twin.held(user, slot) for user in rows.tolist()
+        ]
+        assert state.columns["ring"][:, :users][:, rows].sum(0).tolist() == [
+            twin.held(user, slot) for user in rows.tolist()
+        ]
     ends = {at for spent in twin.spent.values() for at in spent}
     assert all(twin.held(user, end) <= budget for user in twin.spent for end in ends)
 
@@ -65,7 +93,10 @@ def test_sums_do_not_overflow():
     ledger = Ledger(3, LARGEST)
     state = State(ledger.fields, users_of(1))
     row = np.array([0])
-    assert [bool(ledger.spend(state, row, slot, cost)[0]) for slot, cost in [(0, LARGEST), (1, LARGEST), (2, 1), (3, LARGEST - 1), (4, 2), (5, 1)]] == [
+    assert [
+        bool(ledger.spend(state, row, slot, cost)[0])
+        for slot, cost in [(0, LARGEST), (1, LARGEST), (2, 1), (3, LARGEST - 1), (4, 2), (5, 1)]
+    ] == [
         True,
         False,
         False,
@@ -76,7 +107,9 @@ def test_sums_do_not_overflow():
     assert ledger.largest(state) == LARGEST
 
 
-@pytest.mark.parametrize(("run", "budget"), [(0, 1), (-1, 1), (2**16 + 1, 1), (1, 0), (1, -1), (1, 2**31)])
+@pytest.mark.parametrize(
+    ("run", "budget"), [(0, 1), (-1, 1), (2**16 + 1, 1), (1, 0), (1, -1), (1, 2**31)]
+)
 def test_limits(run, budget):
     """What does not fit its integers is refused at construction."""
     with pytest.raises(ConfigurationError):
@@ -84,9 +117,14 @@ def test_limits(run, budget):
     Ledger(2**16, LARGEST)
 
 
-@pytest.mark.parametrize(("rows", "slot", "cost"), [([0, 1], 5, 1), ([1, 0], 4, 1), ([2, 1], 0, 1), ([0, 2], 9, -1), ([0, 2], 9, [1, -1])])
+@pytest.mark.parametrize(
+    ("rows", "slot", "cost"),
+    [([0, 1], 5, 1), ([1, 0], 4, 1), ([2, 1], 0, 1), ([0, 2], 9, -1), ([0, 2], 9, [1, -1])],
+)
 def test_a_refused_call_changes_nothing(rows, slot, cost):
-    """A slot that does not increase for one of the users, or a negative cost: guard first, then book."""
+    """A slot that does not increase for one of the users, or a negative cost: guard first, then
+    book.
+    """
     ledger = Ledger(4, 100)
     state = State(ledger.fields, users_of(3))
     ledger.spend(state, np.array([0, 1]), 3, 30)
@@ -119,7 +157,9 @@ def test_nobody_is_charged_for_nothing():
 @given(st.lists(st.integers(0, 70), min_size=1, max_size=8))
 def test_state_keeps_rows_as_it_grows(sizes):
     """Rows are numbered in order, keep what they hold, and begin at the initial value."""
-    state = State({"last": Field("i8", initial=NEVER), "ring": Field("i4", 3), "mean": Field("f8", 0, 7)})
+    state = State(
+        {"last": Field("i8", initial=NEVER), "ring": Field("i4", 3), "mean": Field("f8", 0, 7)}
+    )
     users = users_of(sum(sizes))
     first = 0
     for size in sizes:
@@ -128,7 +168,11 @@ def test_state_keeps_rows_as_it_grows(sizes):
         assert (state.columns["last"][rows] == NEVER).all()
         assert (state.columns["ring"][:, rows] == 0).all()
         assert (state.columns["mean"][rows] == 7).all()
-        state.columns["last"][rows], state.columns["ring"][:, rows], state.columns["mean"][rows] = rows, [rows, rows + 1, rows + 2], -rows
+        state.columns["last"][rows], state.columns["ring"][:, rows], state.columns["mean"][rows] = (
+            rows,
+            [rows, rows + 1, rows + 2],
+            -rows,
+        )
         first += size
         every = np.arange(first)
         assert len(state) == state.count == first
@@ -147,7 +191,16 @@ def test_state_shows_no_values():
 
 @pytest.mark.parametrize(
     ("epsilon", "whole"),
-    [("0.1", 100_000), ("0.3", 300_000), ("1", 1_000_000), ("0.29", 290_000), ("2.675", 2_675_000), ("1e-6", 1), ("0.0000019", 1), ("9e-7", 0)],
+    [
+        ("0.1", 100_000),
+        ("0.3", 300_000),
+        ("1", 1_000_000),
+        ("0.29", 290_000),
+        ("2.675", 2_675_000),
+        ("1e-6", 1),
+        ("0.0000019", 1),
+        ("9e-7", 0),
+    ],
 )
 def test_micro_is_the_decimal_as_written(epsilon, whole):
     """Rounded down, and not by way of the binary fraction."""
@@ -175,5 +228,9 @@ def test_guarantee_says_none_where_there_is_none(level):
     assert nothing.as_json()["epsilon"] is None
     assert nothing.as_json()["influence"] is None
     something = nothing._replace(epsilon=1.0, influence=10)
-    assert ("epsilon 1 over the first 10 reports of a user" if level == "user" else "epsilon 1 over any 10 consecutive slots") in something.describe()
+    assert (
+        "epsilon 1 over the first 10 reports of a user"
+        if level == "user"
+        else "epsilon 1 over any 10 consecutive slots"
+    ) in something.describe()
     assert something.as_json()["epsilon"] == 1.0

@@ -21,7 +21,9 @@ def test_bounds_are_scipys(n, alpha):
 
 
 def test_coverage_by_the_definition():
-    """For every p, the bounds miss it with probability at most alpha: the sum over all outcomes, no sampling."""
+    """For every p, the bounds miss it with probability at most alpha: the sum over all outcomes, no
+    sampling.
+    """
     n, alpha = 30, 0.05
     k = np.arange(n + 1)
     low, high = lower(k, n, alpha), upper(k, n, alpha)
@@ -38,7 +40,10 @@ def test_bounds_are_ordered():
         assert (np.diff(bound(k, 2000, 1e-6)) > 0).all()
 
 
-@pytest.mark.parametrize(("hits", "trials", "alpha"), [(1, 0, 0.1), (-1, 3, 0.1), (4, 3, 0.1), (1, 3, 0.0), (1, 3, 1.0), (float("nan"), 3, 0.1)])
+@pytest.mark.parametrize(
+    ("hits", "trials", "alpha"),
+    [(1, 0, 0.1), (-1, 3, 0.1), (4, 3, 0.1), (1, 3, 0.0), (1, 3, 1.0), (float("nan"), 3, 0.1)],
+)
 def test_nonsense_is_refused(hits, trials, alpha):
     """Before it becomes a bound."""
     with pytest.raises(ValueError, match="must lie"):

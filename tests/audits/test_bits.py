@@ -33,7 +33,9 @@ def last_untouched(bits, x):
 
 
 def test_a_right_one():
-    """The two bits that differ lose half of epsilon each, the others nothing; together they keep epsilon, and come close to it."""
+    """The two bits that differ lose half of epsilon each, the others nothing; together they keep
+    epsilon, and come close to it.
+    """
     found = audit_bits(reports(1), reports(7), claimed=1.0)
     assert not found.violated
     assert 0.4 < found.worst.epsilon_lower <= 0.5
@@ -92,7 +94,9 @@ WIDE = [name for name in ("sue", "oue") if name in lk.MECHANISMS]
 def test_ours(name):
     """Unary encodings of ours, first and last category."""
     m = lk.mechanism(name, epsilon=1.0, categories=20)
-    first, second = (partial(m.perturb, randomness=lk.randomness.system())(np.full(N, x)) for x in (0, 19))
+    first, second = (
+        partial(m.perturb, randomness=lk.randomness.system())(np.full(N, x)) for x in (0, 19)
+    )
     found = audit_bits(first, second, claimed=1.0)
     assert not found.violated
     assert found.composed.epsilon_lower > 0.6

@@ -1,4 +1,6 @@
-"""The black-box bound: how often it is wrong, what it finds, and that broken auditors are found out."""
+"""The black-box bound: how often it is wrong, what it finds, and that broken auditors are found
+out.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,18 @@ def response(value, n, epsilon, rng):
 
 def alarms_without_a_loss(rng, runs):
     """Both inputs have one law with many values: whatever is found is wrong."""
-    return sum(audit_reports(*rng.random((2, 200)), alpha=ALPHA).epsilon_lower > 0 for _ in range(runs))
+    return sum(
+        audit_reports(*rng.random((2, 200)), alpha=ALPHA).epsilon_lower > 0 for _ in range(runs)
+    )
 
 
 def _missed(rng, runs, epsilon, n):
     """How often not both bounds hold, for an event of known probability."""
     missed, p = 0, exp(epsilon) / (exp(epsilon) + 1)
     for _ in range(runs):
-        found = audit_reports(response(0, n, epsilon, rng), response(1, n, epsilon, rng), alpha=ALPHA)
+        found = audit_reports(
+            response(0, n, epsilon, rng), response(1, n, epsilon, rng), alpha=ALPHA
+        )
         missed += not (found.likelier.bound <= p and found.other.bound >= 1 - p)
     return missed
 
@@ -46,7 +52,11 @@ def missed_rare_bounds(rng, runs):
     return _missed(rng, runs, 5.0, 300)
 
 
-CALIBRATION = {"alarms_without_a_loss": (alarms_without_a_loss, 100), "missed_bounds": (missed_bounds, 600), "missed_rare_bounds": (missed_rare_bounds, 250)}
+CALIBRATION = {
+    "alarms_without_a_loss": (alarms_without_a_loss, 100),
+    "missed_bounds": (missed_bounds, 600),
+    "missed_rare_bounds": (missed_rare_bounds, 250),
+}
 
 
 def miscalibrated(name):
@@ -63,7 +73,9 @@ def test_the_auditor_keeps_its_alpha(name):
 
 def bounds(patch, lower, upper):
     """Others in place of Clopper and Pearson's."""
-    patch.setattr(bound, "binomial", SimpleNamespace(**{**vars(binomial), "lower": lower, "upper": upper}))
+    patch.setattr(
+        bound, "binomial", SimpleNamespace(**{**vars(binomial), "lower": lower, "upper": upper})
+    )
 
 
 def same_reports(patch):
@@ -78,7 +90,11 @@ def chosen_where_counted(patch):
 
 def without_bonferroni(patch):
     """Each of the two bounds may be wrong with probability alpha."""
-    bounds(patch, lambda k, n, a: binomial.lower(k, n, 2 * a), lambda k, n, a: binomial.upper(k, n, 2 * a))
+    bounds(
+        patch,
+        lambda k, n, a: binomial.lower(k, n, 2 * a),
+        lambda k, n, a: binomial.upper(k, n, 2 * a),
+    )
 
 
 def point_estimates(patch):
@@ -119,9 +135,14 @@ def test_broken_auditors_are_found_out(mutant, monkeypatch):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
-@pytest.mark.parametrize(("name", "parameters", "x0", "x1"), [("grr", {"categories": 2}, 0, 1), ("square_wave", {"domain": (0.0, 1.0)}, 0.0, 1.0)])
+@pytest.mark.parametrize(
+    ("name", "parameters", "x0", "x1"),
+    [("grr", {"categories": 2}, 0, 1), ("square_wave", {"domain": (0.0, 1.0)}, 0.0, 1.0)],
+)
 def test_power(name, parameters, x0, x1, epsilon):
-    """A loss of 1.3 times the claim is found from a million reports of each input, at a false-alarm rate of 1e-6, in seconds."""
+    """A loss of 1.3 times the claim is found from a million reports of each input, at a false-alarm
+    rate of 1e-6, in seconds.
+    """
     strong = lk.mechanism(name, epsilon=1.3 * epsilon, **parameters)
     start = time.monotonic()
     found = audit(strong, x0, x1, claimed=epsilon)
@@ -131,17 +152,25 @@ def test_power(name, parameters, x0, x1, epsilon):
     assert time.monotonic() - start < 20
 
 
-@pytest.mark.parametrize("name", [name for name in sorted(lk.MECHANISMS) if not name.startswith("gaussian")])  # a delta hides a third of epsilon from one event
+@pytest.mark.parametrize(
+    "name", [name for name in sorted(lk.MECHANISMS) if not name.startswith("gaussian")]
+)  # a delta hides a third of epsilon from one event
 def test_power_on_ours(name):
     """Whatever the encoding: a mechanism that spends 1.3 where 1 is claimed."""
-    parameters = {"domain": (0.0, 1.0)} if "domain" in inspect.signature(lk.MECHANISMS[name]).parameters else {"categories": 10}
+    parameters = (
+        {"domain": (0.0, 1.0)}
+        if "domain" in inspect.signature(lk.MECHANISMS[name]).parameters
+        else {"categories": 10}
+    )
     found = audit_pairs(lk.mechanism(name, epsilon=1.3, **parameters), claimed=1.0)
     assert found.violated
     assert 1.15 < found.epsilon_lower <= 1.3
 
 
 def test_bounds_come_close():
-    """Within 3 % of the truth at a million reports: an auditor that is never wrong because it says nothing would not."""
+    """Within 3 % of the truth at a million reports: an auditor that is never wrong because it says
+    nothing would not.
+    """
     for epsilon in (1.0, 2.0):
         found = audit(lk.mechanism("grr", epsilon=epsilon, categories=2), 0, 1)
         assert 0.97 * epsilon <= found.epsilon_lower <= epsilon
@@ -170,7 +199,9 @@ def test_direction_is_the_likelier_input():
 
 
 def test_delta_takes_what_it_pays_for():
-    """An event of probability 0.1 that one input never has: infinite loss at delta 0, none at 0.1."""
+    """An event of probability 0.1 that one input never has: infinite loss at delta 0,
+    none at 0.1.
+    """
     rng = np.random.default_rng()
     first, second = rng.random(200_000) < 0.1, np.zeros(200_000, bool)
     assert audit_reports(first, second, claimed=3.0).violated
@@ -179,9 +210,13 @@ def test_delta_takes_what_it_pays_for():
 
 
 def test_rows_compose():
-    """Ten independent answers at 0.5 each lose 5: no column shows more than 0.5, their scores show over 3."""
+    """Ten independent answers at 0.5 each lose 5: no column shows more than 0.5, their scores show
+    over 3.
+    """
     rng, n = np.random.default_rng(), 400_000
-    first, second = (np.column_stack([response(value, n, 0.5, rng) for _ in range(10)]) for value in (0, 1))
+    first, second = (
+        np.column_stack([response(value, n, 0.5, rng) for _ in range(10)]) for value in (0, 1)
+    )
     assert 3 < audit_reports(first, second).epsilon_lower <= 5
     assert audit_reports(first[:, 0], second[:, 0]).epsilon_lower <= 0.5
 
@@ -190,7 +225,10 @@ def test_rows_as_a_whole():
     """Each column is a fair coin for both inputs; only together do they tell: equal or opposite."""
     rng, n = np.random.default_rng(), 100_000
     coin, noise = rng.integers(0, 2, (2, n)), rng.random((2, n)) < 0.05
-    first, second = np.column_stack([coin[0], coin[0] ^ noise[0]]), np.column_stack([coin[1], coin[1] ^ noise[1] ^ 1])
+    first, second = (
+        np.column_stack([coin[0], coin[0] ^ noise[0]]),
+        np.column_stack([coin[1], coin[1] ^ noise[1] ^ 1]),
+    )
     assert audit_reports(first, second).epsilon_lower > 2
     assert audit_reports(*(np.packbits(each, axis=1) for each in (first, second))).epsilon_lower > 2
 
@@ -198,18 +236,35 @@ def test_rows_as_a_whole():
 def test_streams_of_a_method():
     """What is audited may be any function: two streams that differ in all slots of one window."""
     method = lk.method("sw_direct", epsilon=1.0, window=3, domain=(0.0, 1.0))
-    found = audit(lambda streams: method.release(streams, lk.randomness.system()), np.zeros(3), np.ones(3), claimed=1.0, reports=200_000)
+    found = audit(
+        lambda streams: method.release(streams, lk.randomness.system()),
+        np.zeros(3),
+        np.ones(3),
+        claimed=1.0,
+        reports=200_000,
+    )
     assert 0.5 < found.epsilon_lower <= 1.0
     assert not found.violated
-    assert audit(lambda streams: method.release(streams, lk.randomness.system()), np.zeros(30), np.ones(30), claimed=1.0, reports=50_000).violated
+    assert audit(
+        lambda streams: method.release(streams, lk.randomness.system()),
+        np.zeros(30),
+        np.ones(30),
+        claimed=1.0,
+        reports=50_000,
+    ).violated
 
 
 def test_labels_and_missing_reports():
     """Texts, and NaN where nothing was reported."""
     rng = np.random.default_rng()
-    first, second = (np.array(["yes", "no", "maybe"])[rng.choice(3, 50_000, p=p)] for p in ([0.6, 0.3, 0.1], [0.1, 0.3, 0.6]))
+    first, second = (
+        np.array(["yes", "no", "maybe"])[rng.choice(3, 50_000, p=p)]
+        for p in ([0.6, 0.3, 0.1], [0.1, 0.3, 0.6])
+    )
     assert log(4) < audit_reports(first, second).epsilon_lower <= log(6)
-    first, second = (np.where(rng.random(50_000) < p, np.nan, rng.random(50_000)) for p in (0.5, 0.1))
+    first, second = (
+        np.where(rng.random(50_000) < p, np.nan, rng.random(50_000)) for p in (0.5, 0.1)
+    )
     assert log(4) < audit_reports(first, second).epsilon_lower <= log(5)
 
 
@@ -235,15 +290,24 @@ def test_nonsense_is_refused(first, second, settings):
 
 def test_the_result_speaks():
     """The verdict, as text and for programs; never more than was found."""
-    found = audit(lk.mechanism("grr", epsilon=1.3, categories=4), 0, 1, claimed=1.0, reports=100_000)
+    found = audit(
+        lk.mechanism("grr", epsilon=1.3, categories=4), 0, 1, claimed=1.0, reports=100_000
+    )
     assert found.verdict.endswith("with confidence 99.9999 % (claimed 1): VIOLATED")
     assert float(found.verdict.split()[4]) <= found.epsilon_lower
     body = found.to_dict()
     assert body["violated"] is True
     assert body["likelier"]["trials"] == 50_000
     assert sum(each["likelier"] for each in body["bins"]) == 50_000
-    assert sum(each["likelier"] for each in body["bins"] if each["chosen"]) == body["likelier"]["hits"]
-    assert "VIOLATED" not in audit(lk.mechanism("grr", epsilon=1.0, categories=4), 0, 1, claimed=inf, reports=1000).verdict
+    assert (
+        sum(each["likelier"] for each in body["bins"] if each["chosen"]) == body["likelier"]["hits"]
+    )
+    assert (
+        "VIOLATED"
+        not in audit(
+            lk.mechanism("grr", epsilon=1.0, categories=4), 0, 1, claimed=inf, reports=1000
+        ).verdict
+    )
 
 
 def test_code_for_single_values_is_noticed():
@@ -260,4 +324,6 @@ def test_code_for_single_values_is_noticed():
 
 def test_the_front_door():
     """lk.audit is the same."""
-    assert lk.audit(lk.mechanism("grr", epsilon=1.3, categories=4), 0, 1, claimed=1.0, reports=100_000).violated
+    assert lk.audit(
+        lk.mechanism("grr", epsilon=1.3, categories=4), 0, 1, claimed=1.0, reports=100_000
+    ).violated

@@ -50,7 +50,10 @@ def dump(path, values, *, arrow, between=b""):
     """What a consumer of the topic would write: a header, and messages."""
     parts = [header("t", FINGERPRINT, FINGERPRINT)]
     if arrow:
-        parts += [write_reports(batch(some, i)) for i, some in enumerate(np.array_split(values, max(1, len(values) // 5000)))]
+        parts += [
+            write_reports(batch(some, i))
+            for i, some in enumerate(np.array_split(values, max(1, len(values) // 5000)))
+        ]
     else:
         parts += [encode_json(batch(values[i : i + 1], i)) for i in range(len(values))]
     path.write_bytes(between.join(parts) if arrow else b"\n".join(parts))
@@ -68,7 +71,24 @@ def test_a_mechanism(capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["violated"] is True
     assert 1 < found["epsilon_lower"] <= 1.3
-    assert main(["audit", "--mechanism", "square_wave", "--epsilon", "1", "--parameter", "cells=64", "--inputs", "0", "0.5", *FEW]) == 0
+    assert (
+        main(
+            [
+                "audit",
+                "--mechanism",
+                "square_wave",
+                "--epsilon",
+                "1",
+                "--parameter",
+                "cells=64",
+                "--inputs",
+                "0",
+                "0.5",
+                *FEW,
+            ]
+        )
+        == 0
+    )
 
 
 def test_a_callable(code, tmp_path, capsys):
@@ -83,17 +103,57 @@ def test_a_callable(code, tmp_path, capsys):
     capsys.readouterr()
     assert main([*ask, *FEW, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert found["epsilon_lower"] > 3  # the reports' sizes would tell at most 1; which of the events of last bits wins is chance
+    assert (
+        found["epsilon_lower"] > 3
+    )  # the reports' sizes would tell at most 1; which of the events of last bits wins is chance
     assert "power" in found["event"]
-    assert main(["audit", "--callable", "theirs:single", "--each", "--inputs", "0", "1", "--epsilon", "0.1", "-n", "10000"]) == 0
-    assert main(["audit", "--callable", "theirs:single", "--each", "--inputs", "0", "1", "--epsilon", "0.1", "-n", "10000", "--bits"]) == 0
+    assert (
+        main(
+            [
+                "audit",
+                "--callable",
+                "theirs:single",
+                "--each",
+                "--inputs",
+                "0",
+                "1",
+                "--epsilon",
+                "0.1",
+                "-n",
+                "10000",
+            ]
+        )
+        == 0
+    )
+    assert (
+        main(
+            [
+                "audit",
+                "--callable",
+                "theirs:single",
+                "--each",
+                "--inputs",
+                "0",
+                "1",
+                "--epsilon",
+                "0.1",
+                "-n",
+                "10000",
+                "--bits",
+            ]
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize("arrow", [True, False])
 def test_two_topics(tmp_path, capsys, arrow):
     """Dumps of report topics, as Arrow messages or as JSON lines, with their header records."""
     m, n = lk.mechanism("grr", epsilon=2.0, categories=4), 50_000 if arrow else 4000
-    first, second = (dump(tmp_path / str(x), m.perturb(np.full(n, x), lk.randomness.system()), arrow=arrow) for x in (0, 1))
+    first, second = (
+        dump(tmp_path / str(x), m.perturb(np.full(n, x), lk.randomness.system()), arrow=arrow)
+        for x in (0, 1)
+    )
     assert len(read(first)) == n
     assert main(["audit", "--reports", str(first), str(second), "--epsilon", "2"]) == 0
     assert main(["audit", "--reports", str(first), str(second), "--epsilon", "1"]) == 1
@@ -108,10 +168,15 @@ def test_topics_need_their_broker(capsys):
 
 @pytest.mark.parametrize("between", [b"", b"\n"])
 def test_packed_bits(tmp_path, capsys, between):
-    """Bit by bit, whatever stands between the messages; index columns full of the bytes that end a stream are read whole."""
+    """Bit by bit, whatever stands between the messages; index columns full of the bytes that end a
+    stream are read whole.
+    """
     rng = np.random.default_rng()
     first, second = (np.packbits(rng.random((20_000, 12)) < p, axis=1) for p in (0.5, 0.2))
-    paths = [dump(tmp_path / name, bits, arrow=True, between=between) for name, bits in (("a", first), ("b", second))]
+    paths = [
+        dump(tmp_path / name, bits, arrow=True, between=between)
+        for name, bits in (("a", first), ("b", second))
+    ]
     assert np.array_equal(read(paths[0]), first)
     assert main(["audit", "--reports", *map(str, paths), "--bits", "--epsilon", "5", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
@@ -125,14 +190,27 @@ def test_packed_bits(tmp_path, capsys, between):
 def test_plain_lines(tmp_path):
     """Numbers, lists and labels."""
     path = tmp_path / "x"
-    for text, shape in (("1\n2.5\n\n3\n", (3,)), ("[0,1]\n[1,1]\n", (2, 2)), ('"a"\n"b"\n', (2,)), ('{"value": 3}\n{"value": 4}', (2,))):
+    for text, shape in (
+        ("1\n2.5\n\n3\n", (3,)),
+        ("[0,1]\n[1,1]\n", (2, 2)),
+        ('"a"\n"b"\n', (2,)),
+        ('{"value": 3}\n{"value": 4}', (2,)),
+    ):
         path.write_text(text)
         assert read(path).shape == shape
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\xff\xff\xff\xff\x10\x00\x00\x00", b"987654321 nonsense", b'{"a": 987654321}', b"[1]\n[1, 2]", b"null", b'{"bits": "00"}\n{"bits": "0000"}'],
+    [
+        b"",
+        b"\xff\xff\xff\xff\x10\x00\x00\x00",
+        b"987654321 nonsense",
+        b'{"a": 987654321}',
+        b"[1]\n[1, 2]",
+        b"null",
+        b'{"bits": "00"}\n{"bits": "0000"}',
+    ],
 )
 def test_other_files_are_refused(tmp_path, capsys, content):
     """Exit code 2, the file's name, and nothing of what is in it."""
@@ -173,23 +251,48 @@ def test_wrong_usage_is_2(code, words, capsys):
 
 
 def test_the_picture(tmp_path):
-    """Of a finding, of none, of events that one input never has; an exact finding has nothing to draw."""
+    """Of a finding, of none, of events that one input never has; an exact finding has nothing to
+    draw.
+    """
     rng = np.random.default_rng()
     for name, found in (
-        ("found", audit(lk.mechanism("square_wave", epsilon=1.3, domain=(0.0, 1.0)), 0.0, 1.0, claimed=1.0, reports=100_000)),
+        (
+            "found",
+            audit(
+                lk.mechanism("square_wave", epsilon=1.3, domain=(0.0, 1.0)),
+                0.0,
+                1.0,
+                claimed=1.0,
+                reports=100_000,
+            ),
+        ),
         ("none", audit(lk.mechanism("grr", epsilon=1.0, categories=4), 0, 1, reports=20_000)),
         ("never", audit_reports(rng.laplace(0, 1, 50_000), 1 + rng.laplace(0, 1, 50_000))),
         ("all", audit(lambda x: x, 0, 1, claimed=1.0, reports=1000)),
     ):
         plot(tmp_path / "new" / f"{name}.png", found)
         assert (tmp_path / "new" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    exact = audit(lambda x: x + rng.laplace(0, 1, len(x)), 0.0, 1.0, reports=2000, formula=FORMULAS["additive"](1.0, (0.0, 1.0)))
+    exact = audit(
+        lambda x: x + rng.laplace(0, 1, len(x)),
+        0.0,
+        1.0,
+        reports=2000,
+        formula=FORMULAS["additive"](1.0, (0.0, 1.0)),
+    )
     with pytest.raises(ConfigurationError, match="nothing to draw"):
         plot(tmp_path / "exact.png", exact)
 
 
 def test_audits_are_light():
     """They load numpy and nothing else of others."""
-    code = "import ldp_kafka.audits, sys; print(sorted({name.split('.')[0] for name in sys.modules}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert not [name for name in ("scipy", "matplotlib", "click", "pyarrow", "faust", "cryptography") if f"'{name}'" in done.stdout]
+    code = (
+        "import ldp_kafka.audits, sys; print(sorted({name.split('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not [
+        name
+        for name in ("scipy", "matplotlib", "click", "pyarrow", "faust", "cryptography")
+        if f"'{name}'" in done.stdout
+    ]

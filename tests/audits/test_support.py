@@ -27,7 +27,9 @@ def test_one_report_too_many():
     assert compare_laws(a, b, claimed=1.0).epsilon_lower == inf
     assert compare_laws(b, a, claimed=1.0).direction == "second"
     assert compare_laws(a, b, claimed=1.0, delta=0.1).epsilon_lower == 0
-    assert compare_laws(a, Law(np.array([0, 1, 2]), [5, 5, 0], 10)).epsilon_lower == inf  # a weight of 0 is no report
+    assert (
+        compare_laws(a, Law(np.array([0, 1, 2]), [5, 5, 0], 10)).epsilon_lower == inf
+    )  # a weight of 0 is no report
 
 
 def test_audit_asks_the_law_first():
@@ -48,7 +50,9 @@ def test_audit_asks_the_law_first():
 
 
 def test_black_boxes_statistically():
-    """Seen often for one input, never for the other, in reports that the event was not chosen from."""
+    """Seen often for one input, never for the other, in reports that the event was not
+    chosen from.
+    """
     rng = np.random.default_rng()
     first, second = rng.integers(0, 10, 100_000), rng.integers(0, 9, 100_000)
     found = compare_supports(first, second, claimed=1.0)
@@ -61,7 +65,14 @@ def test_black_boxes_statistically():
     assert not same.violated
 
 
-@pytest.mark.parametrize(("name", "parameters", "least"), [("olh", {"categories": 10}, 0.7), ("grr", {"categories": 1000}, 0.2), ("square_wave", {}, 0.9)])
+@pytest.mark.parametrize(
+    ("name", "parameters", "least"),
+    [
+        ("olh", {"categories": 10}, 0.7),
+        ("grr", {"categories": 1000}, 0.2),
+        ("square_wave", {}, 0.9),
+    ],
+)
 def test_the_law_shows_where_to_look(name, parameters, least):
     """Local hashing has as many reports as functions: only its law tells which of them tell."""
     m = lk.mechanism(name, epsilon=1.0, **parameters)

@@ -1,4 +1,6 @@
-"""The mechanisms as papers' code writes them in numpy: right on paper, and not private in float64."""
+"""The mechanisms as papers' code writes them in numpy: right on paper, and not private
+in float64.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def piecewise(values, rng, epsilon=1.0):
     right = left + c - 1
     near = rng.random(len(values)) < h / (h + 1)
     below = rng.random(len(values)) < (left + c) / (c + 1)
-    return np.where(near, rng.uniform(left, right), np.where(below, rng.uniform(-c, left), rng.uniform(right, c)))
+    return np.where(
+        near,
+        rng.uniform(left, right),
+        np.where(below, rng.uniform(-c, left), rng.uniform(right, c)),
+    )
 
 
 def unary(values, rng, epsilon=1.0, categories=8):

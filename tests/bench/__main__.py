@@ -1,4 +1,6 @@
-"""``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17 and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core`` and ``--only libraries``."""
+"""``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17
+and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core`` and ``--only libraries``.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,29 @@ from tests.bench.measure import Figure, table
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", choices=["core", "libraries", "worker", "cost", "state"], help="one part")
-    parser.add_argument("--quick", action="store_true", help="little input and few rounds: whether it works, not how fast it is")
-    parser.add_argument("--profile", action="store_true", help="where a fold's time goes, and nothing else")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there, every round of them")
+    parser.add_argument(
+        "--only", choices=["core", "libraries", "worker", "cost", "state"], help="one part"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="little input and few rounds: whether it works, not how fast it is",
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="where a fold's time goes, and nothing else"
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="FILE",
+        help="also write the figures there, every round of them",
+    )
     given = parser.parse_args(words)
-    figures = profiling.measure(quick=given.quick) if given.profile else measure(given.only, quick=given.quick)
+    figures = (
+        profiling.measure(quick=given.quick)
+        if given.profile
+        else measure(given.only, quick=given.quick)
+    )
     print(table(figures))
     if given.json:
         given.json.write_text(json.dumps([figure.as_json() for figure in figures], indent=1) + "\n")

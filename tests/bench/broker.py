@@ -14,7 +14,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ldp_kafka.runtime.kafka_server import KafkaServer
 from tests.bench.measure import cores, pin, say
 
-_TOPIC = {"message.timestamp.type": "LogAppendTime", "file.delete.delay.ms": "1000", "segment.bytes": str(64 * 2**20)}
+_TOPIC = {
+    "message.timestamp.type": "LogAppendTime",
+    "file.delete.delay.ms": "1000",
+    "segment.bytes": str(64 * 2**20),
+}
 
 
 @contextmanager
@@ -23,7 +27,10 @@ def broker() -> Iterator[str]:
     if address := os.environ.get("LDP_KAFKA_BOOTSTRAP"):
         yield address
         return
-    with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder, KafkaServer(directory=Path(folder)) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder,
+        KafkaServer(directory=Path(folder)) as server,
+    ):
         for pid in server.pids().values():
             pin(cores()[1], pid)
         say(f"broker: Apache Kafka {server.version} at {server.bootstrap_servers}")
@@ -38,18 +45,29 @@ class Topics:
         self.admin = AdminClient({"bootstrap.servers": boot})
 
     def create(self, name: str, policy: str = "delete") -> str:
-        self.admin.create_topics([NewTopic(name, 1, config={**_TOPIC, "cleanup.policy": policy})])[name].result(30)
+        self.admin.create_topics([NewTopic(name, 1, config={**_TOPIC, "cleanup.policy": policy})])[
+            name
+        ].result(30)
         return name
 
     def delete(self, prefix: str) -> None:
         """All whose names begin so."""
-        names = [name for name in self.admin.list_topics(timeout=15).topics if name.startswith(prefix)]
+        names = [
+            name for name in self.admin.list_topics(timeout=15).topics if name.startswith(prefix)
+        ]
         for future in (self.admin.delete_topics(names) if names else {}).values():
             future.result(30)
 
     def fill(self, name: str, values: Iterable[bytes]) -> int:
         """Write values in order; how many."""
-        producer = Producer({"bootstrap.servers": self.boot, "linger.ms": 20, "batch.size": 900_000, "enable.idempotence": True})
+        producer = Producer(
+            {
+                "bootstrap.servers": self.boot,
+                "linger.ms": 20,
+                "batch.size": 900_000,
+                "enable.idempotence": True,
+            }
+        )
         count = 0
         for value in values:
             while True:
@@ -71,10 +89,19 @@ class Topics:
             return 0
 
     def reader(self) -> Consumer:
-        return Consumer({"bootstrap.servers": self.boot, "group.id": "bench-reader", "enable.auto.commit": False, "log_level": 0})
+        return Consumer(
+            {
+                "bootstrap.servers": self.boot,
+                "group.id": "bench-reader",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
 
     def read(self, name: str, first: int = 0, *, keep: bool = True) -> list[tuple[float, bytes]]:
-        """(seconds, value) of every record from offset ``first`` on; without the value unless it is to be kept."""
+        """(seconds, value) of every record from offset ``first`` on; without the value unless it is
+        to be kept.
+        """
         consumer, found = self.reader(), []
         try:
             end = self.end(name, consumer)

@@ -1,4 +1,6 @@
-"""What one draw per (user, slot), the ledger and the recoverable state cost: the worker as it is beside one without them, in turns."""
+"""What one draw per (user, slot), the ledger and the recoverable state cost: the worker as it is
+beside one without them, in turns.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +19,15 @@ def measure(boot: str, *, quick: bool = False) -> list[Figure]:
     def runs(bench: Bench, at: int) -> dict[str, Callable[[], Outcome]]:
         return {
             "with, batches": lambda: bench.ours(f"on{at}", bench.batched, bench.sizes, "arrow"),
-            "without, batches": lambda: bench.ours(f"off{at}", bench.batched, bench.sizes, "arrow", OFF),
-            "with, single": lambda: bench.ours(f"onsingle{at}", bench.single, [1] * bench.count, "json"),
-            "without, single": lambda: bench.ours(f"offsingle{at}", bench.single, [1] * bench.count, "json", OFF),
+            "without, batches": lambda: bench.ours(
+                f"off{at}", bench.batched, bench.sizes, "arrow", OFF
+            ),
+            "with, single": lambda: bench.ours(
+                f"onsingle{at}", bench.single, [1] * bench.count, "json"
+            ),
+            "without, single": lambda: bench.ours(
+                f"offsingle{at}", bench.single, [1] * bench.count, "json", OFF
+            ),
         }
 
     return figures(in_turns(boot, "cost", runs, quick=quick))
@@ -31,9 +39,26 @@ def figures(found: dict[str, list[Outcome]]) -> list[Figure]:
         on, off = found[f"with, {shape}"], found[f"without, {shape}"]
         speed = [[outcome.events for outcome in side] for side in (on, off)]
         made += [
-            Figure("cost", f"with, {shape}", "events/s", tuple(speed[0]), note="keyed noise, report ids, ledger, snapshots, commits after them"),
-            Figure("cost", f"without, {shape}", "events/s", tuple(speed[1]), note="fresh noise, random ids, no ledger, offsets alone"),
+            Figure(
+                "cost",
+                f"with, {shape}",
+                "events/s",
+                tuple(speed[0]),
+                note="keyed noise, report ids, ledger, snapshots, commits after them",
+            ),
+            Figure(
+                "cost",
+                f"without, {shape}",
+                "events/s",
+                tuple(speed[1]),
+                note="fresh noise, random ids, no ledger, offsets alone",
+            ),
             ratio("cost", f"{shape}: with / without", *speed, ">= 0.75"),
-            ratio("cost", f"{shape}: with / without, by CPU", [outcome.cpu for outcome in off], [outcome.cpu for outcome in on]),
+            ratio(
+                "cost",
+                f"{shape}: with / without, by CPU",
+                [outcome.cpu for outcome in off],
+                [outcome.cpu for outcome in on],
+            ),
         ]
     return made

@@ -39,7 +39,9 @@ edge:
 """
 
 
-def topology(folder: Path, name: str, boot: str, raw: str, *, shape: str = "arrow", more: str = "") -> tuple[Path, lk.Topology]:
+def topology(
+    folder: Path, name: str, boot: str, raw: str, *, shape: str = "arrow", more: str = ""
+) -> tuple[Path, lk.Topology]:
     """The one of all measurements, with defaults wherever there are any; ``more`` is appended."""
     key = folder / "edge.key"
     key.write_bytes(KEY)
@@ -55,10 +57,17 @@ def batches(users: int, slots: int, first: int = 0) -> Iterator[tuple[bytes, int
     ids = pa.array([f"meter-{user:06d}" for user in range(users)])
     for slot in range(first, first + slots):
         order = rng.permutation(users)
-        times, values = (FIRST + slot) * SLOT + rng.integers(0, SLOT, users), rng.random(users) * 100
+        times, values = (
+            (FIRST + slot) * SLOT + rng.integers(0, SLOT, users),
+            rng.random(users) * 100,
+        )
         for start in range(0, users, ROWS):
             part = slice(start, start + ROWS)
-            columns = [ids.take(pa.array(order[part])), pa.array(times[part]), pa.array(values[part])]
+            columns = [
+                ids.take(pa.array(order[part])),
+                pa.array(times[part]),
+                pa.array(values[part]),
+            ]
             yield write_batch("event", ["user", "time", "value"], columns), len(columns[0])
 
 
@@ -66,7 +75,11 @@ def crowd(users: int) -> Iterator[bytes]:
     """Every user once, in order, with nothing held that grows with their number."""
     for start in range(0, users, ROWS):
         ids = [f"meter-{user:06d}" for user in range(start, min(start + ROWS, users))]
-        yield write_batch("event", ["user", "time", "value"], [pa.array(ids), pa.array([FIRST * SLOT] * len(ids)), pa.array([50.0] * len(ids))])
+        yield write_batch(
+            "event",
+            ["user", "time", "value"],
+            [pa.array(ids), pa.array([FIRST * SLOT] * len(ids)), pa.array([50.0] * len(ids))],
+        )
 
 
 def singles(users: int, count: int) -> Iterator[bytes]:
@@ -74,7 +87,13 @@ def singles(users: int, count: int) -> Iterator[bytes]:
     rng = np.random.default_rng(0)
     made, slot = 0, 0
     while made < count:
-        for user, value in zip(rng.permutation(users)[: count - made].tolist(), (rng.random(users) * 100).tolist(), strict=False):
-            yield json.dumps({"user": f"meter-{user:06d}", "time": (FIRST + slot) * SLOT, "value": value}).encode()
+        for user, value in zip(
+            rng.permutation(users)[: count - made].tolist(),
+            (rng.random(users) * 100).tolist(),
+            strict=False,
+        ):
+            yield json.dumps(
+                {"user": f"meter-{user:06d}", "time": (FIRST + slot) * SLOT, "value": value}
+            ).encode()
             made += 1
         slot += 1

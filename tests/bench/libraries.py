@@ -1,4 +1,6 @@
-"""The mechanisms beside those of other libraries, as each is meant to be called, in one run; needs the extra ``bench``. Most of them take one value a call, ours a column of them."""
+"""The mechanisms beside those of other libraries, as each is meant to be called, in one run; needs
+the extra ``bench``. Most of them take one value a call, ours a column of them.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def measure(*, quick: bool = False) -> list[Figure]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of packages that are not ours
-                others.update({f"{name} ({library.__name__})": work for name, work in library(FEW).items()})
+                others.update(
+                    {f"{name} ({library.__name__})": work for name, work in library(FEW).items()}
+                )
         except ImportError as missing:
             say(f"libraries: {library.__name__} is left out: {missing}; install the extra bench")
     say(f"libraries: {rounds} rounds of {n} values")
@@ -38,11 +42,20 @@ def measure(*, quick: bool = False) -> list[Figure]:
     speed = {name: [everything[name][0] / s for s in found] for name, found in seconds.items()}
     figures = []
     for name in ours:
-        figures.append(Figure("libraries", name, "values/s", tuple(speed[name]), note="secure words"))
+        figures.append(
+            Figure("libraries", name, "values/s", tuple(speed[name]), note="secure words")
+        )
         for other in others:
             if other.startswith(f"{name} ("):
                 figures.append(Figure("libraries", other, "values/s", tuple(speed[other])))
-                figures.append(ratio("libraries", f"{name}: ours / {other.split('(')[1][:-1]}", speed[name], speed[other]))
+                figures.append(
+                    ratio(
+                        "libraries",
+                        f"{name}: ours / {other.split('(')[1][:-1]}",
+                        speed[name],
+                        speed[other],
+                    )
+                )
     return figures
 
 
@@ -63,9 +76,14 @@ def ours_of(n: int) -> Work:
 
     laplace = lk.mechanism("laplace", epsilon=EPSILON, domain=(-1.0, 1.0))
     gaussian = lk.mechanism("gaussian", epsilon=EPSILON, delta=1e-5, domain=(-1.0, 1.0))
-    work: Work = {name: perturb(name) for name in ("grr", "sue", "oue", "olh", "subset_selection", "hadamard")}
+    work: Work = {
+        name: perturb(name) for name in ("grr", "sue", "oue", "olh", "subset_selection", "hadamard")
+    }
     work |= {f"{name}, aggregation": aggregate(name) for name in ("grr", "oue", "olh", "hadamard")}
-    return work | {"laplace": (n, lambda: laplace.perturb(values, system)), "gaussian": (n, lambda: gaussian.perturb(values, system))}
+    return work | {
+        "laplace": (n, lambda: laplace.perturb(values, system)),
+        "gaussian": (n, lambda: gaussian.perturb(values, system)),
+    }
 
 
 def each(n: int, call: Callable[[], object]) -> tuple[int, Callable[[], object]]:
@@ -80,7 +98,10 @@ def each(n: int, call: Callable[[], object]) -> tuple[int, Callable[[], object]]
 
 def multi_freq_ldpy(n: int) -> Work:
     """Arcolezi et al., CIKM 2022."""
-    oracle = {name: importlib.import_module(f"multi_freq_ldpy.pure_frequency_oracles.{name}") for name in ("GRR", "UE", "LH", "SS")}
+    oracle = {
+        name: importlib.import_module(f"multi_freq_ldpy.pure_frequency_oracles.{name}")
+        for name in ("GRR", "UE", "LH", "SS")
+    }
     k, e = CATEGORIES, EPSILON
     hashed = [oracle["LH"].LH_Client(3, k, e, True) for _ in range(n)]
     lies = [oracle["GRR"].GRR_Client(3, k, e) for _ in range(n)]
@@ -105,8 +126,13 @@ def pure_ldp(n: int) -> Work:
     }
     shape = {"epsilon": EPSILON, "d": CATEGORIES}
     grr = oracle["direct_encoding"].DEClient(**shape)
-    sue, oue = (oracle["unary_encoding"].UEClient(**shape, use_oue=optimal) for optimal in (False, True))
-    olh, server = oracle["local_hashing"].LHClient(**shape, use_olh=True), oracle["local_hashing"].LHServer(**shape, use_olh=True)
+    sue, oue = (
+        oracle["unary_encoding"].UEClient(**shape, use_oue=optimal) for optimal in (False, True)
+    )
+    olh, server = (
+        oracle["local_hashing"].LHClient(**shape, use_olh=True),
+        oracle["local_hashing"].LHServer(**shape, use_olh=True),
+    )
     reports = [olh.privatise(3) for _ in range(n)]
 
     def aggregate() -> None:
@@ -126,8 +152,14 @@ def pure_ldp(n: int) -> Work:
 def diffprivlib(n: int) -> Work:
     """IBM's; its Laplace is that of Holohan and Braghin, 2021."""
     mechanisms: Any = importlib.import_module("diffprivlib.mechanisms")
-    laplace, gaussian = mechanisms.Laplace(epsilon=EPSILON, sensitivity=2), mechanisms.GaussianAnalytic(epsilon=EPSILON, delta=1e-5, sensitivity=2)
-    return {"laplace": each(n, lambda: laplace.randomise(0.3)), "gaussian": each(n, lambda: gaussian.randomise(0.3))}
+    laplace, gaussian = (
+        mechanisms.Laplace(epsilon=EPSILON, sensitivity=2),
+        mechanisms.GaussianAnalytic(epsilon=EPSILON, delta=1e-5, sensitivity=2),
+    )
+    return {
+        "laplace": each(n, lambda: laplace.randomise(0.3)),
+        "gaussian": each(n, lambda: gaussian.randomise(0.3)),
+    }
 
 
 def opendp(n: int) -> Work:
@@ -138,5 +170,11 @@ def opendp(n: int) -> Work:
     laplace = dp.m.make_laplace(vectors, dp.l1_distance(T=float), scale=2 / EPSILON)
     gaussian = dp.m.make_gaussian(vectors, dp.l2_distance(T=float), scale=7.46)
     e = np.exp(EPSILON)
-    grr = dp.m.make_randomized_response(set(range(CATEGORIES)), prob=float(e / (e + CATEGORIES - 1)))
-    return {"laplace": (n, lambda: laplace(values)), "gaussian": (n, lambda: gaussian(values)), "grr": each(n, lambda: grr(3))}
+    grr = dp.m.make_randomized_response(
+        set(range(CATEGORIES)), prob=float(e / (e + CATEGORIES - 1))
+    )
+    return {
+        "laplace": (n, lambda: laplace(values)),
+        "gaussian": (n, lambda: gaussian(values)),
+        "grr": each(n, lambda: grr(3)),
+    }

@@ -31,14 +31,33 @@ class Figure:
         return {**asdict(self), "median": self.median}
 
 
-def ratio(part: str, name: str, over: Sequence[float], under: Sequence[float], target: str = "", note: str = "") -> Figure:
+def ratio(
+    part: str,
+    name: str,
+    over: Sequence[float],
+    under: Sequence[float],
+    target: str = "",
+    note: str = "",
+) -> Figure:
     """Of two things measured side by side, round by round."""
-    return Figure(part, name, "x", tuple(a / b for a, b in zip(over, under, strict=True)), target, note)
+    return Figure(
+        part, name, "x", tuple(a / b for a, b in zip(over, under, strict=True)), target, note
+    )
 
 
 def table(figures: Sequence[Figure]) -> str:
     rows = [("", "median", "least .. most", "", "target", "")]
-    rows += [(f"{f.part}: {f.name}", digits(f.median), f"{digits(min(f.rounds))} .. {digits(max(f.rounds))}", f.unit, f.target, f.note) for f in figures]
+    rows += [
+        (
+            f"{f.part}: {f.name}",
+            digits(f.median),
+            f"{digits(min(f.rounds))} .. {digits(max(f.rounds))}",
+            f.unit,
+            f.target,
+            f.note,
+        )
+        for f in figures
+    ]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     aligned = [
         (
@@ -64,13 +83,17 @@ def say(text: str) -> None:
 
 @cache
 def cores() -> tuple[int, int]:
-    """The core of what is measured, and that of the broker and everything else; the same where there is but one. Asked once: `pin` changes the answer."""
+    """The core of what is measured, and that of the broker and everything else; the same where
+    there is but one. Asked once: `pin` changes the answer.
+    """
     mine = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
     return mine[0], mine[min(1, len(mine) - 1)]
 
 
 def pin(core: int, pid: int = 0) -> None:
-    """Every thread of a process (default: this one) to one core; nothing where the system cannot."""
+    """Every thread of a process (default: this one) to one core; nothing where the
+    system cannot.
+    """
     if not hasattr(os, "sched_setaffinity"):
         return
     tasks = Path(f"/proc/{pid or os.getpid()}/task")
@@ -81,8 +104,12 @@ def pin(core: int, pid: int = 0) -> None:
             continue
 
 
-def interleave(work: Mapping[str, Callable[[], object]], rounds: int, least: float) -> dict[str, list[float]]:
-    """CPU seconds of one call, for each round: A B C A B C ..., each called until it has taken ``least`` seconds. CPU and not wall, since the machine may have other things to do."""
+def interleave(
+    work: Mapping[str, Callable[[], object]], rounds: int, least: float
+) -> dict[str, list[float]]:
+    """CPU seconds of one call, for each round: A B C A B C ..., each called until it has taken
+    ``least`` seconds. CPU and not wall, since the machine may have other things to do.
+    """
     for call in work.values():
         call()  # warm
     found: dict[str, list[float]] = {name: [] for name in work}

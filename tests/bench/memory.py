@@ -1,4 +1,6 @@
-"""RSS of a process that holds one partition's state and its table, and the time that a new ownership takes over that table. ``python -m tests.bench.memory USERS SHARDS`` prints JSON"""
+"""RSS of a process that holds one partition's state and its table, and the time that a new
+ownership takes over that table. ``python -m tests.bench.memory USERS SHARDS`` prints JSON
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,13 @@ def resident() -> int:
 
 def main(users: int, shards: int) -> None:
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
-        _, topology = inputs.topology(Path(folder), "memory", "embedded", "raw", more=f"runtime: {{shards: {shards}}}\n")
+        _, topology = inputs.topology(
+            Path(folder), "memory", "embedded", "raw", more=f"runtime: {{shards: {shards}}}\n"
+        )
     table: dict[str, bytes] = {}
-    partition = Partition(stages.edge(topology, stages.edge_randomness(topology, inputs.KEY), 0), 0, table, 0)
+    partition = Partition(
+        stages.edge(topology, stages.edge_randomness(topology, inputs.KEY), 0), 0, table, 0
+    )
     before = resident()
     for offset, value in enumerate(inputs.crowd(users)):
         partition.fold([Message(offset, -1, value)])
@@ -42,7 +48,11 @@ def main(users: int, shards: int) -> None:
         return
 
     asyncio.run(persist(partition.snapshot(), flush=flush, put=put, acknowledge=lambda _: None))
-    found = {"rss": resident() - before, "table": sum(map(len, table.values())), "largest": max(map(len, table.values()))}
+    found = {
+        "rss": resident() - before,
+        "table": sum(map(len, table.values())),
+        "largest": max(map(len, table.values())),
+    }
     print(json.dumps({**found, "loads": [load(partition, table) for _ in range(LOADS)]}))
 
 

@@ -1,6 +1,8 @@
-"""What one writes after reading Faust's introduction: an event a message, a table write and a send for each. ``python -m tests.bench.naive NAME BOOTSTRAP FROM TO``
+"""What one writes after reading Faust's introduction: an event a message, a table write and a send
+for each. ``python -m tests.bench.naive NAME BOOTSTRAP FROM TO``
 
-Its noise is a line of floating point and its state a dict: it stands for the cost of the pattern and promises nothing.
+Its noise is a line of floating point and its state a dict: it stands for the cost of the pattern
+and promises nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +27,12 @@ class Report(faust.Record, serializer="json"):
 
 def app(name: str, boot: str, source: str, target: str) -> faust.App:
     made = faust.App(
-        name, broker=f"kafka://{boot}", store="memory://", web_enabled=False, topic_replication_factor=1, datadir=tempfile.mkdtemp(prefix="ldp-kafka-naive-")
+        name,
+        broker=f"kafka://{boot}",
+        store="memory://",
+        web_enabled=False,
+        topic_replication_factor=1,
+        datadir=tempfile.mkdtemp(prefix="ldp-kafka-naive-"),
     )
     events, reports = made.topic(source, value_type=Event), made.topic(target, value_type=Report)
     spent = made.Table("spent", default=int, partitions=1)
@@ -36,7 +43,11 @@ def app(name: str, boot: str, source: str, target: str) -> faust.App:
         async for event in stream:
             slot, unit = event.time // 60_000, event.value / 100
             spent[event.user] += 1
-            value = unit + noise.uniform(-0.2, 0.2) if noise.random() < 0.6 else noise.uniform(-0.2, 1.2)
+            value = (
+                unit + noise.uniform(-0.2, 0.2)
+                if noise.random() < 0.6
+                else noise.uniform(-0.2, 1.2)
+            )
             await reports.send(value=Report(slot=slot, value=value))
 
     return made

@@ -1,6 +1,8 @@
-"""The same worker without what makes it safe, for what that costs: fresh noise and ids, no ledger, no state in the changelog, acknowledged as soon as it is folded. `ldp-kafka run` otherwise.
+"""The same worker without what makes it safe, for what that costs: fresh noise and ids, no ledger,
+no state in the changelog, acknowledged as soon as it is folded. `ldp-kafka run` otherwise.
 
-What is left is what any stream processor does: decode, look up each user's state, perturb, encode, send, commit.
+What is left is what any stream processor does: decode, look up each user's state, perturb, encode,
+send, commit.
 """
 
 from __future__ import annotations
@@ -45,7 +47,11 @@ if __name__ == "__main__":
     with (
         patch.object(accounting.Ledger, "spend", spend),
         patch.object(randomness.Keyed, "at", lambda *_: FRESH),
-        patch.object(randomness.Keyed, "report_ids", lambda _, users, *__: FRESH.words(len(users), 4).view(np.uint64)),
+        patch.object(
+            randomness.Keyed,
+            "report_ids",
+            lambda _, users, *__: FRESH.words(len(users), 4).view(np.uint64),
+        ),
         patch.object(Partition, "snapshot", snapshot),
         patch.object(agent, "persist", persist),
     ):

@@ -63,19 +63,27 @@ class Tracer:
     def on(self) -> Iterator[None]:
         with ExitStack() as stack:
             for owner, name, part in PARTS:
-                stack.enter_context(patch.object(owner, name, self.wrap(getattr(owner, name), part)))
+                stack.enter_context(
+                    patch.object(owner, name, self.wrap(getattr(owner, name), part))
+                )
             yield
 
 
 def measure(*, quick: bool = False) -> list[Figure]:
-    """Nanoseconds an event of every part, a round a slot; the first slot, in which all users are new, does not count."""
+    """Nanoseconds an event of every part, a round a slot; the first slot, in which all users are
+    new, does not count.
+    """
     pin(cores()[0])
     slots = QUICK if quick else SLOTS
     say(f"profile: {slots} slots of {USERS} users")
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
         _, topology = inputs.topology(Path(folder), "profile", "embedded", "raw")
-    partition = Partition(stages.edge(topology, stages.edge_randomness(topology, inputs.KEY), 0), 0, {}, 0)
-    messages = [Message(offset, -1, value) for offset, (value, _) in enumerate(inputs.batches(USERS, slots))]
+    partition = Partition(
+        stages.edge(topology, stages.edge_randomness(topology, inputs.KEY), 0), 0, {}, 0
+    )
+    messages = [
+        Message(offset, -1, value) for offset, (value, _) in enumerate(inputs.batches(USERS, slots))
+    ]
     per, rounds = len(messages) // slots, []
     for slot in range(slots):
         tracer = Tracer()
@@ -92,9 +100,21 @@ def measure(*, quick: bool = False) -> list[Figure]:
     parts = sorted(rounds[0], key=lambda part: -median(spent[part] for spent in rounds))
     share = median(whole)
     return [
-        Figure("fold", "all", "ns/event", tuple(whole), note=f"{1e3 / share:.2f} M events/s on the fold alone"),
+        Figure(
+            "fold",
+            "all",
+            "ns/event",
+            tuple(whole),
+            note=f"{1e3 / share:.2f} M events/s on the fold alone",
+        ),
         *(
-            Figure("fold", part, "ns/event", tuple(spent[part] for spent in rounds), note=f"{median(spent[part] for spent in rounds) / share:.0%}")
+            Figure(
+                "fold",
+                part,
+                "ns/event",
+                tuple(spent[part] for spent in rounds),
+                note=f"{median(spent[part] for spent in rounds) / share:.0%}",
+            )
             for part in parts
         ),
         Figure("fold", "a snapshot of all shards", "ns/user", (tracer.spent["snapshot"] / USERS,)),

@@ -1,4 +1,6 @@
-"""The floor: consume, copy, produce the same bytes, with confluent-kafka and nothing else. ``python -m tests.bench.raw_loop BOOTSTRAP FROM TO COUNT PASSES``"""
+"""The floor: consume, copy, produce the same bytes, with confluent-kafka and nothing else. ``python
+-m tests.bench.raw_loop BOOTSTRAP FROM TO COUNT PASSES``
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 
 def main(boot: str, source: str, target: str, count: int, passes: int) -> None:
-    consumer = Consumer({"bootstrap.servers": boot, "group.id": f"{target}-raw", "enable.auto.commit": False, "auto.offset.reset": "earliest"})
-    producer = Producer({"bootstrap.servers": boot, "linger.ms": 5, "queue.buffering.max.kbytes": 262144})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": boot,
+            "group.id": f"{target}-raw",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    producer = Producer(
+        {"bootstrap.servers": boot, "linger.ms": 5, "queue.buffering.max.kbytes": 262144}
+    )
     for _ in range(passes):  # over an input that is short for it
         consumer.assign([TopicPartition(source, 0, 0)])
         done = 0

@@ -27,27 +27,53 @@ WHAT = "start to first report, less the same without a state"
 
 
 def line(users: tuple[int, ...], found: list[float]) -> tuple[float, float]:
-    """The slope of the least-squares line through these points, and how far the furthest is off, in percent of the largest."""
+    """The slope of the least-squares line through these points, and how far the furthest is off, in
+    percent of the largest.
+    """
     x, y = np.array(users, float), np.array(found, float)
     slope, start = np.polyfit(x, y, 1)
     return float(slope), float(100 * np.abs(slope * x + start - y).max() / y.max())
 
 
 def memory(*, quick: bool = False) -> list[Figure]:
-    """A process for each number of users; the least-squares line through them: of what it holds, and of how long its table takes to load."""
+    """A process for each number of users; the least-squares line through them: of what it holds,
+    and of how long its table takes to load.
+    """
     counts, found = QUICK if quick else HELD, []
     for users in counts:
-        made = subprocess.run([sys.executable, "-m", "tests.bench.memory", str(users), str(SHARDS)], cwd=ROOT, check=True, capture_output=True, text=True)
+        made = subprocess.run(
+            [sys.executable, "-m", "tests.bench.memory", str(users), str(SHARDS)],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         found.append(json.loads(made.stdout.splitlines()[-1]))
         say(
-            f"state: {users:,} users: {found[-1]['rss'] / 2**20:.0f} MiB, of which the table {found[-1]['table'] / 2**20:.0f} MiB, loaded in {np.median(found[-1]['loads']):.3f} s"
+            f"state: {users:,} users: {found[-1]['rss'] / 2**20:.0f} MiB, of which the table"
+            f" {found[-1]['table'] / 2**20:.0f} MiB, loaded in"
+            f" {np.median(found[-1]['loads']):.3f} s"
         )
     slope, off = line(counts, sizes := [each["rss"] for each in found])
-    each = ", ".join(f"{users:,}: {rss / users:.0f}" for users, rss in zip(counts, sizes, strict=True))
+    each = ", ".join(
+        f"{users:,}: {rss / users:.0f}" for users, rss in zip(counts, sizes, strict=True)
+    )
     pace, bent = line(counts, [float(np.median(one["loads"])) for one in found])
     return [
-        Figure("state", "RSS, arrays and table, slope", "bytes/user", (slope,), note=f"bytes a user at {each}"),
-        Figure("state", "its furthest point from the line", "%", (off,), note="of the largest; arrays grow by doubling"),
+        Figure(
+            "state",
+            "RSS, arrays and table, slope",
+            "bytes/user",
+            (slope,),
+            note=f"bytes a user at {each}",
+        ),
+        Figure(
+            "state",
+            "its furthest point from the line",
+            "%",
+            (off,),
+            note="of the largest; arrays grow by doubling",
+        ),
         Figure(
             "state",
             "of which the table's values",
@@ -56,7 +82,13 @@ def memory(*, quick: bool = False) -> list[Figure]:
             note=f"largest record {found[-1]['largest'] / 1024:.0f} KiB",
         ),
         *(
-            Figure("state", f"load of {users:,} users", "s", tuple(one["loads"]), note="a new owner over its table, without the broker")
+            Figure(
+                "state",
+                f"load of {users:,} users",
+                "s",
+                tuple(one["loads"]),
+                note="a new owner over its table, without the broker",
+            )
             for users, one in zip(counts, found, strict=True)
         ),
         Figure("state", "slope of the loads", "s/million users", (1e6 * pace,)),
@@ -79,8 +111,12 @@ class Recovery:
 
     def topology(self, label: str) -> tuple[Path, Topology]:
         raw = self.topics.create(f"{self.prefix}-{label}.raw")
-        more = f"runtime: {{shards: {SHARDS}, snapshot_seconds: 3600, snapshot_messages: 1000000}}\n"
-        path, topology = inputs.topology(self.folder, f"{self.prefix}-{label}", self.topics.boot, raw, more=more)
+        more = (
+            f"runtime: {{shards: {SHARDS}, snapshot_seconds: 3600, snapshot_messages: 1000000}}\n"
+        )
+        path, topology = inputs.topology(
+            self.folder, f"{self.prefix}-{label}", self.topics.boot, raw, more=more
+        )
         self.topics.create(topology.reports_topic)
         prepare(topology)
         return path, topology
@@ -91,7 +127,9 @@ class Recovery:
         self.until(path, topology, 1 + count)
 
     def until(self, path: Path, topology: Topology, want: int) -> tuple[float, float, float]:
-        """Run a worker until the reports topic holds ``want`` records, and end it gracefully: (when it was started, when the last of them was written, seconds of CPU until then)."""
+        """Run a worker until the reports topic holds ``want`` records, and end it gracefully: (when
+        it was started, when the last of them was written, seconds of CPU until then).
+        """
         consumer = self.topics.reader()
         log, begin = self.folder / f"{topology.name}.log", time.time()
         process = spawn(["-m", "ldp_kafka", "run", str(path), "--role", "perturb"], log)
@@ -99,7 +137,10 @@ class Recovery:
             while (end := self.topics.end(topology.reports_topic, consumer)) < want:
                 time.sleep(0.05)
                 if process.poll() is not None or time.time() - begin > 120:
-                    raise RuntimeError(f"the worker ended or stood still at {end} of {want}: {log.read_text(errors='replace')[-2000:]}")
+                    raise RuntimeError(
+                        f"the worker ended or stood still at {end} of {want}:"
+                        f" {log.read_text(errors='replace')[-2000:]}"
+                    )
             spent = cpu(process.pid)
         finally:
             stop(process)
@@ -118,7 +159,9 @@ class Recovery:
 
 
 def recovery(boot: str, *, quick: bool = False) -> list[Figure]:
-    """From the start of a worker to its first report, less the same without a state. Rounds take turns; each leaves the state behind that its last snapshot wrote."""
+    """From the start of a worker to its first report, less the same without a state. Rounds take
+    turns; each leaves the state behind that its last snapshot wrote.
+    """
     pin(cores()[1])
     counts = QUICK if quick else USERS
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as name:
@@ -132,19 +175,50 @@ def recovery(boot: str, *, quick: bool = False) -> list[Figure]:
             for at in range(1 if quick else ROUNDS):
                 for users, made in of.items():
                     found[users].append(bench.restart(*made, 1 + at))
-                    say(f"state: first report {found[users][-1][0]:.2f} s after the start over {users:,} users, {found[users][-1][1]:.2f} s of CPU")
+                    say(
+                        f"state: first report {found[users][-1][0]:.2f} s after the start over"
+                        f" {users:,} users, {found[users][-1][1]:.2f} s of CPU"
+                    )
         finally:
             bench.topics.delete(bench.prefix)
-    clock, work = ({users: tuple(a[part] - b[part] for a, b in zip(found[users], found[0], strict=True)) for users in counts} for part in (0, 1))
+    clock, work = (
+        {
+            users: tuple(a[part] - b[part] for a, b in zip(found[users], found[0], strict=True))
+            for users in counts
+        }
+        for part in (0, 1)
+    )
     slope, off = line((0, *counts), [0.0, *(float(np.median(work[users])) for users in counts)])
     return [
-        *(Figure("state", f"recovery of {users:,} users", "s", clock[users], "<= 4" if users == USERS[-1] else "", WHAT) for users in counts),
         *(
-            Figure("state", f"of which work, {users:,} users", "s of CPU", work[users], note="what waits, as for a group, changes from start to start by more")
+            Figure(
+                "state",
+                f"recovery of {users:,} users",
+                "s",
+                clock[users],
+                "<= 4" if users == USERS[-1] else "",
+                WHAT,
+            )
+            for users in counts
+        ),
+        *(
+            Figure(
+                "state",
+                f"of which work, {users:,} users",
+                "s of CPU",
+                work[users],
+                note="what waits, as for a group, changes from start to start by more",
+            )
             for users in counts
         ),
         Figure("state", "its slope", "s/million users", (1e6 * slope,)),
-        Figure("state", "its furthest point from the line", "%", (off,), note="of the largest; the line through none and these"),
+        Figure(
+            "state",
+            "its furthest point from the line",
+            "%",
+            (off,),
+            note="of the largest; the line through none and these",
+        ),
         Figure("state", "start to first report", "s", tuple(each[0] for each in found[counts[-1]])),
         Figure("state", "the same without a state", "s", tuple(each[0] for each in found[0])),
     ]

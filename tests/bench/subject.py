@@ -19,7 +19,9 @@ WARM = 0.1  # of the records, before which nothing counts
 
 @dataclass(frozen=True)
 class Outcome:
-    """From the first record after the warm-up to the last, by the broker's clock; CPU as seen from outside in the same stretch."""
+    """From the first record after the warm-up to the last, by the broker's clock; CPU as seen from
+    outside in the same stretch.
+    """
 
     events: float
     """A second."""
@@ -30,7 +32,9 @@ class Outcome:
 
 
 def spawn(words: list[str], log: Path, core: int | None = None) -> subprocess.Popen:
-    """A Python process of ours, on its core from its first instruction on so that all its threads are: it inherits that from us."""
+    """A Python process of ours, on its core from its first instruction on so that all its threads
+    are: it inherits that from us.
+    """
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     try:
         if mine is not None:
@@ -52,15 +56,35 @@ def stop(process: subprocess.Popen) -> None:
             process.wait()
 
 
-def observe(topics: Topics, words: list[str], log: Path, output: str, sizes: list[int], *, header: int = 0, keep: bool = True, limit: float = 180.0) -> Outcome:
-    """Run it until ``output`` holds a record for each of ``sizes`` (the events that each stands for) after ``header`` others; ``keep`` what it wrote."""
-    process, consumer, seen, until = spawn(words, log), topics.reader(), [], time.monotonic() + limit
+def observe(
+    topics: Topics,
+    words: list[str],
+    log: Path,
+    output: str,
+    sizes: list[int],
+    *,
+    header: int = 0,
+    keep: bool = True,
+    limit: float = 180.0,
+) -> Outcome:
+    """Run it until ``output`` holds a record for each of ``sizes`` (the events that each stands
+    for) after ``header`` others; ``keep`` what it wrote.
+    """
+    process, consumer, seen, until = (
+        spawn(words, log),
+        topics.reader(),
+        [],
+        time.monotonic() + limit,
+    )
     want = header + len(sizes)
     try:
         while not seen or seen[-1][0] < want:
             time.sleep(0.02)
             if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"{words[:3]} ended or stood still at {seen[-1:]} of {want}: {log.read_text(errors='replace')[-2000:]}")
+                raise RuntimeError(
+                    f"{words[:3]} ended or stood still at {seen[-1:]} of {want}:"
+                    f" {log.read_text(errors='replace')[-2000:]}"
+                )
             seen.append((topics.end(output, consumer), cpu(process.pid)))
     finally:
         stop(process)
@@ -69,8 +93,15 @@ def observe(topics: Topics, words: list[str], log: Path, output: str, sizes: lis
     warm = int(len(sizes) * WARM)
     seconds = records[-1][0] - records[warm][0]
     begun = next(at for at, (done, _) in enumerate(seen) if done >= header + warm)
-    spent, between = seen[-1][1] - seen[begun][1], sum(sizes[seen[begun][0] - header : seen[-1][0] - header])
-    return Outcome(sum(sizes[warm + 1 :]) / max(seconds, 1e-3), 1e9 * spent / between if between else float("nan"), [value for _, value in records])
+    spent, between = (
+        seen[-1][1] - seen[begun][1],
+        sum(sizes[seen[begun][0] - header : seen[-1][0] - header]),
+    )
+    return Outcome(
+        sum(sizes[warm + 1 :]) / max(seconds, 1e-3),
+        1e9 * spent / between if between else float("nan"),
+        [value for _, value in records],
+    )
 
 
 def cpu(pid: int) -> float:

@@ -1,7 +1,8 @@
 """Brokers for the tests in this folder: one of each kind a session, stopped at its end.
 
-``kafka`` is the first of: a broker of the user's (LDP_KAFKA_BOOTSTRAP), a container (where a Docker engine answers), Maven's artefacts (where there is
-Java 17). With none of them the test is skipped, or fails where LDP_KAFKA_REQUIRE_BROKER=1.
+``kafka`` is the first of: a broker of the user's (LDP_KAFKA_BOOTSTRAP), a container (where a Docker
+engine answers), Maven's artefacts (where there is Java 17). With none of them the test is skipped,
+or fails where LDP_KAFKA_REQUIRE_BROKER=1.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from ldp_kafka.runtime.kafka_server import KafkaServer, artefacts, free_port, ja
 
 IMAGE = "apache/kafka:4.3.1"
 
-# Brokers here live for seconds or minutes: what a JVM spends on becoming fast (a third of all the time that a small machine has) is never earned back.
+# Brokers here live for seconds or minutes: what a JVM spends on becoming fast (a third of all the
+# time that a small machine has) is never earned back.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
@@ -59,7 +61,9 @@ def embedded() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def prefix() -> str:
-    """The beginning of topic and group names that no other test has, nor an earlier session on the user's broker."""
+    """The beginning of topic and group names that no other test has, nor an earlier session on the
+    user's broker.
+    """
     return f"test-{uuid.uuid4().hex[:12]}"
 
 
@@ -70,12 +74,16 @@ def can_start() -> None:
 
 
 def need(version: str) -> None:
-    """Skip where this machine cannot run it, or fail where it must; one that can and does not start is an error of its own."""
+    """Skip where this machine cannot run it, or fail where it must; one that can and does not start
+    is an error of its own.
+    """
     try:
         java()
         artefacts(version)
     except (BrokerError, ConfigurationError) as error:
-        reason = f"no broker of the user's, no Docker engine, and no Kafka {version} from Maven: {error}"
+        reason = (
+            f"no broker of the user's, no Docker engine, and no Kafka {version} from Maven: {error}"
+        )
         if os.environ.get("LDP_KAFKA_REQUIRE_BROKER") == "1":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
@@ -95,7 +103,12 @@ def docker_answers() -> bool:
     if shutil.which("docker") is None:
         return False
     try:
-        return subprocess.run(["docker", "info"], capture_output=True, timeout=10, check=False).returncode == 0
+        return (
+            subprocess.run(
+                ["docker", "info"], capture_output=True, timeout=10, check=False
+            ).returncode
+            == 0
+        )
     except subprocess.TimeoutExpired:
         return False
 
@@ -104,7 +117,8 @@ def docker_answers() -> bool:
 def container() -> Iterator[str]:
     from testcontainers.core.container import DockerContainer
 
-    # A client must reach the broker under the port that the broker itself announces, so that one is chosen before it starts.
+    # A client must reach the broker under the port that the broker itself announces, so that one is
+    # chosen before it starts.
     port = free_port()
     settings = {
         "node.id": "1",

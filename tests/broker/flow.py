@@ -1,4 +1,6 @@
-"""A topology on a real broker: its input, its workers, what may happen to them, and a judge who recomputes everything from the input."""
+"""A topology on a real broker: its input, its workers, what may happen to them, and a judge who
+recomputes everything from the input.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord
@@ -78,8 +86,16 @@ class Verdict:
 
     @property
     def clean(self) -> bool:
-        """None second, missing or different, and no worker that had to halt: 75 says "start me again"."""
-        wrong = self.second or self.missing or self.different or self.releases_missing or self.releases_different
+        """None second, missing or different, and no worker that had to halt: 75 says "start me
+        again".
+        """
+        wrong = (
+            self.second
+            or self.missing
+            or self.different
+            or self.releases_missing
+            or self.releases_different
+        )
         return not wrong and all(code in (0, 75) for _, code in self.exits)
 
 
@@ -89,20 +105,35 @@ class Reader:
     def __init__(self, boot: str, topic: str, first: int | None = 0) -> None:
         """From offset ``first`` on, or from where the log begins."""
         # A log that was cut before it could be read shows as an error, never as an empty topic.
-        config = {"bootstrap.servers": boot, "group.id": "judge", "enable.auto.commit": False, "auto.offset.reset": "error", "log_level": 0}
+        config = {
+            "bootstrap.servers": boot,
+            "group.id": "judge",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "log_level": 0,
+        }
         self.consumer, self.topic = Consumer(config), topic
-        self.partitions = sorted(self.consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+        self.partitions = sorted(
+            self.consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        )
         self.seen = {p: self.ends(p)[0] if first is None else first for p in self.partitions}
         self.consumer.assign([TopicPartition(topic, p, offset) for p, offset in self.seen.items()])
         self.found: list = []
 
     def ends(self, partition: int) -> tuple[int, int]:
-        """The first offset of the log and the next one that it will give; asked again while its leader changes."""
+        """The first offset of the log and the next one that it will give; asked again while its
+        leader changes.
+        """
         for attempt in range(10):
             try:
-                return self.consumer.get_watermark_offsets(TopicPartition(self.topic, partition), timeout=10)
+                return self.consumer.get_watermark_offsets(
+                    TopicPartition(self.topic, partition), timeout=10
+                )
             except KafkaException as error:
-                if attempt == 9 or error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                if attempt == 9 or error.args[0].code() not in (
+                    KafkaError.NOT_LEADER_FOR_PARTITION,
+                    KafkaError.LEADER_NOT_AVAILABLE,
+                ):
                     raise
                 self.consumer.list_topics(self.topic, timeout=10)  # who leads it now
                 time.sleep(0.5)
@@ -171,21 +202,38 @@ class Flow:
         self.readers: dict[str, Reader] = {}
         self.gone: dict[str, list] = {}  # by topic, records of one that a fault deleted
 
-    # -- input -----------------------------------------------------------------------------------------------------------------------------------------
+    # -- input
+    # ------------------------------------------------------------
 
     def put(self, partition: int, value: bytes) -> None:
         self.producer.produce(self.topology.raw_topic, value=value, partition=partition)
         self.producer.poll(0)
 
-    def slot(self, rnd: random.Random, t: int, users: int, *, idle: range = range(0), late: float = 0.05, tick: bool = True) -> None:
-        """One slot of events: users by partition, shuffled, some late by up to four slots, in small Arrow batches and single JSON records, and a tick in each partition."""
+    def slot(
+        self,
+        rnd: random.Random,
+        t: int,
+        users: int,
+        *,
+        idle: range = range(0),
+        late: float = 0.05,
+        tick: bool = True,
+    ) -> None:
+        """One slot of events: users by partition, shuffled, some late by up to four slots, in small
+        Arrow batches and single JSON records, and a tick in each partition.
+        """
         partitions = self.topology.input.partitions
         for partition in range(partitions):
             if partition == 1 and t in idle:
                 mine = []
             else:
                 mine = [
-                    (f"u{u}", max(0, t - rnd.choice([1, 1, 2, 4])) if rnd.random() < late else t, self.value(rnd)) for u in range(partition, users, partitions)
+                    (
+                        f"u{u}",
+                        max(0, t - rnd.choice([1, 1, 2, 4])) if rnd.random() < late else t,
+                        self.value(rnd),
+                    )
+                    for u in range(partition, users, partitions)
                 ]
             rnd.shuffle(mine)
             for at in range(0, len(mine), 10):
@@ -193,15 +241,31 @@ class Flow:
                 times = [(START + s) * SLOT + rnd.randrange(SLOT) for _, s, _ in part]
                 if at % 50 == 0:
                     for (user, _, value), ms in zip(part, times, strict=True):
-                        self.put(partition, json.dumps({"user": user, "value": value, "time": ms}).encode())
+                        self.put(
+                            partition,
+                            json.dumps({"user": user, "value": value, "time": ms}).encode(),
+                        )
                 else:
-                    self.put(partition, encode(Events(Ids.of([user for user, _, _ in part]), np.array(times), np.array([value for _, _, value in part]))))
+                    self.put(
+                        partition,
+                        encode(
+                            Events(
+                                Ids.of([user for user, _, _ in part]),
+                                np.array(times),
+                                np.array([value for _, _, value in part]),
+                            )
+                        ),
+                    )
             if tick:
                 self.put(partition, encode(Tick((START + t) * SLOT)))
         self.producer.flush(10)
 
     def value(self, rnd: random.Random):
-        return rnd.randrange(self.topology.privacy.categories) if self.topology.privacy.categories else float(rnd.randrange(100))
+        return (
+            rnd.randrange(self.topology.privacy.categories)
+            if self.topology.privacy.categories
+            else float(rnd.randrange(100))
+        )
 
     def finish(self, t: int) -> None:
         """Ticks that close everything."""
@@ -209,12 +273,15 @@ class Flow:
             self.put(partition, encode(Tick((START + t + 5) * SLOT)))
         self.producer.flush(10)
 
-    # -- workers ---------------------------------------------------------------------------------------------------------------------------------------
+    # -- workers
+    # ------------------------------------------------------------
 
     def start(self, role: str) -> subprocess.Popen:
         module = "tests.broker.mutant" if os.environ.get(MUTANT) else "ldp_kafka"
         words = [sys.executable, "-m", module, "run", str(self.path), "--role", role]
-        process = subprocess.Popen(words, stdout=self.log, stderr=self.log, cwd=Path(__file__).parents[2])
+        process = subprocess.Popen(
+            words, stdout=self.log, stderr=self.log, cwd=Path(__file__).parents[2]
+        )
         self.workers.append((role, process))
         return process
 
@@ -250,12 +317,15 @@ class Flow:
             reader.consumer.close()
         self.log.close()
 
-    # -- the judge -------------------------------------------------------------------------------------------------------------------------------------
+    # -- the judge
+    # ------------------------------------------------------------
 
     def read(self, topic: str, limit: float = 20.0) -> list:
-        """Everything ever seen in a topic, by partition and offset; raises where its end is not reached.
+        """Everything ever seen in a topic, by partition and offset; raises where its end is not
+        reached.
 
-        Each call reads on from where the last one stopped: the embedded broker drops what is older than its last 5 MiB, so `wait` follows as the workers write.
+        Each call reads on from where the last one stopped: the embedded broker drops what is older
+        than its last 5 MiB, so `wait` follows as the workers write.
         """
         if topic not in self.readers:
             self.readers[topic] = Reader(self.boot, topic)
@@ -269,10 +339,17 @@ class Flow:
         return out
 
     def expected(self) -> local.Run:
-        return local.run(self.topology, stages.edge_randomness(self.topology, read_key(self.topology.edge.key_file)), self.raw(), together=50)
+        return local.run(
+            self.topology,
+            stages.edge_randomness(self.topology, read_key(self.topology.edge.key_file)),
+            self.raw(),
+            together=50,
+        )
 
     def wait(self, expected: local.Run, limit: float = 60.0) -> None:
-        """Until every expected release has been written and every group has acknowledged its whole log."""
+        """Until every expected release has been written and every group has acknowledged its whole
+        log.
+        """
         want, until = {record.value for record in expected.releases}, time.time() + limit
         topology = self.topology
         while time.time() < until:
@@ -293,7 +370,9 @@ class Flow:
             time.sleep(0.5)
 
     def judge(self, expected: local.Run) -> Verdict:
-        """Recompute every report and every release from the input and compare, id by id and byte by byte."""
+        """Recompute every report and every release from the input and compare, id by id and byte by
+        byte.
+        """
         verdict = Verdict(exits=self.exits)
         truth: dict[str, tuple] = {}
         for partition in expected.reports:
@@ -310,16 +389,29 @@ class Flow:
         verdict.missing = len(truth.keys() - seen.keys())
         verdict.different = sum(found != {truth.get(name)} for name, found in seen.items())
         wanted = {(record.key, record.value) for record in expected.releases}
-        released = {(m.key(), m.value()) for m in self.read(self.topology.releases_topic) if not header(m.value())}
+        released = {
+            (m.key(), m.value())
+            for m in self.read(self.topology.releases_topic)
+            if not header(m.value())
+        }
         verdict.releases = len(wanted)
-        verdict.releases_missing, verdict.releases_different = len(wanted - released), len(released - wanted)
+        verdict.releases_missing, verdict.releases_different = (
+            len(wanted - released),
+            len(released - wanted),
+        )
         return verdict
 
 
 def configure(admin: AdminClient, topic: str, name: str, value: str | None) -> None:
     """Change a topic's setting, or take the change back."""
-    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET)
-    for answer in admin.incremental_alter_configs([ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]).values():
+    entry = ConfigEntry(
+        name,
+        value,
+        incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+    )
+    for answer in admin.incremental_alter_configs(
+        [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])]
+    ).values():
         answer.result(15)
 
 

@@ -1,7 +1,9 @@
-"""The command line with one thing broken on purpose: LDP_KAFKA_TEST_MUTANT names it. What the judge must find.
+"""The command line with one thing broken on purpose: LDP_KAFKA_TEST_MUTANT names it. What the judge
+must find.
 
-LDP_KAFKA_TEST_STOP names a file: a worker that finds it while it writes a snapshot takes it away and stops itself there (SIGSTOP), after the flush and before the first shard.
-It breaks nothing: a machine may pause between any two instructions.
+LDP_KAFKA_TEST_STOP names a file: a worker that finds it while it writes a snapshot takes it away
+and stops itself there (SIGSTOP), after the flush and before the first shard. It breaks nothing: a
+machine may pause between any two instructions.
 """
 
 from __future__ import annotations
@@ -131,7 +133,9 @@ def stop_at(place: Path) -> None:
 
 if __name__ == "__main__":
     break_it(os.environ["LDP_KAFKA_TEST_MUTANT"])
-    if os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in sys.argv:  # the collector writes snapshots too
+    if (
+        os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in sys.argv
+    ):  # the collector writes snapshots too
         stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
     from ldp_kafka.__main__ import main
 

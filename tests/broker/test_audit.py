@@ -17,8 +17,13 @@ REPORTS = 40_000
 
 
 def test_two_topics(kafka, prefix, capsys):
-    """Batches, from every partition, up to the present end: what the mechanism claims holds, half of it does not."""
-    client, mechanism = AdminClient({"bootstrap.servers": kafka}), lk.mechanism("grr", epsilon=2.0, categories=4)
+    """Batches, from every partition, up to the present end: what the mechanism claims holds, half
+    of it does not.
+    """
+    client, mechanism = (
+        AdminClient({"bootstrap.servers": kafka}),
+        lk.mechanism("grr", epsilon=2.0, categories=4),
+    )
     names = [f"{prefix}-{x}.reports" for x in (0, 1)]
     for made in client.create_topics([NewTopic(name, 2, 1) for name in names]).values():
         made.result(20)
@@ -36,5 +41,19 @@ def test_two_topics(kafka, prefix, capsys):
     assert 1.7 < found["epsilon_lower"] <= 2
     assert main([*words, "--epsilon", "1"]) == 1
     capsys.readouterr()
-    assert main(["audit", "--topics", names[0], f"{prefix}-none", "--bootstrap-servers", kafka, "--epsilon", "1"]) != 0
+    assert (
+        main(
+            [
+                "audit",
+                "--topics",
+                names[0],
+                f"{prefix}-none",
+                "--bootstrap-servers",
+                kafka,
+                "--epsilon",
+                "1",
+            ]
+        )
+        != 0
+    )
     assert "no topic" in capsys.readouterr().err

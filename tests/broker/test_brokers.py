@@ -1,4 +1,6 @@
-"""What a worker finds before it starts: real brokers and the embedded one, asked the same questions."""
+"""What a worker finds before it starts: real brokers and the embedded one, asked the same
+questions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,16 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.admin import TopicSpec, commit_first, committed, ensure, lag, partitions_of, produce_once, watermarks
+from ldp_kafka.runtime.admin import (
+    TopicSpec,
+    commit_first,
+    committed,
+    ensure,
+    lag,
+    partitions_of,
+    produce_once,
+    watermarks,
+)
 from ldp_kafka.runtime.embedded import EmbeddedBroker, is_embedded
 from ldp_kafka.runtime.kafka_server import KafkaServer, start, status, stop
 
@@ -41,7 +52,9 @@ def produce(config, topic, partition, values):
     producer = Producer({**config, "acks": "all"})
     errors = []
     for value in values:
-        producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error))
+        producer.produce(
+            topic, value, partition=partition, on_delivery=lambda error, _: errors.append(error)
+        )
     assert producer.flush(20) == 0
     assert errors == [None] * len(values)
 
@@ -57,7 +70,10 @@ def consume(config, topic, partition, number):
 def test_topics_are_created_once(broker, prefix):
     """The second call finds what the first has made."""
     config, embedded = broker
-    specs = [TopicSpec(f"{prefix}.raw", 2), TopicSpec(f"{prefix}.state", 3, {"cleanup.policy": "compact"})]
+    specs = [
+        TopicSpec(f"{prefix}.raw", 2),
+        TopicSpec(f"{prefix}.state", 3, {"cleanup.policy": "compact"}),
+    ]
     assert ensure(config, specs, embedded=embedded) == {f"{prefix}.raw", f"{prefix}.state"}
     assert [partition_count(config, spec.name) for spec in specs] == [2, 3]
     assert ensure(config, specs, embedded=embedded) == set()
@@ -68,8 +84,14 @@ def test_other_partitions_are_refused_before_anything_is_created(broker, prefix)
     config, embedded = broker
     ensure(config, [TopicSpec(f"{prefix}.raw", 2)], embedded=embedded)
     for other in (1, 3):
-        with pytest.raises(ConfigurationError, match=rf"{prefix}\.raw must have {other} partitions, found 2"):
-            ensure(config, [TopicSpec(f"{prefix}.new", 1), TopicSpec(f"{prefix}.raw", other)], embedded=embedded)
+        with pytest.raises(
+            ConfigurationError, match=rf"{prefix}\.raw must have {other} partitions, found 2"
+        ):
+            ensure(
+                config,
+                [TopicSpec(f"{prefix}.new", 1), TopicSpec(f"{prefix}.raw", other)],
+                embedded=embedded,
+            )
     assert f"{prefix}.new" not in AdminClient(config).list_topics(timeout=10).topics
 
 
@@ -77,9 +99,14 @@ def test_another_cleanup_policy_is_refused(real, prefix):
     """Checked where it is asked for, whatever the order of its words."""
     name = f"{prefix}.state"
     ensure(real, [TopicSpec(name, 1, {"cleanup.policy": "compact,delete"})])
-    assert ensure(real, [TopicSpec(name, 1, {"cleanup.policy": "delete, compact"}), TopicSpec(name + "2", 1)]) == {name + "2"}
+    assert ensure(
+        real, [TopicSpec(name, 1, {"cleanup.policy": "delete, compact"}), TopicSpec(name + "2", 1)]
+    ) == {name + "2"}
     assert ensure(real, [TopicSpec(name, 1)]) == set()
-    with pytest.raises(ConfigurationError, match=rf"{prefix}\.state must have cleanup.policy=compact, found compact,delete"):
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"{prefix}\.state must have cleanup.policy=compact, found compact,delete",
+    ):
         ensure(real, [TopicSpec(name, 1, {"cleanup.policy": "compact"})])
 
 
@@ -108,7 +135,9 @@ def test_two_at_once_both_succeed(broker, prefix):
     for thread in threads:
         thread.join()
     assert len(results) == 4
-    assert sorted(name for result in results for name in result) == sorted(spec.name for spec in specs)
+    assert sorted(name for result in results for name in result) == sorted(
+        spec.name for spec in specs
+    )
 
 
 def test_guests_of_an_embedded_broker_verify_only(embedded, prefix):
@@ -116,7 +145,9 @@ def test_guests_of_an_embedded_broker_verify_only(embedded, prefix):
     config = {"bootstrap.servers": embedded.bootstrap_servers}
     embedded.create_topic(prefix, 2)
     assert ensure(config, [TopicSpec(prefix, 2, {"cleanup.policy": "compact"})]) == set()
-    with pytest.raises(BrokerError, match=rf"only its host can create topics, and it has no {prefix}-2"):
+    with pytest.raises(
+        BrokerError, match=rf"only its host can create topics, and it has no {prefix}-2"
+    ):
         ensure(config, [TopicSpec(f"{prefix}-2", 2)])
 
 
@@ -151,14 +182,18 @@ def test_first_commit_does_not_set_back_a_started_group(broker, prefix):
     """The broker refuses it while the group has members."""
     config, embedded = broker
     ensure(config, [TopicSpec(prefix, 1)], embedded=embedded)
-    member = Consumer({**config, "group.id": prefix, "enable.auto.commit": False, "session.timeout.ms": 6000})
+    member = Consumer(
+        {**config, "group.id": prefix, "enable.auto.commit": False, "session.timeout.ms": 6000}
+    )
     member.subscribe([prefix])
     end = time.monotonic() + 20
     while not member.assignment() and time.monotonic() < end:
         member.poll(0.1)
     assert member.assignment()
     try:
-        with pytest.raises(BrokerError, match=rf"commit of offsets for group {prefix}.*UNKNOWN_MEMBER_ID"):
+        with pytest.raises(
+            BrokerError, match=rf"commit of offsets for group {prefix}.*UNKNOWN_MEMBER_ID"
+        ):
             commit_first(config, prefix, prefix, [0])
     finally:
         member.close()
@@ -184,7 +219,11 @@ def test_first_record_is_written_once(broker, prefix):
     assert produce_once(config, prefix, 0, b"header", [("ldp-type", b"header")]) is True
     assert produce_once(config, prefix, 0, b"other", []) is False
     (message,) = consume(config, prefix, 0, 1)
-    assert (message.offset(), message.value(), message.headers()) == (0, b"header", [("ldp-type", b"header")])
+    assert (message.offset(), message.value(), message.headers()) == (
+        0,
+        b"header",
+        [("ldp-type", b"header")],
+    )
     assert watermarks(config, prefix, 0) == (0, 1)
     assert watermarks(config, prefix, 1) == (0, 0)
 
@@ -192,14 +231,20 @@ def test_first_record_is_written_once(broker, prefix):
 def test_topics_that_are_not_there_are_named_and_not_made(broker, prefix):
     """A question never creates a topic."""
     config, _ = broker
-    for ask in (lambda: watermarks(config, prefix, 0), lambda: produce_once(config, prefix, 0, b"x"), lambda: lag(config, "g", prefix, [0])):
+    for ask in (
+        lambda: watermarks(config, prefix, 0),
+        lambda: produce_once(config, prefix, 0, b"x"),
+        lambda: lag(config, "g", prefix, [0]),
+    ):
         with pytest.raises(BrokerError, match=prefix):
             ask()
     assert prefix not in AdminClient(config).list_topics(timeout=10).topics
 
 
 def test_absence_is_named_in_time(capfd):
-    """Where nothing listens, each question ends at its timeout and says where it went, why, and what to look at: once, and not at each attempt to connect."""
+    """Where nothing listens, each question ends at its timeout and says where it went, why, and
+    what to look at: once, and not at each attempt to connect.
+    """
     with EmbeddedBroker() as gone:
         config = {"bootstrap.servers": gone.bootstrap_servers, "log_level": 3}
     capfd.readouterr()
@@ -245,7 +290,17 @@ def test_names_are_given_once():
         ensure({"bootstrap.servers": "127.0.0.1:1"}, [TopicSpec("raw", 1), TopicSpec("raw", 2)])
 
 
-@pytest.mark.parametrize("parameters", [{"version": "4.3"}, {"version": "../4.3.1"}, {"nodes": 2}, {"port": -1}, {"port": 65535}, {"port": True}])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"version": "4.3"},
+        {"version": "../4.3.1"},
+        {"nodes": 2},
+        {"port": -1},
+        {"port": 65535},
+        {"port": True},
+    ],
+)
 def test_server_parameters_are_validated(parameters, tmp_path):
     """The version goes into a file name and a Maven file, the port needs a neighbour."""
     with pytest.raises(ConfigurationError, match=next(iter(parameters))):
@@ -273,7 +328,10 @@ def test_missing_java_or_maven_is_named(monkeypatch, tmp_path):
 
 def test_failing_maven_leaves_no_half_of_it(monkeypatch, tmp_path):
     """Where its log is, and no directory that looks like the artefacts."""
-    for name, text in {"java": "echo 'openjdk version \"17.0.2\"' >&2", "mvn": "echo no route; /bin/mkdir libs; exit 1"}.items():
+    for name, text in {
+        "java": "echo 'openjdk version \"17.0.2\"' >&2",
+        "mvn": "echo no route; /bin/mkdir libs; exit 1",
+    }.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -287,7 +345,9 @@ def test_failing_maven_leaves_no_half_of_it(monkeypatch, tmp_path):
 
 
 def test_a_server_keeps_its_data_and_address(can_start, tmp_path):
-    """Stopped, started, killed, started: the same port, the same records; each state is reported."""
+    """Stopped, started, killed, started: the same port, the same records; each state
+    is reported.
+    """
     assert status(tmp_path) is None
     server = KafkaServer(directory=tmp_path)
     try:
@@ -295,7 +355,9 @@ def test_a_server_keeps_its_data_and_address(can_start, tmp_path):
         config = {"bootstrap.servers": address, "log_level": 0}
         ensure(config, [TopicSpec("raw", 1)])
         produce(config, "raw", 0, [b"kept"])
-        assert start(directory=tmp_path).pids == status(tmp_path).pids == tuple(server.pids().values())
+        assert (
+            start(directory=tmp_path).pids == status(tmp_path).pids == tuple(server.pids().values())
+        )
         with pytest.raises(ConfigurationError, match="already runs at"):
             start(directory=tmp_path, port=server.port + 100)
         with pytest.raises(ConfigurationError, match="is taken by another process"):
@@ -316,7 +378,9 @@ def test_a_server_keeps_its_data_and_address(can_start, tmp_path):
 
 
 def test_a_hanging_server_keeps_nobody(can_start, tmp_path):
-    """Each question ends at its timeout, also a commit to a coordinator that fell silent in between; a stop ends by force."""
+    """Each question ends at its timeout, also a commit to a coordinator that fell silent in
+    between; a stop ends by force.
+    """
     with KafkaServer(directory=tmp_path) as server:
         config = {"bootstrap.servers": server.bootstrap_servers, "log_level": 0}
         ensure(config, [TopicSpec("raw", 1)])
@@ -375,7 +439,13 @@ def test_three_nodes_survive_the_death_of_one(can_start, tmp_path):
             produce(config, "raw", partition, [b"after"])
         server.start()
         assert server.status().ready
-        assert {node: pid for node, pid in server.pids().items() if node != 2} == {0: pids[0], 1: pids[1]}
-        assert [message.value() for message in consume(config, "raw", 0, 2)] == [b"before", b"after"]
+        assert {node: pid for node, pid in server.pids().items() if node != 2} == {
+            0: pids[0],
+            1: pids[1],
+        }
+        assert [message.value() for message in consume(config, "raw", 0, 2)] == [
+            b"before",
+            b"after",
+        ]
         assert committed(config, "g", "raw", range(3)) == {0: 1, 1: 1, 2: 1}
     assert server.pids() == {}

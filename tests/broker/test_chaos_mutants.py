@@ -1,4 +1,6 @@
-"""The harness finds what it is there to find: each topology of one world is broken in another way, the same faults happen to all of them, and the judge says of each what is wrong."""
+"""The harness finds what it is there to find: each topology of one world is broken in another way,
+the same faults happen to all of them, and the judge says of each what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -45,20 +47,36 @@ CASES = {
 }
 """Of each mutant: a method, and what the judge must say."""
 SHAPE = {"app": "domain: [0.0, 100.0], block: 2"}  # by default it remembers nothing at this epsilon
-TANH = "import numpy as np, sys; sys.stdout.buffer.write(np.tanh(np.arange(4096, dtype=np.float32) / 4096).tobytes())"
+TANH = (
+    "import numpy as np, sys; sys.stdout.buffer.write(np.tanh(np.arange(4096, dtype=np.float32) /"
+    " 4096).tobytes())"
+)
 
 
 def flow_of(boot: str, tmp: Path, name: str, method: str) -> Flow:
-    return Flow(boot, tmp, name, method=method, shape=SHAPE.get(method, "domain: [0.0, 100.0]"), statistics="mean, per_user", text=TEXT)
+    return Flow(
+        boot,
+        tmp,
+        name,
+        method=method,
+        shape=SHAPE.get(method, "domain: [0.0, 100.0]"),
+        statistics="mean, per_user",
+        text=TEXT,
+    )
 
 
 def put(flow: Flow, rnd: random.Random, slots: range) -> None:
-    """Every user in every slot; one in five a slot late and within the lateness, one in five twice, with another value the second time."""
+    """Every user in every slot; one in five a slot late and within the lateness, one in five twice,
+    with another value the second time.
+    """
     held: list[list] = [[], []]
     for t in slots:
         for partition in (0, 1):
             rows = [(f"u{at}", t, rnd.random()) for at in range(partition, USERS, 2)]
-            late, held[partition] = held[partition], [row for row in rows if row[0].endswith(("4", "5"))]
+            late, held[partition] = (
+                held[partition],
+                [row for row in rows if row[0].endswith(("4", "5"))],
+            )
             rows = [row for row in rows if row not in held[partition]]
             again = [(user, t, 1 - value) for user, t, value in rows if user.endswith(("2", "3"))]
             # What is new comes before what is late: on arrival it is the next slot already
@@ -66,14 +84,24 @@ def put(flow: Flow, rnd: random.Random, slots: range) -> None:
                 if part:
                     times = np.array([(START + slot) * SLOT for _, slot, _ in part])
                     values = np.array([100 * value for _, _, value in part])
-                    flow.put(partition, encode(Events(Ids.of([user for user, _, _ in part]), times, values)))
+                    flow.put(
+                        partition,
+                        encode(Events(Ids.of([user for user, _, _ in part]), times, values)),
+                    )
     flow.producer.flush(20)
 
 
 def start(flows: list[Flow], log, mutants: dict[str, str], disabled: str = "") -> subprocess.Popen:
-    environment = {**os.environ, MUTANT: json.dumps(mutants), GO_ON: "1", **({"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {})}
+    environment = {
+        **os.environ,
+        MUTANT: json.dumps(mutants),
+        GO_ON: "1",
+        **({"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {}),
+    }
     words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in flows)]
-    return subprocess.Popen(words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True)
+    return subprocess.Popen(
+        words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True
+    )
 
 
 def quiet(flows: list[Flow], least: int, limit: float = 60.0) -> None:
@@ -91,16 +119,23 @@ def quiet(flows: list[Flow], least: int, limit: float = 60.0) -> None:
 
 @pytest.fixture(scope="module")
 def found(can_start, tmp_path_factory):
-    """What the judge says of each: all events in, folded and sent; SIGKILL before any state is written; the next owner has another CPU and folds them again, and some more; it leaves in order."""
+    """What the judge says of each: all events in, folded and sent; SIGKILL before any state is
+    written; the next owner has another CPU and folds them again, and some more; it leaves in order.
+    """
     tmp = tmp_path_factory.mktemp("mutants")
     server = KafkaServer("4.3.1", tmp / "kafka")
     flows: dict[str, Flow] = {}
-    disabled = subprocess.run([sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True).stdout.strip()
+    disabled = subprocess.run(
+        [sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True
+    ).stdout.strip()
     crews: list[subprocess.Popen] = []
     try:
         boot = server.start().bootstrap_servers
         with ThreadPoolExecutor(len(CASES)) as pool:  # most of it is waiting
-            made = [pool.submit(flow_of, boot, tmp, f"mutant-{at}", method) for at, (method, _) in enumerate(CASES.values())]
+            made = [
+                pool.submit(flow_of, boot, tmp, f"mutant-{at}", method)
+                for at, (method, _) in enumerate(CASES.values())
+            ]
         flows.update((name, one.result()) for name, one in zip(CASES, made, strict=True))
         every = list(flows.values())
         mutants = {flow.topology.name: name.partition(",")[0] for name, flow in flows.items()}
@@ -120,7 +155,10 @@ def found(can_start, tmp_path_factory):
             quiet([flow for name, flow in flows.items() if name != "early commit"], 90)
             crews[-1].terminate()
             crews[-1].wait(60)
-        yield dict(zip(flows, judge_all(list(flows.values())), strict=True)), (tmp / "log").read_text(errors="replace")
+        yield (
+            dict(zip(flows, judge_all(list(flows.values())), strict=True)),
+            (tmp / "log").read_text(errors="replace"),
+        )
     finally:
         for crew in crews:
             if crew.poll() is None:
@@ -149,9 +187,16 @@ def test_a_mutant_is_found(found, name):
 
 def need_another_cpu() -> None:
     """Skip where numpy computes the same whatever it is told of the CPU."""
-    features = subprocess.run([sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True).stdout.strip()
+    features = subprocess.run(
+        [sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True
+    ).stdout.strip()
     made = {
-        subprocess.run([sys.executable, "-c", TANH], capture_output=True, check=True, env={**os.environ, **more}).stdout
+        subprocess.run(
+            [sys.executable, "-c", TANH],
+            capture_output=True,
+            check=True,
+            env={**os.environ, **more},
+        ).stdout
         for more in ({}, {"NPY_DISABLE_CPU_FEATURES": features} if features else {})
     }
     if len(made) == 1:

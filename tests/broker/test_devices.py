@@ -1,4 +1,6 @@
-"""Devices without a raw topic, on a real broker: processes of their own are killed and started anew, messages come twice, the broker goes away; a judge recomputes every report and release."""
+"""Devices without a raw topic, on a real broker: processes of their own are killed and started
+anew, messages come twice, the broker goes away; a judge recomputes every report and release.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,18 @@ class Fleet:
         self.path, self.folder, self.lives = path, folder, {}
 
     def start(self, number: int, first: int, last: int) -> None:
-        words = [sys.executable, "-c", LIFE, str(self.path), str(self.folder), str(number), str(first), str(last), str(USERS), str(SLOT)]
+        words = [
+            sys.executable,
+            "-c",
+            LIFE,
+            str(self.path),
+            str(self.folder),
+            str(number),
+            str(first),
+            str(last),
+            str(USERS),
+            str(SLOT),
+        ]
         self.lives[number] = subprocess.Popen(words, cwd=Path(__file__).parents[2])
 
     def kill(self, number: int) -> None:
@@ -97,7 +110,9 @@ class Fleet:
             life.wait()
 
     def events(self, number: int) -> list[tuple[str, int, float]]:
-        """What took each slot: the value of the call that was told so, or, where the next life was too late, the one before it."""
+        """What took each slot: the value of the call that was told so, or, where the next life was
+        too late, the one before it.
+        """
         held: dict[tuple[str, int], float] = {}
         tried: dict[tuple[str, int], float] = {}
         for name, slot, value, status in self.diary(number):
@@ -110,17 +125,26 @@ class Fleet:
                 held[at] = value
             else:
                 assert status == "late"
-                held.setdefault(at, before)  # written down at the very call before, in an earlier life
-        return [(name, slot, value) for (name, slot), value in sorted(held.items(), key=lambda item: item[0][1])]
+                held.setdefault(
+                    at, before
+                )  # written down at the very call before, in an earlier life
+        return [
+            (name, slot, value)
+            for (name, slot), value in sorted(held.items(), key=lambda item: item[0][1])
+        ]
 
 
 def expected(path: Path, fleet: Fleet) -> dict[str, bytes]:
-    """{report id: message} from values and keys: by the edge's stage, whose reports a device's must be."""
+    """{report id: message} from values and keys: by the edge's stage, whose reports a device's must
+    be.
+    """
     text = path.read_text().replace("source: devices, ", "")
     topology, found = loads(text), {}
     for number in range(DEVICES):
         log = [
-            Message(at, -1, encode(Events(Ids.of([name]), np.array([slot * SLOT]), np.array([value]))))
+            Message(
+                at, -1, encode(Events(Ids.of([name]), np.array([slot * SLOT]), np.array([value])))
+            )
             for at, (name, slot, value) in enumerate(fleet.events(number))
         ]
         randomness = stages.edge_randomness(topology, read_key(fleet.folder / f"{number}.key"))
@@ -137,7 +161,9 @@ def said(value: bytes) -> tuple:
 
 
 def releases_of(topology, messages: list, ends: list[int]) -> set[bytes]:
-    """The crowd's releases of these messages: each id once, in two partitions that close at ``ends``."""
+    """The crowd's releases of these messages: each id once, in two partitions that close at
+    ``ends``.
+    """
     logs: dict[int, list[bytes]] = defaultdict(list)
     for _, value in sorted(messages, key=lambda item: item[0]):
         logs[partition_of(bytes.fromhex(parse_json(value)["id"]), 2)].append(value)
@@ -145,10 +171,16 @@ def releases_of(topology, messages: list, ends: list[int]) -> set[bytes]:
     for number in range(2):
         values = [*logs[number], *(encode(Tick(end)) for end in ends)]
         stage = stages.collect(topology, number)
-        folded = stage.fold(stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)])
-        partials += [record.value for record in folded.records if record.topic == topology.partials_topic]
+        folded = stage.fold(
+            stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
+        )
+        partials += [
+            record.value for record in folded.records if record.topic == topology.partials_topic
+        ]
     merge = stages.merge(topology)
-    made = merge.fold(merge.fresh(), [Message(at, -1, value) for at, value in enumerate(partials)]).records
+    made = merge.fold(
+        merge.fresh(), [Message(at, -1, value) for at, value in enumerate(partials)]
+    ).records
     return {record.value for record in made if json.loads(record.value)["reports"]}
 
 
@@ -161,7 +193,9 @@ def until(what, limit: float = 45.0):
 
 
 def test_devices_on_kafka(can_start, tmp_path, prefix):
-    """Every report is what values and keys give, one a slot whatever was killed; every release is the sum of them, whatever came twice."""
+    """Every report is what values and keys give, one a slot whatever was killed; every release is
+    the sum of them, whatever came twice.
+    """
     begin = time.time()
     server = KafkaServer("4.3.1", tmp_path / "kafka")
     path, folder = tmp_path / "devices.yaml", tmp_path / "homes"
@@ -172,7 +206,12 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         boot = server.start().bootstrap_servers
         path.write_text(TEXT.format(name=prefix, boot=boot, shrinkage="false"))
         topology = load(path)
-        collector = subprocess.Popen([sys.executable, "-m", "ldp_kafka", "run", str(path)], stdout=log, stderr=log, cwd=Path(__file__).parents[2])
+        collector = subprocess.Popen(
+            [sys.executable, "-m", "ldp_kafka", "run", str(path)],
+            stdout=log,
+            stderr=log,
+            cwd=Path(__file__).parents[2],
+        )
         for number in range(DEVICES):  # devices need no topics to begin: what they have waits
             fleet.start(number, (first := int(begin * 1000) // SLOT - 4 * 1440), first + SLOTS)
         for number in range(2):
@@ -180,11 +219,17 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
             fleet.kill(number)
             fleet.start(number, first, first + SLOTS)
         fleet.done()
-        until(lambda: admin.partitions_of({"bootstrap.servers": boot}, topology.device_reports_topic) == 2)
+        until(
+            lambda: (
+                admin.partitions_of({"bootstrap.servers": boot}, topology.device_reports_topic) == 2
+            )
+        )
         again = Reader(boot, topology.device_reports_topic)
         producer, once = Producer({"bootstrap.servers": boot}), again.read(20)
         for message in once[::3]:
-            producer.produce(message.topic(), message.value(), partition=message.partition())  # the network's own repetitions
+            producer.produce(
+                message.topic(), message.value(), partition=message.partition()
+            )  # the network's own repetitions
         wrong = json.dumps(parse_json(once[-1].value()) | {"fingerprint": "0" * 32}).encode()
         producer.produce(topology.device_reports_topic, wrong, partition=once[-1].partition())
         ends = [(first + SLOTS + 1001) * SLOT]
@@ -215,19 +260,31 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         reports = expected(path, fleet)
         assert len(reports) == DEVICES * USERS * SLOTS * 2
         again = Reader(boot, topology.device_reports_topic)
-        messages = [m for m in again.read(20) if parse_json(m.value())["type"] == "report" and m.value() != wrong]
+        messages = [
+            m
+            for m in again.read(20)
+            if parse_json(m.value())["type"] == "report" and m.value() != wrong
+        ]
         assert {m.timestamp()[0] for m in messages} == {TIMESTAMP_LOG_APPEND_TIME}
         bodies = defaultdict(set)
         for m in messages:
             bodies[parse_json(m.value())["id"]].add(m.value())
-        assert {len(values) for values in bodies.values()} == {1}, "two different reports of one slot"
+        assert {len(values) for values in bodies.values()} == {1}, (
+            "two different reports of one slot"
+        )
         single = {name: next(iter(values)) for name, values in bodies.items()}
         assert {name: said(value) for name, value in single.items()} == reports
         assert len(messages) > len(reports)
-        wanted = releases_of(topology, [(reports[name][0], value) for name, value in single.items()], ends)
+        wanted = releases_of(
+            topology, [(reports[name][0], value) for name, value in single.items()], ends
+        )
 
         def means() -> set[bytes]:
-            return {m.value() for m in reader.read(20) if b'"mean"' in m.value() and json.loads(m.value())["reports"]}
+            return {
+                m.value()
+                for m in reader.read(20)
+                if b'"mean"' in m.value() and json.loads(m.value())["reports"]
+            }
 
         until(lambda: len(means()) >= len(wanted))
         assert means() == wanted
@@ -235,9 +292,14 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         users = [json.loads(m.value()) for m in reader.read(20) if b'"per_user"' in m.value()]
         assert len({(one["user"], one["slot"]) for one in users}) == len(reports)
         assert len({one["user"] for one in users}) == DEVICES * USERS
-        letters = [json.loads(m.value()) for m in Reader(boot, topology.collector_dead_letters_topic).read(20)]
+        letters = [
+            json.loads(m.value())
+            for m in Reader(boot, topology.collector_dead_letters_topic).read(20)
+        ]
         assert {letter["reason"] for letter in letters} == {"fingerprint"}
-        address = re.findall(r"collect: metrics at (http\S+)", (tmp_path / "collector.log").read_text())[-1]
+        address = re.findall(
+            r"collect: metrics at (http\S+)", (tmp_path / "collector.log").read_text()
+        )[-1]
         with urllib.request.urlopen(address, timeout=5) as answer:
             shown = answer.read().decode()
         assert re.search(r'ldp_second_reports_total\{[^}]*role="collect"[^}]*\} 0\.0', shown)
@@ -251,7 +313,10 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
             collector.wait()
         server.stop()
         log.close()
-    print(f"{len(messages)} messages, {len(reports)} reports, {len(wanted)} releases of the crowd in {time.time() - begin:.0f} s")
+    print(
+        f"{len(messages)} messages, {len(reports)} reports, {len(wanted)} releases of the crowd in"
+        f" {time.time() - begin:.0f} s"
+    )
 
 
 def test_the_topic_must_have_the_brokers_clock(kafka, tmp_path, prefix):
@@ -259,10 +324,17 @@ def test_the_topic_must_have_the_brokers_clock(kafka, tmp_path, prefix):
     topology = loads(TEXT.format(name=prefix, boot=kafka, shrinkage="true"))
     config = {"bootstrap.servers": kafka}
     admin.ensure(config, [TopicSpec(topology.device_reports_topic, 2)])
-    with pytest.raises(ConfigurationError, match=r"must have message\.timestamp\.type=LogAppendTime, found CreateTime"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"must have message\.timestamp\.type=LogAppendTime, found CreateTime",
+    ):
         prepare(topology)
     other = loads(TEXT.format(name=f"{prefix}-2", boot=kafka, shrinkage="true"))
     assert any("device-reports partition 1" in line for line in prepare(other))
     assert prepare(other) == []
     names = {topic.name for topic in other.topics()}
-    assert not [name for name in names if name.endswith((".raw", ".reports", "perturb-changelog")) or "-perturb" in name]
+    assert not [
+        name
+        for name in names
+        if name.endswith((".raw", ".reports", "perturb-changelog")) or "-perturb" in name
+    ]

@@ -1,4 +1,6 @@
-"""Faults at one exact moment each; `test_chaos.py` has those of every kind, in any order. A judge recomputes every report and every release from the input: none twice, none missing, none different."""
+"""Faults at one exact moment each; `test_chaos.py` has those of every kind, in any order. A judge
+recomputes every report and every release from the input: none twice, none missing, none different.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,9 @@ def test_a_worker_dies_between_its_output_and_its_state(kafka, tmp_path, prefix,
 
 @pytest.mark.parametrize("mutant", ["none", "no tenure"])
 def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, monkeypatch, mutant):
-    """A worker stops between its output and its shards; its heir folds on and acknowledges; then it wakes, writes what it had, and both are killed. The third must know what the heir knew."""
+    """A worker stops between its output and its shards; its heir folds on and acknowledges; then it
+    wakes, writes what it had, and both are killed. The third must know what the heir knew.
+    """
     monkeypatch.setenv(MUTANT, mutant)
     stop = tmp_path / "stop"
     monkeypatch.setenv("LDP_KAFKA_TEST_STOP", str(stop))
@@ -93,7 +97,11 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
         until(lambda: changelog_end(flow) > written)
         time.sleep(0.2)
         for process in (heir, zombie):
-            flow.start(flow.kill(next(at for at, (_, other) in enumerate(flow.workers) if other is process)))
+            flow.start(
+                flow.kill(
+                    next(at for at, (_, other) in enumerate(flow.workers) if other is process)
+                )
+            )
         for t in range(20, 26):
             flow.slot(rnd, t, USERS)
         flow.finish(26)
@@ -104,7 +112,9 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
 
 
 def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tmp_path, prefix):
-    """A failure that a producer does not survive is the broker's word like any other: the worker asks to be started again, and halts nothing."""
+    """A failure that a producer does not survive is the broker's word like any other: the worker
+    asks to be started again, and halts nothing.
+    """
     flow, client = Flow(kafka, tmp_path, prefix), AdminClient({"bootstrap.servers": kafka})
 
     try:
@@ -145,17 +155,30 @@ def until_acknowledged(flow: Flow) -> None:
 
 def changelog_end(flow: Flow) -> int:
     """How many records the edge has written to its changelog."""
-    name = next(topic.name for topic in flow.topology.topics() if topic.name.endswith("perturb-changelog"))
+    name = next(
+        topic.name for topic in flow.topology.topics() if topic.name.endswith("perturb-changelog")
+    )
     consumer = Consumer({"bootstrap.servers": flow.boot, "group.id": "judge"})
-    ends = [consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1] for p in range(flow.topology.input.partitions)]
+    ends = [
+        consumer.get_watermark_offsets(TopicPartition(name, p), timeout=10)[1]
+        for p in range(flow.topology.input.partitions)
+    ]
     consumer.close()
     return sum(ends)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix, workers):
-    """With ``input.idle`` a partition that gets nothing does not hold the releases back, also where its owner has no other; the ticks are in the log, so the judge folds them too."""
-    flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=TEXT.replace("  lateness: 1", "  lateness: 1\n  idle: 1s"))
+    """With ``input.idle`` a partition that gets nothing does not hold the releases back, also where
+    its owner has no other; the ticks are in the log, so the judge folds them too.
+    """
+    flow = Flow(
+        kafka,
+        tmp_path,
+        prefix,
+        statistics="mean",
+        text=TEXT.replace("  lateness: 1", "  lateness: 1\n  idle: 1s"),
+    )
     try:
         for role in ("collect", *["perturb"] * workers):
             flow.start(role)

@@ -1,4 +1,6 @@
-"""Every row of the README's table of halts that `test_state_tools.py` and `test_supervisor.py` do not have, on a real broker: the worker ends, says which rule, and writes no report."""
+"""Every row of the README's table of halts that `test_state_tools.py` and `test_supervisor.py` do
+not have, on a real broker: the worker ends, says which rule, and writes no report.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,17 @@ USERS = 40
 
 @pytest.fixture(scope="module")
 def flow(kafka, tmp_path_factory):
-    """A topology that was at work, with events that wait; its workers are stopped. The tests below change one thing at a time, and all but the last two put it back."""
-    made, rnd = Flow(kafka, tmp_path_factory.mktemp("halts"), "test-halts-" + random.SystemRandom().randbytes(6).hex()), random.Random(9)
+    """A topology that was at work, with events that wait; its workers are stopped. The tests below
+    change one thing at a time, and all but the last two put it back.
+    """
+    made, rnd = (
+        Flow(
+            kafka,
+            tmp_path_factory.mktemp("halts"),
+            "test-halts-" + random.SystemRandom().randbytes(6).hex(),
+        ),
+        random.Random(9),
+    )
     made.start("collect"), made.start("perturb")
     for t in range(5):
         made.slot(rnd, t, USERS)
@@ -30,7 +41,9 @@ def flow(kafka, tmp_path_factory):
 
 
 def halted(flow: Flow, code: int = 1) -> str:
-    """What the edge's worker says, which must end with this code and without a word in the topic of reports."""
+    """What the edge's worker says, which must end with this code and without a word in the topic of
+    reports.
+    """
     before, told = flow.log_path.stat().st_size, len(flow.read(flow.topology.reports_topic))
     process = flow.start("perturb")
     ended = process.wait(60)
@@ -119,6 +132,15 @@ def test_more_partitions(flow):
     client = AdminClient({"bootstrap.servers": flow.boot})
     for answer in client.create_partitions([NewPartitions(flow.topology.raw_topic, 3)]).values():
         answer.result(20)
-    until(lambda: len(client.list_topics(flow.topology.raw_topic, timeout=10).topics[flow.topology.raw_topic].partitions) == 3)
+    until(
+        lambda: (
+            len(
+                client.list_topics(flow.topology.raw_topic, timeout=10)
+                .topics[flow.topology.raw_topic]
+                .partitions
+            )
+            == 3
+        )
+    )
     said = halted(flow, 2)
     assert "must have 2 partitions, found 3" in said

@@ -1,4 +1,6 @@
-"""Every method end to end on a real broker: what comes out is what `runtime.local` says, byte for byte; workers are killed half way and restarted from their snapshots."""
+"""Every method end to end on a real broker: what comes out is what `runtime.local` says, byte for
+byte; workers are killed half way and restarted from their snapshots.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,16 @@ def run(boot, tmp_path, prefix, methods, **more):
     """Several topologies at a time, so that none waits for another's brokers."""
     flows = [flow_of(boot, tmp_path, prefix, method, **more) for method in methods]
     try:
-        logs = [list(messages(flow.topology, from_arrays(flow.topology, streams_of(flow.topology, USERS), START), 16)) for flow in flows]
+        logs = [
+            list(
+                messages(
+                    flow.topology,
+                    from_arrays(flow.topology, streams_of(flow.topology, USERS), START),
+                    16,
+                )
+            )
+            for flow in flows
+        ]
         for flow in flows:
             flow.start("perturb")
             flow.start("collect")

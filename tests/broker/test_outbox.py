@@ -1,4 +1,6 @@
-"""What a producer writes lies in its partition without gaps, so that what came first may count: against real brokers."""
+"""What a producer writes lies in its partition without gaps, so that what came first may count:
+against real brokers.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,20 @@ def boot(request):
 
 
 def test_nothing_follows_what_was_refused(boot, prefix):
-    """A broker takes any first sequence number from a producer that it does not know: what was under way behind a record that it refused would be in the log without it, for good.
+    """A broker takes any first sequence number from a producer that it does not know: what was
+    under way behind a record that it refused would be in the log without it, for good.
 
-    A worker that comes after says both again, and whoever reads them has the second already: it came first.
+    A worker that comes after says both again, and whoever reads them has the second already: it
+    came first.
     """
     admin = AdminClient({"bootstrap.servers": boot, "log_level": 0})
     for number in range(TRIES):
         topic, words = f"{prefix}.{number}", []
         ensure({"bootstrap.servers": boot}, [TopicSpec(topic, 1)])
         configure(admin, topic, "max.message.bytes", "1000")
-        outbox = Outbox({"bootstrap.servers": boot, "linger.ms": 0, "batch.num.messages": 1}, words.append)
+        outbox = Outbox(
+            {"bootstrap.servers": boot, "linger.ms": 0, "batch.num.messages": 1}, words.append
+        )
         outbox.send([Record(topic, 0, None, b"x" * size, ()) for size in (2000, 10, 10, 10)])
         end = time.monotonic() + 30
         while not words and time.monotonic() < end:

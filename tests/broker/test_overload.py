@@ -1,6 +1,8 @@
-"""Ten times more input than a worker can do, for 20 seconds (a minute where LDP_KAFKA_LONG=1): its memory stays bounded, the lag it shows is the true one, nothing is lost, and it catches up.
+"""Ten times more input than a worker can do, for 20 seconds (a minute where LDP_KAFKA_LONG=1): its
+memory stays bounded, the lag it shows is the true one, nothing is lost, and it catches up.
 
-The worker is stopped nine tenths of the time meanwhile, so that the backlog it leaves can be worked off afterwards in the time of a test, by the same worker with its feet free.
+The worker is stopped nine tenths of the time meanwhile, so that the backlog it leaves can be worked
+off afterwards in the time of a test, by the same worker with its feet free.
 """
 
 from __future__ import annotations
@@ -21,10 +23,20 @@ from ldp_kafka.runtime import admin
 from tests.broker.flow import SLOT, START, Flow
 
 USERS = 2000
-SECONDS, TIMES, LEAST = 60 if os.environ.get("LDP_KAFKA_LONG") == "1" else 20, 10, 4000  # LEAST: events a second, or too few would wait to see them
+SECONDS, TIMES, LEAST = (
+    60 if os.environ.get("LDP_KAFKA_LONG") == "1" else 20,
+    10,
+    4000,
+)  # LEAST: events a second, or too few would wait to see them
 RUNS, RESTS = 0.03, 0.27  # seconds
-GROWTH = 48 * 2**20  # bytes: a worker may hold 10,000 messages until they are acknowledged, and Faust, aiokafka and librdkafka some thousands each in buffers
-A_MESSAGE = 1500  # bytes at least that a message takes in a worker's memory: Faust's event, message and stream, each with a dictionary
+GROWTH = (
+    48 * 2**20
+    # bytes: a worker may hold 10,000 messages until they are acknowledged, and Faust, aiokafka and
+    # librdkafka some thousands each in buffers
+)
+# bytes at least that a message takes in a worker's memory: Faust's event, message and stream, each
+# with a dictionary
+A_MESSAGE = 1500
 
 
 class Input:
@@ -36,7 +48,11 @@ class Input:
     def put(self, n):
         for _ in range(n):
             t, user = divmod(self.count, USERS)
-            event = {"user": f"u{user}", "value": float((7 * user + t) % 100), "time": (START + t) * SLOT + user}
+            event = {
+                "user": f"u{user}",
+                "value": float((7 * user + t) % 100),
+                "time": (START + t) * SLOT + user,
+            }
             self.flow.put(user % 2, json.dumps(event).encode())
             self.count += 1
 
@@ -65,19 +81,31 @@ def mostly_stopped(process):
 
 def memory(process):
     """Bytes that it has of the machine's memory."""
-    return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())[1]) * 1024
+    return (
+        int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())[1])
+        * 1024
+    )
 
 
 def lag_shown(flow):
     port = re.search(r"perturb: metrics at http://127.0.0.1:(\d+)/", flow.log_path.read_text())[1]
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        return float(re.search(r"^ldp_lag_messages{[^}]*} (\S+)$", answer.read().decode(), re.MULTILINE)[1])
+        return float(
+            re.search(r"^ldp_lag_messages{[^}]*} (\S+)$", answer.read().decode(), re.MULTILINE)[1]
+        )
 
 
 def left(flow):
     """Messages that the group has not acknowledged."""
     topology = flow.topology
-    return sum(admin.lag({"bootstrap.servers": flow.boot}, topology.group("perturb"), topology.raw_topic, range(2)).values())
+    return sum(
+        admin.lag(
+            {"bootstrap.servers": flow.boot},
+            topology.group("perturb"),
+            topology.raw_topic,
+            range(2),
+        ).values()
+    )
 
 
 def drained(flow, limit):
@@ -102,7 +130,9 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
             begin, before = time.monotonic(), left(flow)
             events.put(20_000)
             time.sleep(10)
-            slow = (20_000 + before - left(flow)) / (time.monotonic() - begin)  # what it can do now, events a second
+            slow = (20_000 + before - left(flow)) / (
+                time.monotonic() - begin
+            )  # what it can do now, events a second
             rate = max(TIMES * slow, LEAST)
 
             rest, largest, backlog, lags = memory(worker), 0, 0, []
@@ -120,7 +150,9 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
         sent = events.count - first
         assert sent >= 0.9 * rate * SECONDS, "the input was not as fast as it should have been"
         assert backlog > 0.5 * sent, "the worker kept up: this was no overload"
-        assert backlog * A_MESSAGE > 1.5 * GROWTH, "too little waited to tell a worker that takes it all in from one that does not"
+        assert backlog * A_MESSAGE > 1.5 * GROWTH, (
+            "too little waited to tell a worker that takes it all in from one that does not"
+        )
 
         caught_up = drained(flow, 300)
         largest = max(largest, memory(worker))
@@ -137,6 +169,9 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
         assert verdict.clean, verdict
         assert verdict.reports == events.count
         assert lag_shown(flow) == 0
-        print(f"{slow:,.0f} events/s, {sent:,} sent in {SECONDS} s, {backlog:,} waited, caught up in {caught_up:.0f} s; {rest >> 20} -> {largest >> 20} MiB")
+        print(
+            f"{slow:,.0f} events/s, {sent:,} sent in {SECONDS} s, {backlog:,} waited, caught up in"
+            f" {caught_up:.0f} s; {rest >> 20} -> {largest >> 20} MiB"
+        )
     finally:
         flow.close()

@@ -1,4 +1,6 @@
-"""Real streams end to end, two partitions and two workers a role: the releases are those of `runtime.local`, byte for byte."""
+"""Real streams end to end, two partitions and two workers a role: the releases are those of
+`runtime.local`, byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ START = 1_600_000_000_000 // 3_600_000 * 3_600_000
 
 
 def sliced(name: str, users: int, slots: int) -> tuple[np.ndarray, str]:
-    """A series in slices, one a user, and the domain for the topology; the whole of it in the long run."""
+    """A series in slices, one a user, and the domain for the topology; the whole of it in the long
+    run.
+    """
     with real_data.needed():
         values = data.series(name)
     table = streams.slice_series(values, users)
@@ -89,7 +93,10 @@ def run(boot, tmp_path, prefix, case, *, embedded=None, session="6s"):
     print(f"{case} {values.shape}: {seconds:.0f} s, {verdict}")
     assert verdict.clean, verdict
     assert verdict.reports == values.size, "every user reports in every slot"
-    crowd, single = ("mean" in statistics) * values.shape[1], ("per_user" in statistics) * values.size
+    crowd, single = (
+        ("mean" in statistics) * values.shape[1],
+        ("per_user" in statistics) * values.size,
+    )
     assert verdict.releases >= crowd + single > 0
 
 
@@ -98,27 +105,47 @@ def test_real_streams_on_kafka(kafka, tmp_path, prefix, case):
     run(kafka, tmp_path, prefix, case)
 
 
-@pytest.mark.parametrize("case", CASES if LONG else CASES[1:2], ids=lambda case: f"{case[0]}-{case[3]}")
+@pytest.mark.parametrize(
+    "case", CASES if LONG else CASES[1:2], ids=lambda case: f"{case[0]}-{case[3]}"
+)
 def test_real_streams_on_kafka_3_9(kafka_3_9, tmp_path, prefix, case):
     run(kafka_3_9, tmp_path, prefix, case)
 
 
-@pytest.mark.parametrize("case", CASES if LONG else CASES[1:3], ids=lambda case: f"{case[0]}-{case[3]}")
+@pytest.mark.parametrize(
+    "case", CASES if LONG else CASES[1:3], ids=lambda case: f"{case[0]}-{case[3]}"
+)
 def test_real_streams_on_the_embedded_broker(embedded, tmp_path, prefix, case):
     run(embedded.bootstrap_servers, tmp_path, prefix, case, embedded=embedded, session="2s")
 
 
-def binary(boot, tmp_path, prefix, users: int, slots: int, limit: float, mechanism: str = "grr") -> None:
-    flow = Flow(boot, tmp_path, prefix, method="lpu", mechanism=mechanism, shape="categories: 2", statistics="frequencies", text=TEXT, window=20)
+def binary(
+    boot, tmp_path, prefix, users: int, slots: int, limit: float, mechanism: str = "grr"
+) -> None:
+    flow = Flow(
+        boot,
+        tmp_path,
+        prefix,
+        method="lpu",
+        mechanism=mechanism,
+        shape="categories: 2",
+        statistics="frequencies",
+        text=TEXT,
+        window=20,
+    )
     try:
         shares = streams.lns(slots, seed=1)
-        source = from_slots(flow.topology, streams.binary(shares, users, seed=2), users, slots, start_ms=START)
+        source = from_slots(
+            flow.topology, streams.binary(shares, users, seed=2), users, slots, start_ms=START
+        )
         verdict, seconds = through(flow, source, batch=2048, limit=limit)
     finally:
         flow.close()
     print(f"LNS, {users} users x {slots} slots: {seconds:.0f} s, {verdict}")
     assert verdict.clean and verdict.releases == slots, verdict
-    assert 0.9 * users * slots / 20 < verdict.reports < 1.1 * users * slots / 20, "one report in twenty slots"
+    assert 0.9 * users * slots / 20 < verdict.reports < 1.1 * users * slots / 20, (
+        "one report in twenty slots"
+    )
 
 
 @pytest.mark.parametrize("mechanism", ["grr", "oue"])
@@ -142,9 +169,13 @@ def remove(boot: str, flow: Flow) -> None:
         end = time.time() + 30
         while True:
             try:
-                client.delete_consumer_groups([flow.topology.group(role)])[flow.topology.group(role)].result(20)
+                client.delete_consumer_groups([flow.topology.group(role)])[
+                    flow.topology.group(role)
+                ].result(20)
                 break
-            except KafkaException as error:  # who left while others were joining stays for a session
+            except (
+                KafkaException
+            ) as error:  # who left while others were joining stays for a session
                 if error.args[0].code() != KafkaError.NON_EMPTY_GROUP or time.time() > end:
                     raise
                 time.sleep(0.5)
@@ -153,13 +184,25 @@ def remove(boot: str, flow: Flow) -> None:
 
 
 def test_partitions_do_not_matter(kafka, tmp_path, prefix):
-    """The same input without late events over 1, 2 and 4 partitions: the same mean in every slot, bit for bit. The topologies have one name, as their noise depends on it."""
+    """The same input without late events over 1, 2 and 4 partitions: the same mean in every slot,
+    bit for bit. The topologies have one name, as their noise depends on it.
+    """
     values = np.random.default_rng(7).uniform(0, 100, (300, 20))
     found = []
     for partitions in (1, 2, 4):
         folder = tmp_path / str(partitions)
         folder.mkdir()
-        flow = Flow(kafka, folder, prefix, method="capp", mechanism="square_wave", statistics="mean", text=TEXT, window=10, partitions=partitions)
+        flow = Flow(
+            kafka,
+            folder,
+            prefix,
+            method="capp",
+            mechanism="square_wave",
+            statistics="mean",
+            text=TEXT,
+            window=10,
+            partitions=partitions,
+        )
         try:
             verdict, _ = through(flow, from_arrays(flow.topology, values, START), batch=32)
             assert verdict.clean, verdict
@@ -174,10 +217,17 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
 
 @pytest.mark.parametrize("gaps", ["strict", "allow"])
 def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix, gaps):
-    """No header, no ticks, nothing written to it; a worker is killed before it has committed anything, and one later. Where offsets may be missing nothing is lost either."""
+    """No header, no ticks, nothing written to it; a worker is killed before it has committed
+    anything, and one later. Where offsets may be missing nothing is lost either.
+    """
     name = f"{prefix}.theirs"
-    admin.ensure({"bootstrap.servers": kafka}, [admin.TopicSpec(name, 2, {"cleanup.policy": "delete"})])
-    text = flow_text.replace("  partitions: {partitions}", "  partitions: {partitions}\n  topic: " + name + "\n  create: false\n  gaps: " + gaps)
+    admin.ensure(
+        {"bootstrap.servers": kafka}, [admin.TopicSpec(name, 2, {"cleanup.policy": "delete"})]
+    )
+    text = flow_text.replace(
+        "  partitions: {partitions}",
+        "  partitions: {partitions}\n  topic: " + name + "\n  create: false\n  gaps: " + gaps,
+    )
     flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=text)
     try:
         rnd = random.Random(6)
@@ -197,12 +247,18 @@ def test_a_foreign_topic_is_read_as_it_is(kafka, tmp_path, prefix, gaps):
     assert verdict.clean, verdict
     assert verdict.releases >= 20
     assert raw[0][0].offset == 0
-    assert not any(b"ldp_kafka" in message.value[:40] and b"tick" in message.value[:60] for log in raw for message in log)
+    assert not any(
+        b"ldp_kafka" in message.value[:40] and b"tick" in message.value[:60]
+        for log in raw
+        for message in log
+    )
 
 
 @pytest.mark.parametrize("create", ["true", "false"])
 def test_a_topic_that_has_lost_its_beginning_before_we_came(kafka, tmp_path, prefix, create):
-    """Retention took the first records of a topic that others write: a first start begins where it begins, also when the first worker dies before it has kept anything."""
+    """Retention took the first records of a topic that others write: a first start begins where it
+    begins, also when the first worker dies before it has kept anything.
+    """
     name, config = f"{prefix}.theirs", {"bootstrap.servers": kafka}
     admin.ensure(config, [admin.TopicSpec(name, 2, {"cleanup.policy": "delete"})])
     producer = Producer(config)
@@ -213,7 +269,10 @@ def test_a_topic_that_has_lost_its_beginning_before_we_came(kafka, tmp_path, pre
     retention = AdminClient(config)  # its answers come while it lives
     for answer in retention.delete_records([TopicPartition(name, p, 5) for p in (0, 1)]).values():
         assert answer.result(20).low_watermark == 5
-    text = flow_text.replace("  partitions: {partitions}", "  partitions: {partitions}\n  topic: " + name + "\n  create: " + create)
+    text = flow_text.replace(
+        "  partitions: {partitions}",
+        "  partitions: {partitions}\n  topic: " + name + "\n  create: " + create,
+    )
     flow = Flow(kafka, tmp_path, prefix, statistics="mean", text=text)
     flow.readers[name] = Reader(kafka, name, 5)
     try:
@@ -223,7 +282,12 @@ def test_a_topic_that_has_lost_its_beginning_before_we_came(kafka, tmp_path, pre
             flow.slot(rnd, t, 100, tick=False)
             time.sleep(0.5)
             if t == 0:
-                wait_for(lambda: any(admin.watermarks(config, flow.topology.reports_topic, p)[1] > 1 for p in (0, 1)))
+                wait_for(
+                    lambda: any(
+                        admin.watermarks(config, flow.topology.reports_topic, p)[1] > 1
+                        for p in (0, 1)
+                    )
+                )
                 flow.start(flow.kill(0))
         expected = flow.expected()
         flow.wait(expected)

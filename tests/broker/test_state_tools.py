@@ -1,4 +1,6 @@
-"""The operator's tools on a real broker: a sound state, an old changelog and the way out of it, and a second report that somebody wrote."""
+"""The operator's tools on a real broker: a sound state, an old changelog and the way out of it, and
+a second report that somebody wrote.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,14 @@ def said(capsys, *words) -> tuple[int, str, str]:
 
 
 def prove(flow: Flow, capsys) -> dict:
-    _, out, _ = said(capsys, "prove-once", str(flow.path), "--key-file", str(flow.path.with_suffix(".key")), "--json")
+    _, out, _ = said(
+        capsys,
+        "prove-once",
+        str(flow.path),
+        "--key-file",
+        str(flow.path.with_suffix(".key")),
+        "--json",
+    )
     return json.loads(out)
 
 
@@ -69,9 +78,11 @@ def rewound(flow: Flow, capsys, role: str, moves: int) -> None:
 
 
 def test_the_ways_out(flow, capsys, monkeypatch):
-    """An old changelog of the edge, none of the collector, and a new key between; at the end judge, verifier and proof find everything in order, and the proof a second report.
+    """An old changelog of the edge, none of the collector, and a new key between; at the end judge,
+    verifier and proof find everything in order, and the proof a second report.
 
-    Each worker halts and names the command. The command refuses while somebody works. The key is rotated where it would do most harm: the state is older than what was reported, and the log
+    Each worker halts and names the command. The command refuses while somebody works. The key is
+    rotated where it would do most harm: the state is older than what was reported, and the log
     holds events that nobody has read.
     """
     rnd, path = random.Random(8), str(flow.path)
@@ -88,7 +99,10 @@ def test_the_ways_out(flow, capsys, monkeypatch):
     until_acknowledged(flow)
     with monkeypatch.context() as patch:
         patch.setattr(state_tools, "PATIENCE", -60.0)
-        for ask in (("state", "rewind", path, "--role", "perturb", "--yes"), ("key", "rotate", path, "--yes")):
+        for ask in (
+            ("state", "rewind", path, "--role", "perturb", "--yes"),
+            ("key", "rotate", path, "--yes"),
+        ):
             code, _, err = said(capsys, *ask)
             assert code == 1 and "has 1 members: stop its workers first" in err
     flow.stop()
@@ -132,16 +146,39 @@ def test_the_ways_out(flow, capsys, monkeypatch):
 
 
 def second(flow: Flow, capsys) -> None:
-    """A report that somebody wrote: without the key it is found where it contradicts another, and with it which one is wrong."""
+    """A report that somebody wrote: without the key it is found where it contradicts another, and
+    with it which one is wrong.
+    """
     assert said(capsys, "prove-once", str(flow.path))[0] == 0
-    message = next(m for m in flow.read(flow.topology.reports_topic) if (batch := read_reports(m.value())) is not None and len(batch) > 1)
+    message = next(
+        m
+        for m in flow.read(flow.topology.reports_topic)
+        if (batch := read_reports(m.value())) is not None and len(batch) > 1
+    )
     batch = read_reports(message.value())
-    shared = {name: getattr(batch, name) for name in ("ids", "slots", "scale", "fingerprint", "offset", "closed", "chunk", "phase", "series")}
+    shared = {
+        name: getattr(batch, name)
+        for name in (
+            "ids",
+            "slots",
+            "scale",
+            "fingerprint",
+            "offset",
+            "closed",
+            "chunk",
+            "phase",
+            "series",
+        )
+    }
     producer = Producer({"bootstrap.servers": flow.boot})
     producer.produce(message.topic(), message.value(), partition=message.partition())
     assert producer.flush(10) == 0
     assert said(capsys, "prove-once", str(flow.path))[0] == 0
-    producer.produce(message.topic(), write_reports(Reports(values=batch.values + 1, **shared)), partition=message.partition())
+    producer.produce(
+        message.topic(),
+        write_reports(Reports(values=batch.values + 1, **shared)),
+        partition=message.partition(),
+    )
     assert producer.flush(10) == 0
     code, out, _ = said(capsys, "prove-once", str(flow.path))
     assert code == 1 and f"{len(batch)} ids have a second report" in out

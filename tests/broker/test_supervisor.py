@@ -27,13 +27,19 @@ def flow(kafka, tmp_path, prefix):
 
 
 def run(flow: Flow, *words: str) -> subprocess.Popen:
-    return subprocess.Popen([sys.executable, "-m", "ldp_kafka", "run", str(flow.path), *words], stdout=flow.log, stderr=flow.log)
+    return subprocess.Popen(
+        [sys.executable, "-m", "ldp_kafka", "run", str(flow.path), *words],
+        stdout=flow.log,
+        stderr=flow.log,
+    )
 
 
 def children(pid: int) -> dict[str, int]:
     """{role: pid} of a parent's children."""
     found = {}
-    for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False).stdout.split():
+    for child in subprocess.run(
+        ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.split():
         try:
             words = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
         except FileNotFoundError:
@@ -73,7 +79,14 @@ def test_a_killed_child_is_started_again_and_sigterm_ends_all(flow):
     first = until(lambda: (found := children(parent.pid)) and len(found) == 2 and found)
     time.sleep(3)
     os.kill(first["perturb"], signal.SIGKILL)
-    second = until(lambda: (found := children(parent.pid)) and found.get("perturb", first["perturb"]) != first["perturb"] and len(found) == 2 and found)
+    second = until(
+        lambda: (
+            (found := children(parent.pid))
+            and found.get("perturb", first["perturb"]) != first["perturb"]
+            and len(found) == 2
+            and found
+        )
+    )
     expected = flow.expected()
     flow.wait(expected)
     assert flow.judge(expected).clean
@@ -98,7 +111,13 @@ def test_a_changed_topology_refuses_the_old_state(flow):
     parent = run(flow, "--until-idle", "3s")
     assert parent.wait(90) == 0
     flow.path.write_text(flow.path.read_text().replace("epsilon: 4.0", "epsilon: 3.0"))
-    changed = subprocess.run([sys.executable, "-m", "ldp_kafka", "run", str(flow.path)], capture_output=True, text=True, timeout=60, check=False)
+    changed = subprocess.run(
+        [sys.executable, "-m", "ldp_kafka", "run", str(flow.path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert changed.returncode == 2
     assert "privacy" in changed.stderr
     assert "Traceback" not in changed.stderr
@@ -111,9 +130,10 @@ def test_it_hosts_the_embedded_broker_that_nobody_else_hosts(tmp_path, prefix):
     key.chmod(0o600)
     path = tmp_path / "t.yaml"
     path.write_text(
-        f"topology: {prefix}\nkafka: {{bootstrap_servers: embedded}}\ninput: {{slot: 1s, partitions: 2}}\n"
-        "privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}\noutput: {statistics: [mean]}\n"
-        f"edge: {{key_file: {key}}}\nruntime: {{session_timeout: 2s}}\n"
+        f"topology: {prefix}\nkafka: {{bootstrap_servers: embedded}}\ninput: {{slot: 1s,"
+        " partitions: 2}\nprivacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0,"
+        f" 1]}}\noutput: {{statistics: [mean]}}\nedge: {{key_file: {key}}}\nruntime:"
+        " {session_timeout: 2s}\n"
     )
     words = [sys.executable, "-m", "ldp_kafka", "run", str(path), "--until-idle", "2s"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)

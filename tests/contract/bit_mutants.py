@@ -1,4 +1,6 @@
-"""Broken twins of the mechanisms that report packed bits, and the check of the contract that must find each."""
+"""Broken twins of the mechanisms that report packed bits, and the check of the contract that must
+find each.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,11 @@ def turned(self, share, values, randomness):
     """Reports with another q, in 16 levels; the law stays."""
     kept = self._threshold, self._levels, self._words
     levels = 16
-    self._threshold, self._levels, self._words = round(kept[0] * 2 ** (levels - kept[1]) * share) | 1, levels, 2 * levels
+    self._threshold, self._levels, self._words = (
+        round(kept[0] * 2 ** (levels - kept[1]) * share) | 1,
+        levels,
+        2 * levels,
+    )
     try:
         return UnaryEncoding.perturb(self, values, randomness)
     finally:
@@ -100,7 +106,9 @@ class TurnsAsOueDoes:
     """q = 1 / (e^epsilon + 1) in a symmetric encoding spends epsilon twice."""
 
     def perturb(self, values, randomness):
-        return turned(self, (1 + exp(self.epsilon / 2)) / (1 + exp(self.epsilon)), values, randomness)
+        return turned(
+            self, (1 + exp(self.epsilon / 2)) / (1 + exp(self.epsilon)), values, randomness
+        )
 
 
 @twins("sampler_follows_law", Oue, Sue)
@@ -184,7 +192,9 @@ class TakesTheTruthForTheLastPlace:
     """The last category never is among the others."""
 
     def _perturb(self, values, randomness, first):
-        return super()._perturb(np.where(values == 0, self.categories - 1, values), randomness, first)
+        return super()._perturb(
+            np.where(values == 0, self.categories - 1, values), randomness, first
+        )
 
 
 @twins("law_is_exact", Subset)
@@ -193,7 +203,14 @@ class LawOfEvenSets:
 
     def law(self, value):
         law = super().law(value)
-        even = [max(w for w, other in zip(law.weights, law.weights, strict=True) if abs(w - weight) < weight // 2**40) for weight in law.weights]
+        even = [
+            max(
+                w
+                for w, other in zip(law.weights, law.weights, strict=True)
+                if abs(w - weight) < weight // 2**40
+            )
+            for weight in law.weights
+        ]
         return law._replace(weights=even)
 
 

@@ -1,4 +1,6 @@
-"""Broken twins of local hashing and of Hadamard response: each has one fault, and the check of the contract that must find it."""
+"""Broken twins of local hashing and of Hadamard response: each has one fault, and the check of the
+contract that must find it.
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,9 @@ class OlhLeavesTheFalseCellsOut(Olh):
 
 @dies("estimator_is_unbiased")
 class OlhCollisionsAreIdeal(Olh):
-    """One in g, as if hash functions were random: the usual formula, wrong for any family that can be written down."""
+    """One in g, as if hash functions were random: the usual formula, wrong for any family that can
+    be written down.
+    """
 
     def estimate_support(self, support, *, population=False):
         p, q, c = self._truth / self._word, self._lie / self._word, 1 / self._family.cells
@@ -150,7 +154,9 @@ class OlhMultipliesByZero(Olh):
 
     def __init__(self, epsilon):
         super().__init__(epsilon)
-        self._family.cell = lambda seeds, values: (seeds // self.prime * values + seeds % self.prime) % self.prime % self._family.cells
+        self._family.cell = lambda seeds, values: (
+            (seeds // self.prime * values + seeds % self.prime) % self.prime % self._family.cells
+        )
 
 
 @dies("estimator_is_unbiased")
@@ -189,7 +195,9 @@ class OlhKeepsTheCategorysLastBit(Olh):
 class OlhSeedsFromNumpy(Olh):
     def _perturb(self, values, randomness, first):
         reports, g = super()._perturb(values, randomness, first), self._family.cells
-        return np.random.default_rng().integers(0, self._family.seeds, len(values)) * g + reports % g
+        return (
+            np.random.default_rng().integers(0, self._family.seeds, len(values)) * g + reports % g
+        )
 
 
 @dies("pieces_do_not_matter")
@@ -269,7 +277,9 @@ class HadRoundsTheLieDown(Had):
 
 @dies("certificate_is_true")
 class HadFlipsWithTheUnaryQ(Had):
-    """1 / (e^(epsilon / 2) + 1) belongs to symmetric unary encoding: half of epsilon is left unused, but it is all declared."""
+    """1 / (e^(epsilon / 2) + 1) belongs to symmetric unary encoding: half of epsilon is left
+    unused, but it is all declared.
+    """
 
     def __init__(self, epsilon):
         super().__init__(epsilon)
@@ -303,7 +313,10 @@ class HadListsTheRowsOfItsSign(Had):
     def law(self, value):
         law = super().law(value)
         kept = np.array(law.weights) == max(law.weights)
-        return law._replace(support=law.support[kept], weights=[w + min(law.weights) for w in law.weights if w == max(law.weights)])
+        return law._replace(
+            support=law.support[kept],
+            weights=[w + min(law.weights) for w in law.weights if w == max(law.weights)],
+        )
 
 
 @dies("estimator_is_unbiased")

@@ -1,4 +1,6 @@
-"""Broken twins of methods: each has one fault that would cost privacy, truth or repeatability, and the check of the contract that must find it."""
+"""Broken twins of methods: each has one fault that would cost privacy, truth or repeatability, and
+the check of the contract that must find it.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ class DirectNoiseKnowsNoInput(Direct):
     def step(self, state, rows, slot, values, randomness):
         allowed = self.ledger.spend(state, rows, slot, self.spend)
         answers = np.zeros(len(rows))
-        answers[allowed] = self._draw(state, rows[allowed], slot, values[allowed] / FIXED, (), randomness)
+        answers[allowed] = self._draw(
+            state, rows[allowed], slot, values[allowed] / FIXED, (), randomness
+        )
         return Step(answers, np.where(allowed, SENT, REFUSED))
 
 
@@ -67,7 +71,9 @@ class DirectNoiseKnowsNoSlot(Direct):
 @dies("noise_is_keyed")
 class DirectNoiseKnowsNoUser(Direct):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        numbered = self.state(np.column_stack([state.users[: len(rows), 0], rows]).astype(np.uint64))
+        numbered = self.state(
+            np.column_stack([state.users[: len(rows), 0], rows]).astype(np.uint64)
+        )
         return super()._draw(numbered, np.arange(len(rows)), slot, inputs, bound, randomness, phase)
 
 
@@ -234,7 +240,9 @@ class CappNoiseKnowsNoDeviation(Capp):
 class CappResetsWhenTheDeviationIsSmall(Capp):
     def step(self, state, rows, slot, values, randomness):
         deviation = state.columns["deviation"][rows]
-        state.columns["began"][rows] = np.where(np.abs(deviation) < 0.1 * FIXED, -1, slot // self.block)
+        state.columns["began"][rows] = np.where(
+            np.abs(deviation) < 0.1 * FIXED, -1, slot // self.block
+        )
         return super().step(state, rows, slot, values, randomness)
 
 
@@ -276,7 +284,10 @@ class LpuReportsInEverySlot(PopulationUniform):
 
     def step(self, state, rows, slot, values, randomness):
         allowed = self.ledger.spend(state, rows, slot, self.spend)
-        return Step(self._draw(state, rows, slot, values, (values,), randomness), np.where(allowed, SENT, REFUSED))
+        return Step(
+            self._draw(state, rows, slot, values, (values,), randomness),
+            np.where(allowed, SENT, REFUSED),
+        )
 
 
 @dies("own_reports_are_allowed")
@@ -284,7 +295,9 @@ class LpuAsksForMoreThanItsTurn(PopulationUniform):
     def step(self, state, rows, slot, values, randomness):
         allowed = self.ledger.spend(state, rows, slot, self.spend)
         answers = np.zeros(len(rows), np.int64)
-        answers[allowed] = self._draw(state, rows[allowed], slot, values[allowed], (values[allowed],), randomness)
+        answers[allowed] = self._draw(
+            state, rows[allowed], slot, values[allowed], (values[allowed],), randomness
+        )
         return Step(answers, np.where(allowed, SENT, REFUSED))
 
 
@@ -292,7 +305,9 @@ class LpuAsksForMoreThanItsTurn(PopulationUniform):
 class LpuGroupsByValue(PopulationUniform):
     def step(self, state, rows, slot, values, randomness):
         users = state.users
-        state.users = np.column_stack([users[:, 0] + np.resize(values, len(users)).astype(np.uint64), users[:, 1]])
+        state.users = np.column_stack(
+            [users[:, 0] + np.resize(values, len(users)).astype(np.uint64), users[:, 1]]
+        )
         try:
             return super().step(state, rows, slot, values, randomness)
         finally:
@@ -309,7 +324,9 @@ class LpuDrawsForTheSilent(PopulationUniform):
 @dies("one_context_one_input")
 class LpuNoiseKnowsNoInput(PopulationUniform):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        return super()._draw(state, rows, slot, inputs, (np.zeros_like(bound[0]),), randomness, phase)
+        return super()._draw(
+            state, rows, slot, inputs, (np.zeros_like(bound[0]),), randomness, phase
+        )
 
 
 @dies("values_are_checked")
@@ -321,7 +338,15 @@ class LpuWrapsUnknownCategories(PopulationUniform):
 @dies("users_are_apart")
 class LpuBindsTheCrowd(PopulationUniform):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
-        return super()._draw(state, rows, slot, inputs, (*bound, np.full_like(bound[0], inputs.sum())), randomness, phase)
+        return super()._draw(
+            state,
+            rows,
+            slot,
+            inputs,
+            (*bound, np.full_like(bound[0], inputs.sum())),
+            randomness,
+            phase,
+        )
 
 
 @dies("noise_is_keyed")

@@ -1,4 +1,6 @@
-"""Broken twins of mechanisms: each has one fault that would cost privacy, truth or repeatability, and the check of the contract that must find it."""
+"""Broken twins of mechanisms: each has one fault that would cost privacy, truth or repeatability,
+and the check of the contract that must find it.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class GrrTellsTheTruthThreePercentLess(Grr):
     def _perturb(self, values, randomness, first):
         words = randomness.words(len(values), 1, first=first)[:, 0]
         keep = self._keep - round(0.03 * self._truth)
-        return np.where(words < keep, values, (words - np.uint32(keep)) % np.uint32(4)).astype(np.int64)
+        return np.where(words < keep, values, (words - np.uint32(keep)) % np.uint32(4)).astype(
+            np.int64
+        )
 
 
 @dies("sampler_follows_law")
@@ -95,7 +99,12 @@ class GrrCertifiesMoreThanItSpends(Grr):
     def __init__(self, epsilon):
         super().__init__(epsilon)
         half = GeneralizedRandomizedResponse(epsilon / 2, 4)
-        self._lie, self._keep, self._truth, self.asked = half._lie, half._keep, half._truth, self.epsilon
+        self._lie, self._keep, self._truth, self.asked = (
+            half._lie,
+            half._keep,
+            half._truth,
+            self.epsilon,
+        )
 
     def certificate(self):
         return Certificate(exp_below(self.asked), self.asked)
@@ -144,7 +153,9 @@ class GrrShowsTheValue(Grr):
 class GrrForgetsToDebias(Grr):
     def estimate_support(self, support, *, population=False):
         estimate = super().estimate_support(support, population=population)
-        return estimate._replace(value=support[1:] / max(int(support[0]), 1) if support[0] else estimate.value)
+        return estimate._replace(
+            value=support[1:] / max(int(support[0]), 1) if support[0] else estimate.value
+        )
 
 
 @dies("estimator_is_unbiased")
@@ -165,14 +176,20 @@ class GrrErrorBeforeDebiasing(Grr):
 class GrrDrawsFromNumpy(Grr):
     def perturb(self, values, randomness):
         values = self._checked(values)
-        return np.where(np.random.default_rng().random(len(values)) < self._keep / self._word, values, np.random.default_rng().integers(0, 4, len(values)))
+        return np.where(
+            np.random.default_rng().random(len(values)) < self._keep / self._word,
+            values,
+            np.random.default_rng().integers(0, 4, len(values)),
+        )
 
 
 @dies("randomness_has_one_door")
 class GrrLiesFromAFixedSeed(Grr):
     def _perturb(self, values, randomness, first):
         words = randomness.words(len(values), 1, first=first)[:, 0]
-        return np.where(words < self._keep, values, np.random.default_rng(0).integers(0, 4, len(values)))
+        return np.where(
+            words < self._keep, values, np.random.default_rng(0).integers(0, 4, len(values))
+        )
 
 
 @dies("pieces_do_not_matter")
@@ -245,7 +262,10 @@ class WaveMixesUpNearAndFar(Wave):
 @dies("reports_are_float_safe")
 class WaveAddsFloatNoise(Wave):
     def _perturb(self, values, randomness, first):
-        return super()._perturb(values, randomness, first) + randomness.words(len(values), 3, first=first)[:, 2] * 2.0**-60
+        return (
+            super()._perturb(values, randomness, first)
+            + randomness.words(len(values), 3, first=first)[:, 2] * 2.0**-60
+        )
 
 
 @dies("reports_are_float_safe")
@@ -296,7 +316,11 @@ class WaveRetriesWhatItDoesNotLike(Wave):
     def _perturb(self, values, randomness, first):
         reports = super()._perturb(values, randomness, first)
         again = reports == reports.max(initial=-1.0)
-        return np.where(again, super()._perturb(values, randomness, first), reports) if (values > 0.5).any() else reports
+        return (
+            np.where(again, super()._perturb(values, randomness, first), reports)
+            if (values > 0.5).any()
+            else reports
+        )
 
 
 @dies("pieces_do_not_matter")

@@ -1,4 +1,6 @@
-"""Broken twins of the other methods of the CAPP paper; importing this registers them with the rest."""
+"""Broken twins of the other methods of the CAPP paper; importing this registers them
+with the rest.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +151,10 @@ class SampledPublishesEverySlot(Sampled):
 
     def step(self, state, rows, slot, values, randomness):
         self.ledger.spend(state, rows, slot, 0)
-        return Step(self._perturb(state, rows, slot, slot, values, randomness), np.full(len(rows), SENT, np.uint8))
+        return Step(
+            self._perturb(state, rows, slot, slot, values, randomness),
+            np.full(len(rows), SENT, np.uint8),
+        )
 
 
 @dies("loss_within_epsilon")
@@ -230,13 +235,20 @@ class AbsorbingTestsForNothing(Unwatched):
 
     def _prepare(self, mechanism, budget):
         super()._prepare(mechanism, budget)
-        self._by_units = [mechanism(2 * units * self.spend / 1e6, (0.0, 1.0)) for units in range(1, self.window + 1)]
+        self._by_units = [
+            mechanism(2 * units * self.spend / 1e6, (0.0, 1.0))
+            for units in range(1, self.window + 1)
+        ]
 
 
 @dies("loss_within_epsilon")
 class AbsorbingTestsWithoutNoise(Unwatched):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0, mechanism=None):
-        return super()._draw(state, rows, slot, inputs, bound, randomness, phase, mechanism) if phase else np.asarray(inputs)
+        return (
+            super()._draw(state, rows, slot, inputs, bound, randomness, phase, mechanism)
+            if phase
+            else np.asarray(inputs)
+        )
 
 
 @dies("one_context_one_input")
@@ -314,5 +326,11 @@ class ToplClampsAfterTheNoise(Topl):
         return Step(np.minimum(step.answers, np.maximum(values / FIXED, 0.25)), step.status)
 
 
-TWINS = (AccumulatedPerturbation, BudgetAbsorption, IterativePerturbation, Sampling, ThresholdPerturbation)
+TWINS = (
+    AccumulatedPerturbation,
+    BudgetAbsorption,
+    IterativePerturbation,
+    Sampling,
+    ThresholdPerturbation,
+)
 ORIGINALS = (Ipp, AppS, Sampled, Absorbing, Topl)

@@ -93,14 +93,20 @@ class LapEndsItsNoiseInsteadOfItsReports(Lap):
     def _law(self, step):
         point = step // self._round
         half = self._noise.half
-        return Law((np.arange(-self._noise.reach, self._noise.reach + 1) + point) * self.scale, [*half[:0:-1], *half], 2**64)
+        return Law(
+            (np.arange(-self._noise.reach, self._noise.reach + 1) + point) * self.scale,
+            [*half[:0:-1], *half],
+            2**64,
+        )
 
 
 @dies("law_is_exact")
 class LapDropsWhatIsRare(Lap):
     def law(self, value):
         law = super().law(value)
-        return law._replace(weights=[weight if weight > law.denominator >> 25 else 0 for weight in law.weights])
+        return law._replace(
+            weights=[weight if weight > law.denominator >> 25 else 0 for weight in law.weights]
+        )
 
 
 @dies("certificate_is_true")
@@ -128,11 +134,15 @@ class LapSpendsTheDomainTwice(Lap):
 
 @dies("certificate_is_true")
 class LapLosesItsTail(Lap):
-    """The mass beyond the table goes to the centre: at the ends of the range the far input is much too rare."""
+    """The mass beyond the table goes to the centre: at the ends of the range the far input is much
+    too rare.
+    """
 
     def __init__(self, epsilon):
         super().__init__(epsilon)
-        self._build(self.cells, Noise.of([*self._noise.half[1:-1], self._noise.half[-2]]), self._beyond)
+        self._build(
+            self.cells, Noise.of([*self._noise.half[1:-1], self._noise.half[-2]]), self._beyond
+        )
 
     def certificate(self):
         return declared(self.epsilon)
@@ -193,13 +203,19 @@ class LapDrawsAgainAboveTheDomain(Lap):
     def _perturb(self, values, randomness, first):
         reports = super()._perturb(values, randomness, first)
         above = reports > 1
-        return np.where(above, super()._perturb(values, randomness, first), reports) if above.any() else reports
+        return (
+            np.where(above, super()._perturb(values, randomness, first), reports)
+            if above.any()
+            else reports
+        )
 
 
 @dies("randomness_has_one_door")
 class LapRoundsWithNumpy(Lap):
     def _snap(self, values):
-        return super()._snap(values + np.random.default_rng().uniform(-1e-2, 1e-2, len(values)) * np.isfinite(values))
+        return super()._snap(
+            values + np.random.default_rng().uniform(-1e-2, 1e-2, len(values)) * np.isfinite(values)
+        )
 
 
 @dies("pieces_do_not_matter")
@@ -274,7 +290,9 @@ class NormalCertifiesInFloats(Normal):
 class NormalCertifiesAtALargerEpsilon(Normal):
     def certificate(self):
         certificate = super().certificate()
-        return certificate._replace(ratio=exp_below(self.epsilon + 0.1), epsilon_effective=self.epsilon + 0.1)
+        return certificate._replace(
+            ratio=exp_below(self.epsilon + 0.1), epsilon_effective=self.epsilon + 0.1
+        )
 
 
 @dies("delta_is_true")
@@ -301,7 +319,11 @@ class NormalEndsAtFourSigma(Normal):
     def _law(self, step):
         point = step // self._round
         half = self._noise.half
-        return Law((np.arange(-self._noise.reach, self._noise.reach + 1) + point) * self.scale, [*half[:0:-1], *half], 2**64)
+        return Law(
+            (np.arange(-self._noise.reach, self._noise.reach + 1) + point) * self.scale,
+            [*half[:0:-1], *half],
+            2**64,
+        )
 
 
 @dies("sampler_follows_law")
@@ -320,7 +342,9 @@ class NormalIsThreePercentNarrower(Normal):
 class NormalByBoxMuller(Normal):
     def _perturb(self, values, randomness, first):
         u = (randomness.words(len(values), 4, first=first)[:, :2] + 0.5) / 2**32
-        return (values + 1) / 2 + self.sigma * np.sqrt(-2 * np.log(u[:, 0])) * np.cos(2 * np.pi * u[:, 1])
+        return (values + 1) / 2 + self.sigma * np.sqrt(-2 * np.log(u[:, 0])) * np.cos(
+            2 * np.pi * u[:, 1]
+        )
 
 
 @dies("randomness_has_one_door")
@@ -328,7 +352,11 @@ class NormalDrawsItsTailsAgain(Normal):
     def _perturb(self, values, randomness, first):
         reports = super()._perturb(values, randomness, first)
         far = np.abs(reports) > 2 * self.sigma
-        return np.where(far, super()._perturb(values, randomness, first), reports) if far.any() else reports
+        return (
+            np.where(far, super()._perturb(values, randomness, first), reports)
+            if far.any()
+            else reports
+        )
 
 
 @dies("pieces_do_not_matter")
@@ -379,7 +407,9 @@ class VectorUsesOneNoiseForAll(Vector):
 class VectorForgetsTheLastCoordinate(Vector):
     def perturb(self, values, randomness):
         reports = super().perturb(values, randomness)
-        reports[:, -1] = np.rint(np.asarray(values)[:, -1] / self.diameter * self.cells) * self.scale
+        reports[:, -1] = (
+            np.rint(np.asarray(values)[:, -1] / self.diameter * self.cells) * self.scale
+        )
         return reports
 
 

@@ -29,7 +29,9 @@ def build(name, epsilon=1.0, categories=9):
 def test_broken_twin_is_found(kind):
     """By the check meant for it."""
     with pytest.raises(CheckFailure) as caught:
-        check_mechanism(kind, samples=SAMPLES if BIT_MUTANTS[kind] == "sampler_follows_law" else 2**14)
+        check_mechanism(
+            kind, samples=SAMPLES if BIT_MUTANTS[kind] == "sampler_follows_law" else 2**14
+        )
     assert BIT_MUTANTS[kind] in caught.value.checks
 
 
@@ -39,7 +41,12 @@ def test_what_they_are_twins_of_passes(kind):
 
 
 def test_twins_are_enough():
-    assert all(count >= 6 for count in Counter(base for kind in BIT_MUTANTS for base in (Oue, Sue, Subset) if issubclass(kind, base)).values())
+    assert all(
+        count >= 6
+        for count in Counter(
+            base for kind in BIT_MUTANTS for base in (Oue, Sue, Subset) if issubclass(kind, base)
+        ).values()
+    )
     assert set(BIT_MUTANTS.values()) <= set(MECHANISM_CHECKS)
 
 
@@ -60,21 +67,32 @@ def test_laws_are_those_of_the_papers(epsilon):
     for frequency in (0.0, 0.3, 1.0):
         oue, sue = build("oue", epsilon), build("sue", epsilon)
         assert oue.variance(frequency) == pytest.approx(4 * e / (e - 1) ** 2 + frequency, rel=0.02)
-        assert sue.variance(frequency) == pytest.approx(exp(epsilon / 2) / (exp(epsilon / 2) - 1) ** 2, rel=0.02)
+        assert sue.variance(frequency) == pytest.approx(
+            exp(epsilon / 2) / (exp(epsilon / 2) - 1) ** 2, rel=0.02
+        )
         subset = build("subset_selection", epsilon)
         k, omega = 9, subset.omega
         p = omega * e / (omega * e + k - omega)
         q = p * (omega - 1) / (k - 1) + (1 - p) * omega / (k - 1)
-        assert subset.variance(frequency) == pytest.approx((frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (p - q) ** 2, rel=1e-9)
+        assert subset.variance(frequency) == pytest.approx(
+            (frequency * p * (1 - p) + (1 - frequency) * q * (1 - q)) / (p - q) ** 2, rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_subset_certificate_holds_what_its_law_shows(epsilon):
-    """The stated bound covers every pair of inputs and every set, and is no more than 2**-33 above the worst of them."""
+    """The stated bound covers every pair of inputs and every set, and is no more than 2**-33 above
+    the worst of them.
+    """
     m = build("subset_selection", epsilon, 6)
     laws = [m.law(value) for value in range(6)]
     assert len(laws[0].weights) == comb(6, m.omega)
-    worst = max(Fraction(a, b) for one in laws for other in laws for a, b in zip(one.weights, other.weights, strict=True))
+    worst = max(
+        Fraction(a, b)
+        for one in laws
+        for other in laws
+        for a, b in zip(one.weights, other.weights, strict=True)
+    )
     assert worst <= m.certificate().ratio <= worst * (1 + Fraction(1, 2**33))
 
 
@@ -89,7 +107,9 @@ def test_packing_and_counting(categories):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_reports_that_are_none_are_refused(name):
-    """Other widths, other types, bits beyond the last category: a collector reads what strangers write."""
+    """Other widths, other types, bits beyond the last category: a collector reads what strangers
+    write.
+    """
     m = build(name)
     good = m.perturb(np.zeros(5, np.int64), lk.randomness.system())
     assert good.shape == (5, 2)
@@ -112,7 +132,9 @@ def test_laws_of_many_outputs_are_not_listed(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("categories", [13, 64, 65, 200])
 def test_more_categories_than_a_law_lists(name, categories):
-    """Each category's count follows p and q: three standard deviations times two, of a million bits."""
+    """Each category's count follows p and q: three standard deviations times two, of a million
+    bits.
+    """
     m, n = build(name, 1.0, categories), 20_000
     value = categories - 1
     seen = m.support(m.perturb(np.full(n, value), lk.randomness.system()))[1:]
@@ -140,7 +162,9 @@ class Words:
 @pytest.mark.parametrize("categories", [2, 9, 30, 100, 600])
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_every_bit_is_one_so_often_as_the_law_says(name, categories, epsilon):
-    """Of all 2**levels ways in which its fair bits can fall, exactly: T for another category, p of them for the true one."""
+    """Of all 2**levels ways in which its fair bits can fall, exactly: T for another category, p of
+    them for the true one.
+    """
     m = build(name, epsilon, categories)
     _, threshold, levels, p, whole = m.tables()
     size, lanes = m._lane.itemsize, m._lanes
@@ -157,11 +181,20 @@ def test_every_bit_is_one_so_often_as_the_law_says(name, categories, epsilon):
 @pytest.mark.parametrize("name", ["oue", "sue"])
 @pytest.mark.parametrize("categories", [9, 100, 600])
 def test_every_byte_has_fair_bits_of_its_own(name, categories):
-    """Row i + 1 has the words of row 0, with those of byte i turned around in each level: no other byte may change."""
+    """Row i + 1 has the words of row 0, with those of byte i turned around in each level: no other
+    byte may change.
+    """
     m = build(name, 1.0, categories)
-    table = np.repeat(np.random.default_rng(2).integers(0, 256, (1, 4 * m._words + -m._words % 2 * 4), np.uint8), m.width + 1, axis=0)
+    table = np.repeat(
+        np.random.default_rng(2).integers(0, 256, (1, 4 * m._words + -m._words % 2 * 4), np.uint8),
+        m.width + 1,
+        axis=0,
+    )
     for byte in range(m.width):
-        table[byte + 1, byte : m.tables()[2] * m._lanes * m._lane.itemsize : m._lanes * m._lane.itemsize] ^= 0xFF
+        table[
+            byte + 1,
+            byte : m.tables()[2] * m._lanes * m._lane.itemsize : m._lanes * m._lane.itemsize,
+        ] ^= 0xFF
     reports = m.perturb(np.zeros(len(table), np.int64), Words(table.view("<u8")))
     changed = reports[1:] != reports[0]
     assert changed.any()
@@ -209,7 +242,11 @@ def paths(m, value, step, taken, holds):
     """(set, words) for each way in which the steps can go."""
     k, omega, _ = m.tables()
     if step == omega:
-        yield frozenset(k - 1 if place == value else place for place in taken) | ({value} if holds else frozenset()), 1
+        yield (
+            frozenset(k - 1 if place == value else place for place in taken)
+            | ({value} if holds else frozenset()),
+            1,
+        )
         return
     j, bits = k - 1 - omega + step, k.bit_length()
     if holds and step == 0:
@@ -219,10 +256,17 @@ def paths(m, value, step, taken, holds):
     ends = [-(-place * size // (j + 1)) for place in range(j + 2)]
     for place in range(j + 1):
         share = ends[place + 1] - ends[place] << bits
-        yield from ((chosen, words * share) for chosen, words in paths(m, value, step + 1, taken | {j if place in taken else place}, holds))
+        yield from (
+            (chosen, words * share)
+            for chosen, words in paths(
+                m, value, step + 1, taken | {j if place in taken else place}, holds
+            )
+        )
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), [(0.05, 2), (0.05, 5), (1.0, 6), (0.05, 7), (4.0, 9)])
+@pytest.mark.parametrize(
+    ("epsilon", "categories"), [(0.05, 2), (0.05, 5), (1.0, 6), (0.05, 7), (4.0, 9)]
+)
 def test_subset_law_is_the_sum_of_all_ways(epsilon, categories):
     """Every choice of places, step by step, counted in words."""
     m = build("subset_selection", epsilon, categories)
@@ -233,24 +277,32 @@ def test_subset_law_is_the_sum_of_all_ways(epsilon, categories):
             for chosen, share in paths(m, value, 0, frozenset(), holds):
                 words[chosen] += share * weight
         assert law.denominator == sum(words.values()) == 2 ** (64 * (m.omega + 1))
-        assert {frozenset(np.flatnonzero(row).tolist()): weight for row, weight in zip(unpack(law.support, categories), law.weights, strict=True)} == dict(
-            words
-        )
+        assert {
+            frozenset(np.flatnonzero(row).tolist()): weight
+            for row, weight in zip(unpack(law.support, categories), law.weights, strict=True)
+        } == dict(words)
 
 
 @pytest.mark.parametrize("categories", [100, 1000, 2**14])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0])
 def test_subset_certificate_covers_every_step(epsilon, categories):
-    """Also where no law can be listed: each step's places are even up to the factor that the certificate has in it."""
+    """Also where no law can be listed: each step's places are even up to the factor that the
+    certificate has in it.
+    """
     m = build("subset_selection", epsilon, categories)
     k, omega, hold = m.tables()
     size, low, high = 2 ** (64 - k.bit_length()), Fraction(1), Fraction(1)
     for j in {k - 1 - omega, k - 2}:
-        least, most = Fraction(size // (j + 1), size) * (j + 1), Fraction(-(-size // (j + 1)), size) * (j + 1)
+        least, most = (
+            Fraction(size // (j + 1), size) * (j + 1),
+            Fraction(-(-size // (j + 1)), size) * (j + 1),
+        )
         low, high = min(low, least), max(high, most)
     even = Fraction(hold * (k - omega), (2**64 - hold) * omega)
     slack = m.certificate().ratio / even
     assert 1 <= slack < 1 + Fraction(1, 2**21)
-    assert slack - 1 >= omega * (
-        high - low
-    )  # no less than what all steps, as uneven as the worst, add up to: a ratio has two sides, and places are never fewer than half of all
+    assert (
+        slack - 1 >= omega * (high - low)
+        # no less than what all steps, as uneven as the worst, add up to: a ratio has two sides, and
+        # places are never fewer than half of all
+    )

@@ -1,4 +1,6 @@
-"""Local hashing and Hadamard response: the contract, the algebra of their laws, and the faults that must be found."""
+"""Local hashing and Hadamard response: the contract, the algebra of their laws, and the faults that
+must be found.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,12 @@ EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 SIZES = (2, 4, 10, 100, 1000, 2**20)
 SPECIMENS = {
     "hadamard": [{"categories": 2}, {"categories": 4}, {"categories": 16}, {"categories": 300}],
-    "olh": [{"categories": 2}, {"categories": 4}, {"categories": 16}, {"categories": 4, "prime": 11}],
+    "olh": [
+        {"categories": 2},
+        {"categories": 4},
+        {"categories": 16},
+        {"categories": 4, "prime": 11},
+    ],
 }
 
 
@@ -53,7 +60,10 @@ def builder(name, parameters):
 
 
 TRIALS = [
-    pytest.param(MechanismTrial(builder(name, parameters), epsilon, SAMPLES), id=f"{name}-{parameters}-{epsilon}")
+    pytest.param(
+        MechanismTrial(builder(name, parameters), epsilon, SAMPLES),
+        id=f"{name}-{parameters}-{epsilon}",
+    )
     for name, shapes in SPECIMENS.items()
     for parameters in shapes
     for epsilon in EPSILONS
@@ -74,7 +84,9 @@ def test_contract(check, trial):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", SPECIMENS)
 def test_certificate(name, epsilon, categories):
-    """At most epsilon by exact comparison, at least 99 % of it, also where the law is too long to list."""
+    """At most epsilon by exact comparison, at least 99 % of it, also where the law is too long to
+    list.
+    """
     m = lk.mechanism(name, epsilon=epsilon, categories=categories)
     certificate = m.certificate()
     assert certificate.ratio <= exp_below(epsilon)
@@ -103,14 +115,24 @@ def test_epsilon_below_the_words_is_refused(name):
 
 # --- the hash functions
 
-FAMILIES = [(2, 2, None), (3, 2, None), (4, 3, None), (6, 6, None), (10, 4, None), (10, 5, 13), (20, 7, 31)]
+FAMILIES = [
+    (2, 2, None),
+    (3, 2, None),
+    (4, 3, None),
+    (6, 6, None),
+    (10, 4, None),
+    (10, 5, 13),
+    (20, 7, 31),
+]
 
 
 def collisions(categories, cells, prime):
     """Of every pair, counted over all functions, by the formula."""
     v = np.arange(categories)
     hashed = np.array([(a * v + b) % prime % cells for a in range(1, prime) for b in range(prime)])
-    return hashed, {int((hashed[:, v] == hashed[:, w]).sum()) for v, w in combinations(range(categories), 2)}
+    return hashed, {
+        int((hashed[:, v] == hashed[:, w]).sum()) for v, w in combinations(range(categories), 2)
+    }
 
 
 @pytest.mark.parametrize(("categories", "cells", "prime"), FAMILIES)
@@ -120,13 +142,17 @@ def test_all_pairs_collide_equally_often(categories, cells, prime):
     hashed, times = collisions(categories, cells, family.prime)
     assert times == {family.collision * family.seeds}
     assert family.collision <= Fraction(1, cells)
-    assert np.array_equal(hashed, family.cell(np.arange(family.seeds)[:, None], np.arange(categories)))
+    assert np.array_equal(
+        hashed, family.cell(np.arange(family.seeds)[:, None], np.arange(categories))
+    )
 
 
 @pytest.mark.parametrize(("categories", "cells", "prime"), FAMILIES)
 def test_each_category_is_spread_evenly_over_residues(categories, cells, prime):
     """So the cell alone says nothing: it has the same law for all of them."""
-    hashed, _ = collisions(categories, cells, LinearHash(categories, cells=cells, prime=prime).prime)
+    hashed, _ = collisions(
+        categories, cells, LinearHash(categories, cells=cells, prime=prime).prime
+    )
     counts = [np.bincount(column, minlength=cells).tolist() for column in hashed.T]
     assert all(count == counts[0] for count in counts)
 
@@ -136,30 +162,55 @@ def test_seeds_are_the_exact_quotient(prime):
     """floor(W seeds / 2**96) in Python's integers, at random and at the ends."""
     family = LinearHash(2, cells=2, prime=prime)
     rng = np.random.default_rng(3)
-    table = np.concatenate([rng.integers(0, 2**32, (2000, 3)), [limbs(0, 3), limbs(2**96 - 1, 3), [2**32 - 1, 0, 0], [0, 2**32 - 1, 0], [0, 0, 2**32 - 1]]])
+    table = np.concatenate(
+        [
+            rng.integers(0, 2**32, (2000, 3)),
+            [
+                limbs(0, 3),
+                limbs(2**96 - 1, 3),
+                [2**32 - 1, 0, 0],
+                [0, 2**32 - 1, 0],
+                [0, 0, 2**32 - 1],
+            ],
+        ]
+    )
     exact = [(w[0] + (w[1] << 32) + (w[2] << 64)) * family.seeds >> 96 for w in table.tolist()]
     assert family.draw(table.astype(np.uint32)).tolist() == exact
 
 
 @pytest.mark.parametrize("prime", [3, 5, 31])
 def test_seeds_are_cut_where_the_weights_say(prime):
-    """The draw is a step function of W: its steps, summed up from the weights, fall on the last unit."""
+    """The draw is a step function of W: its steps, summed up from the weights, fall on the last
+    unit.
+    """
     family = LinearHash(2, cells=2, prime=prime)
     least, extra = family.weights
     ends = np.cumsum([least + int(more) for more in extra], dtype=object).tolist()
     assert ends[-1] == 2**96
     firsts, lasts = [0, *ends[:-1]], [end - 1 for end in ends]
     for words in (firsts, lasts):
-        assert family.draw(np.array([limbs(word, 3) for word in words], np.uint32)).tolist() == list(range(family.seeds))
+        assert family.draw(
+            np.array([limbs(word, 3) for word in words], np.uint32)
+        ).tolist() == list(range(family.seeds))
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "categories", "prime"), [(0.01, 2, None), (1.0, 100, None), (4.0, 100, 127), (8.0, 100, None), (1.0, 1500, None), (5.0, 1500, 1511)]
+    ("epsilon", "categories", "prime"),
+    [
+        (0.01, 2, None),
+        (1.0, 100, None),
+        (4.0, 100, 127),
+        (8.0, 100, None),
+        (1.0, 1500, None),
+        (5.0, 1500, 1511),
+    ],
 )
 @pytest.mark.parametrize("reports", [0, 1, 2, 500, 5000, 20000])
 @pytest.mark.parametrize("block", [2**8, 2**16])
 def test_supporters_are_counted_right(epsilon, categories, prime, reports, block, monkeypatch):
-    """The same as asking every report about every category, for few reports and many, in one table and in many."""
+    """The same as asking every report about every category, for few reports and many, in one table
+    and in many.
+    """
     monkeypatch.setattr(hashing, "BLOCK", block)
     m = lk.mechanism("olh", epsilon=epsilon, categories=categories, prime=prime)
     _, prime, cells, *_ = m.tables()
@@ -170,7 +221,9 @@ def test_supporters_are_counted_right(epsilon, categories, prime, reports, block
     support = m.support(sent)
     assert support[0] == reports
     assert len(support) == 1 + categories
-    assert [support[1 + v] for v in some] == [((a * v + b) % prime % cells == cell).sum() for v in some]
+    assert [support[1 + v] for v in some] == [
+        ((a * v + b) % prime % cells == cell).sum() for v in some
+    ]
 
 
 @pytest.mark.parametrize("multipliers", [[1], [100], [1, 100], [37, 38]])
@@ -191,12 +244,21 @@ def test_supporters_at_the_ends_of_the_range():
         family = LinearHash(5, cells=cells, prime=5)
         everything = np.arange(family.seeds * cells)
         assert family.supporters(everything).tolist() == [family.seeds] * 5
-        assert family.supporters(everything[-1:]).tolist() == (family.cell(everything[-1:] // cells, np.arange(5)) == cells - 1).astype(int).tolist()
+        assert (
+            family.supporters(everything[-1:]).tolist()
+            == (family.cell(everything[-1:] // cells, np.arange(5)) == cells - 1)
+            .astype(int)
+            .tolist()
+        )
 
 
-@pytest.mark.parametrize("bad", [1, 2, 4, 9, 101 * 103, -7, 0, 3, 2**21 + 17, 2**61 - 1, True, 5.0, "5", float("nan")])
+@pytest.mark.parametrize(
+    "bad", [1, 2, 4, 9, 101 * 103, -7, 0, 3, 2**21 + 17, 2**61 - 1, True, 5.0, "5", float("nan")]
+)
 def test_what_is_no_prime_is_refused(bad):
-    """Or is too small for the categories, or too large for a report; with TypeError where it is no whole number."""
+    """Or is too small for the categories, or too large for a report; with TypeError where it is no
+    whole number.
+    """
     with pytest.raises((ConfigurationError, TypeError), match="prime"):
         lk.mechanism("olh", epsilon=1.0, categories=5, prime=bad)
 
@@ -212,12 +274,17 @@ def test_olh_words_are_cut_where_its_law_says(epsilon, categories):
     _, prime, cells, truth, lie, size = m.tables()
     value, k = categories - 1, size.bit_length() // 32
     family, law = LinearHash(categories, cells=cells, prime=prime), m.law(categories - 1)
-    starts = np.cumsum([0, *(family.weights[0] + int(more) for more in family.weights[1])], dtype=object).tolist()
+    starts = np.cumsum(
+        [0, *(family.weights[0] + int(more) for more in family.weights[1])], dtype=object
+    ).tolist()
     steps = [0, *(truth - lie + i * lie for i in range(cells)), size]
     weights = dict.fromkeys(range(len(law.weights)), 0)
     for seed in {0, 1, family.seeds // 2, family.seeds - 1}:
         low, high = (
-            m.perturb(np.full(len(steps) - 1, value), Words([limbs(starts[seed], 3) + limbs(word, k) for word in words])).tolist()
+            m.perturb(
+                np.full(len(steps) - 1, value),
+                Words([limbs(starts[seed], 3) + limbs(word, k) for word in words]),
+            ).tolist()
             for words in (steps[:-1], [s - 1 for s in steps[1:]])
         )
         assert low == high
@@ -240,7 +307,10 @@ def test_hadamard_words_are_cut_where_its_law_says(epsilon, categories):
         assert law.denominator == 2**bits
         for coins, weight in (((0, truth - 1), truth), ((truth, truth + lie - 1), lie)):
             for coin in coins:
-                reports = m.perturb(np.full(order, value), Words([limbs(coin * order + row, bits // 32) for row in range(order)]))
+                reports = m.perturb(
+                    np.full(order, value),
+                    Words([limbs(coin * order + row, bits // 32) for row in range(order)]),
+                )
                 assert (reports // 2).tolist() == list(range(order))
                 assert [law.weights[report] for report in reports.tolist()] == [weight] * order
 
@@ -266,11 +336,18 @@ def test_the_transform_is_the_matrix(order):
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize(("name", "categories"), [("olh", 2), ("olh", 5), ("olh", 16), ("hadamard", 2), ("hadamard", 5), ("hadamard", 40)])
+@pytest.mark.parametrize(
+    ("name", "categories"),
+    [("olh", 2), ("olh", 5), ("olh", 16), ("hadamard", 2), ("hadamard", 5), ("hadamard", 40)],
+)
 def test_bias_and_variance_follow_from_the_law(name, categories, epsilon):
-    """Of single reports: the mean is one for the category and zero for each other one; the variance is `variance` at one and at zero."""
+    """Of single reports: the mean is one for the category and zero for each other one; the variance
+    is `variance` at one and at zero.
+    """
     m = lk.mechanism(name, epsilon=epsilon, categories=categories)
-    single = np.array([m.estimate(np.array([report])).value for report in range(m.index_range[1] + 1)])
+    single = np.array(
+        [m.estimate(np.array([report])).value for report in range(m.index_range[1] + 1)]
+    )
     for value in {0, categories // 2, categories - 1}:
         chances, is_it = probabilities(m.law(value)), np.arange(categories) == value
         assert np.abs(chances @ single - is_it).max() <= 1e-12 / epsilon
@@ -279,7 +356,9 @@ def test_bias_and_variance_follow_from_the_law(name, categories, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 1.0, 2.0, 4.0, 8.0])
 def test_hadamards_textbook_variance(epsilon):
-    """((e^epsilon + 1) / (e^epsilon - 1))^2 - f, within the thousandth of epsilon that words may cost."""
+    """((e^epsilon + 1) / (e^epsilon - 1))^2 - f, within the thousandth of epsilon that words may
+    cost.
+    """
     m = lk.mechanism("hadamard", epsilon=epsilon, categories=20)
     assert np.isclose(m.variance(0.0), ((exp(epsilon) + 1) / (exp(epsilon) - 1)) ** 2, rtol=2.5e-3)
     assert np.isclose(m.variance(0.0) - m.variance(0.25), 0.25)
@@ -287,7 +366,9 @@ def test_hadamards_textbook_variance(epsilon):
 
 @pytest.mark.parametrize("cells", [3, 4, 8, 30])
 def test_local_hashings_textbook_variance(cells):
-    """4 e^epsilon / (e^epsilon - 1)^2 at f = 0 where g = e^epsilon + 1 and the residues are many; the default, with few, is never worse."""
+    """4 e^epsilon / (e^epsilon - 1)^2 at f = 0 where g = e^epsilon + 1 and the residues are many;
+    the default, with few, is never worse.
+    """
     epsilon = log(cells - 1)
     limit = 4 * exp(epsilon) / (exp(epsilon) - 1) ** 2
     many = lk.mechanism("olh", epsilon=epsilon, categories=100, prime=2097143)
@@ -302,7 +383,11 @@ def test_randomized_responses_textbook_variance(epsilon, categories):
     """(d - 2 + e^epsilon) / (e^epsilon - 1)^2 + f (d - 2) / (e^epsilon - 1)."""
     m, e = lk.mechanism("grr", epsilon=epsilon, categories=categories), exp(epsilon)
     for f in (0.0, 0.3, 1.0):
-        assert np.isclose(m.variance(f), (categories - 2 + e) / (e - 1) ** 2 + f * (categories - 2) / (e - 1), rtol=1e-3)
+        assert np.isclose(
+            m.variance(f),
+            (categories - 2 + e) / (e - 1) ** 2 + f * (categories - 2) / (e - 1),
+            rtol=1e-3,
+        )
 
 
 def test_a_law_too_long_to_list_is_refused():
@@ -319,7 +404,9 @@ def test_a_law_too_long_to_list_is_refused():
 
 
 @pytest.mark.parametrize("name", SPECIMENS)
-@pytest.mark.parametrize("bad", [1, 0, -3, 2**20 + 1, 4.0, float("nan"), float("inf"), "4", None, True])
+@pytest.mark.parametrize(
+    "bad", [1, 0, -3, 2**20 + 1, 4.0, float("nan"), float("inf"), "4", None, True]
+)
 def test_bad_categories_are_refused(name, bad):
     """When the mechanism is built."""
     with pytest.raises((ConfigurationError, TypeError), match="categories"):
@@ -327,7 +414,9 @@ def test_bad_categories_are_refused(name, bad):
 
 
 @pytest.mark.parametrize("name", SPECIMENS)
-@pytest.mark.parametrize("values", [np.array([0.0]), np.array([True]), np.array(["1"]), np.array([None])])
+@pytest.mark.parametrize(
+    "values", [np.array([0.0]), np.array([True]), np.array(["1"]), np.array([None])]
+)
 def test_values_of_another_type_are_refused(name, values):
     """Categories are integers."""
     with pytest.raises(TypeError, match="integers"):
@@ -341,13 +430,19 @@ def test_values_of_another_type_are_refused(name, values):
 def test_broken_twin_is_found(kind):
     """The whole contract refuses it, and the check meant for it is among those that do."""
     with pytest.raises(CheckFailure) as caught:
-        check_mechanism(kind, samples=SAMPLES if HASHING_MUTANTS[kind] == "sampler_follows_law" else 2**14)
+        check_mechanism(
+            kind, samples=SAMPLES if HASHING_MUTANTS[kind] == "sampler_follows_law" else 2**14
+        )
     assert HASHING_MUTANTS[kind] in caught.value.checks
 
 
 @pytest.mark.parametrize("kind", [Olh, Had])
 def test_what_they_are_twins_of_passes(kind):
-    """It is the fault that is found; nothing has fewer than six twins, and every check finds one."""
+    """It is the fault that is found; nothing has fewer than six twins, and every check
+    finds one.
+    """
     check_mechanism(kind)
     assert sum(issubclass(mutant, kind) for mutant in HASHING_MUTANTS) >= 6
-    assert set(Counter(HASHING_MUTANTS[mutant] for mutant in HASHING_MUTANTS if issubclass(mutant, kind))) == set(MECHANISM_CHECKS)
+    assert set(
+        Counter(HASHING_MUTANTS[mutant] for mutant in HASHING_MUTANTS if issubclass(mutant, kind))
+    ) == set(MECHANISM_CHECKS)

@@ -49,13 +49,24 @@ def builder(name, **parameters):
     return lambda epsilon: lk.mechanism(name, epsilon=epsilon, **parameters)
 
 
-FULL = ("grr", "square_wave", "oue", "sue", "subset_selection")  # the others meet the contract at every epsilon in test_windows, test_tables, test_hashing
+FULL = (
+    "grr",
+    "square_wave",
+    "oue",
+    "sue",
+    "subset_selection",
+)  # the others meet the contract at every epsilon in test_windows, test_tables, test_hashing
 FEW = (0.05, 1.0, 8.0)
 
 TRIALS = [
     pytest.param(MechanismTrial(builder(name, **kw), epsilon, SAMPLES), id=f"{name}-{kw}-{epsilon}")
     for name, epsilon, kw in [
-        *((name, epsilon, kw) for name, shapes in SPECIMENS.items() for kw in shapes for epsilon in (EPSILONS if name in FULL else FEW)),
+        *(
+            (name, epsilon, kw)
+            for name, shapes in SPECIMENS.items()
+            for kw in shapes
+            for epsilon in (EPSILONS if name in FULL else FEW)
+        ),
         *SHAPES,
     ]
 ]
@@ -100,7 +111,10 @@ def test_domains_without_arithmetic_are_refused(domain):
 @pytest.mark.parametrize("domain", [(0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)])
 def test_extreme_domains_work(domain):
     """Up to there the law is the unit interval's."""
-    m, unit = lk.mechanism("square_wave", epsilon=1.0, domain=domain), lk.mechanism("square_wave", epsilon=1.0)
+    m, unit = (
+        lk.mechanism("square_wave", epsilon=1.0, domain=domain),
+        lk.mechanism("square_wave", epsilon=1.0),
+    )
     for share in (0.0, 0.5, 1.0):
         assert m.law(domain[0] + share * (domain[1] - domain[0])).weights == unit.law(share).weights
 
@@ -121,11 +135,17 @@ class Words:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("point", [0, 1, 511, 1022, 1023])
 def test_square_wave_words_are_cut_where_its_law_says(epsilon, point):
-    """The sampler is a step function of its second word: words at and around every step, weighed by their distance, give the law to the last unit."""
-    m = lk.mechanism("square_wave", epsilon=epsilon, domain=(0.0, 1023.0))  # so that values are grid points
+    """The sampler is a step function of its second word: words at and around every step, weighed by
+    their distance, give the law to the last unit.
+    """
+    m = lk.mechanism(
+        "square_wave", epsilon=epsilon, domain=(0.0, 1023.0)
+    )  # so that values are grid points
     cells, half, near, far = m.tables()
     inside = near * (2 * half + 1)
-    steps = np.array([*range(0, inside, near), *range(inside, inside + far * cells, far), 2**32])  # the last step but one: what is left over
+    steps = np.array(
+        [*range(0, inside, near), *range(inside, inside + far * cells, far), 2**32]
+    )  # the last step but one: what is left over
     starts, ends = steps[:-1], steps[1:]
     values = np.full(len(starts), float(point))
     low = m.perturb(values, Words(np.column_stack([np.zeros_like(starts), starts])))
@@ -141,9 +161,13 @@ def test_square_wave_words_are_cut_where_its_law_says(epsilon, point):
 
 @pytest.mark.parametrize("part", [0, 1, 0x1234, 2**16 - 1])
 def test_square_wave_rounds_without_bias(part):
-    """Over all values of the first word an input goes up exactly as often as its place between two grid points says."""
+    """Over all values of the first word an input goes up exactly as often as its place between two
+    grid points says.
+    """
     m = lk.mechanism("square_wave", epsilon=1.0, domain=(0.0, 1023.0))
-    words = np.column_stack([np.arange(2**16), np.zeros(2**16, np.int64)])  # a second word of 0: the lowest near point
+    words = np.column_stack(
+        [np.arange(2**16), np.zeros(2**16, np.int64)]
+    )  # a second word of 0: the lowest near point
     reports = m.perturb(np.full(2**16, 500 + part / 2**16), Words(words))
     assert (reports == reports.max()).sum() == (part or 2**16)
     assert len(np.unique(reports)) == (2 if part else 1)

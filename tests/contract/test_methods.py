@@ -28,28 +28,58 @@ SPECIMENS = {
         ({**UNIT, "block": 1}, {"length": 4}),
         ({**UNIT, "block": 2, "theta": 0.5}, {"length": 5, "draws": 7}),
         ({**UNIT, "block": 3, "theta": 0.4}, {"length": 4, "draws": 6}),
-        ({"domain": (-3.0, 7.0), "block": 2, "theta": 0.3, "epsilon": 3.0}, {"length": 4, "draws": 6, "alphabet": (-3.0, 2.0, 7.0)}),
+        (
+            {"domain": (-3.0, 7.0), "block": 2, "theta": 0.3, "epsilon": 3.0},
+            {"length": 4, "draws": 6, "alphabet": (-3.0, 2.0, 7.0)},
+        ),
     ],
     "pm_direct": [(UNIT, {"length": 4})],
-    "sw_direct": [(UNIT, {}), ({"domain": (-3.0, 7.0)}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)})],
+    "sw_direct": [
+        (UNIT, {}),
+        ({"domain": (-3.0, 7.0)}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)}),
+    ],
 }
 SEGMENTS = [  # with room for the last report that a window can reach
     ({**UNIT, "segment": 2}, {"length": 8, "draws": 4}),
     ({**UNIT, "segment": 3}, {"length": 9, "draws": 3}),
     ({**UNIT, "segment": 2, "position": 1}, {"length": 8, "draws": 4}),
-    ({"domain": (-3.0, 7.0), "segment": 2, "epsilon": 3.0, "position": 0}, {"length": 6, "draws": 3}),
+    (
+        {"domain": (-3.0, 7.0), "segment": 2, "epsilon": 3.0, "position": 0},
+        {"length": 6, "draws": 3},
+    ),
 ]
 SPECIMENS |= {"sampling": SEGMENTS, "ipp_s": SEGMENTS}
-SPECIMENS |= {name: [({**parameters, "block": 2}, how) for parameters, how in SEGMENTS] for name in ("app_s", "capp_s")}
-SPECIMENS["ba_sw"] = [(UNIT, {"length": 4, "draws": 8}), ({"domain": (-3.0, 7.0), "epsilon": 3.0}, {"length": 3, "draws": 6, "alphabet": (-3.0, 2.0, 7.0)})]
-SPECIMENS["topl"] = [({**UNIT, "first": 2}, {"length": 4}), ({"domain": (-3.0, 7.0), "first": 1, "epsilon": 3.0}, {"length": 4, "alphabet": (-3.0, 2.0, 7.0)})]
+SPECIMENS |= {
+    name: [({**parameters, "block": 2}, how) for parameters, how in SEGMENTS]
+    for name in ("app_s", "capp_s")
+}
+SPECIMENS["ba_sw"] = [
+    (UNIT, {"length": 4, "draws": 8}),
+    (
+        {"domain": (-3.0, 7.0), "epsilon": 3.0},
+        {"length": 3, "draws": 6, "alphabet": (-3.0, 2.0, 7.0)},
+    ),
+]
+SPECIMENS["topl"] = [
+    ({**UNIT, "first": 2}, {"length": 4}),
+    (
+        {"domain": (-3.0, 7.0), "first": 1, "epsilon": 3.0},
+        {"length": 4, "alphabet": (-3.0, 2.0, 7.0)},
+    ),
+]
 PAIR, TRIPLE = ((0.0, 0.0), (1.0, 1.0)), ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 MIXED = ((-3.0, -3.0), (7.0, 7.0), (-3.0, 2.0))
 SPECIMENS["budget_split"] = [
     ({**UNIT, "dimension": 2}, {"length": 4, "draws": 8, "alphabet": PAIR}),
     ({**UNIT, "dimension": 2, "inner": "ipp"}, {"length": 4, "draws": 8, "alphabet": PAIR}),
-    ({**UNIT, "dimension": 2, "inner": "capp", "block": 2}, {"length": 4, "draws": 8, "alphabet": PAIR}),
-    ({"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "app", "block": 3}, {"length": 3, "draws": 6, "alphabet": MIXED}),
+    (
+        {**UNIT, "dimension": 2, "inner": "capp", "block": 2},
+        {"length": 4, "draws": 8, "alphabet": PAIR},
+    ),
+    (
+        {"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "app", "block": 3},
+        {"length": 3, "draws": 6, "alphabet": MIXED},
+    ),
     ({**UNIT, "dimension": 3, "inner": "ipp"}, {"length": 2, "draws": 6, "alphabet": TRIPLE}),
 ]
 SPECIMENS["sample_split"] = [
@@ -57,11 +87,22 @@ SPECIMENS["sample_split"] = [
     ({**UNIT, "dimension": 2, "inner": "ipp"}, {"length": 6, "alphabet": PAIR}),
     ({**UNIT, "dimension": 2, "inner": "capp", "block": 2}, {"length": 6, "alphabet": PAIR}),
     ({**UNIT, "dimension": 3, "inner": "app", "block": 2}, {"length": 6, "alphabet": TRIPLE}),
-    ({"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "ipp"}, {"length": 4, "alphabet": MIXED}),
+    (
+        {"domain": (-3.0, 7.0), "epsilon": 3.0, "dimension": 2, "inner": "ipp"},
+        {"length": 4, "alphabet": MIXED},
+    ),
 ]
-LIFE = "its neighbours are whole streams and its noise may be normal: tests/methods holds it to checks of its own"
-EXCLUSIONS: dict[str, str] = dict.fromkeys(("cgm", "cgm_vector", "fast", "fast_cgm", "gaussian_differential", "gaussian_direct"), LIFE)
-_TIME = "it hides when a value was taken, not what it is: its neighbours hold the same values; tests/methods has its checks"
+LIFE = (
+    "its neighbours are whole streams and its noise may be normal: tests/methods holds it to checks"
+    " of its own"
+)
+EXCLUSIONS: dict[str, str] = dict.fromkeys(
+    ("cgm", "cgm_vector", "fast", "fast_cgm", "gaussian_differential", "gaussian_direct"), LIFE
+)
+_TIME = (
+    "it hides when a value was taken, not what it is: its neighbours hold the same values;"
+    " tests/methods has its checks"
+)
 EXCLUSIONS |= {"etm": _TIME, "sppa": _TIME, "swp": _TIME}
 WINDOWS = (1, 2, 3)
 
@@ -69,11 +110,19 @@ WINDOWS = (1, 2, 3)
 def maker(name, window, **parameters):
     """mechanism factory -> method; it is every mechanism of the method."""
     both = {"topl": ("scout",)}.get(name, ())
-    return lambda mechanism: lk.method(name, mechanism=mechanism, window=window, **({"epsilon": 1.0} | parameters | dict.fromkeys(both, mechanism)))
+    return lambda mechanism: lk.method(
+        name,
+        mechanism=mechanism,
+        window=window,
+        **({"epsilon": 1.0} | parameters | dict.fromkeys(both, mechanism)),
+    )
 
 
 TRIALS = [
-    pytest.param(MethodTrial(maker(name, window, **parameters), window, **how), id=f"{name}-{parameters}-w{window}")
+    pytest.param(
+        MethodTrial(maker(name, window, **parameters), window, **how),
+        id=f"{name}-{parameters}-w{window}",
+    )
     for name, shapes in SPECIMENS.items()
     for parameters, how in shapes
     for window in WINDOWS
@@ -81,7 +130,10 @@ TRIALS = [
 
 
 UNFIT = {
-    ("ba_sw", "ledger_holds"): "its reports have several prices: tests/methods/test_absorption.py looks at its ledger",
+    (
+        "ba_sw",
+        "ledger_holds",
+    ): "its reports have several prices: tests/methods/test_absorption.py looks at its ledger",
     ("ba_sw", "influence_is_true"): "two draws a slot: influence counts slots",
 }
 FIT = [
@@ -94,13 +146,18 @@ FIT = [
 
 LATEST: list[MethodTrial] = []
 
-FINITE = {  # calibration published: what to build and enumerate, with room for the last report that a window can reach
+# calibration published: what to build and enumerate, with room for the last report that a window
+# can reach
+FINITE = {
     "ba_sw": SPECIMENS["ba_sw"][0],
     "budget_split": SPECIMENS["budget_split"][1],
     "ipp": SPECIMENS["ipp"][0],
     "ipp_s": SPECIMENS["ipp_s"][0],
     "lpu": SPECIMENS["lpu"][0],
-    "pegasus_local": ({**UNIT, "block": 2, "theta": 0.4, "epsilon": 8.0}, {"length": 3, "draws": 7}),
+    "pegasus_local": (
+        {**UNIT, "block": 2, "theta": 0.4, "epsilon": 8.0},
+        {"length": 3, "draws": 7},
+    ),
     "pm_direct": SPECIMENS["pm_direct"][0],
     "sample_split": SPECIMENS["sample_split"][1],
     "sampling": SPECIMENS["sampling"][0],
@@ -111,7 +168,9 @@ FINITE = {  # calibration published: what to build and enumerate, with room for 
 
 @pytest.mark.parametrize(("check", "trial"), FIT)
 def test_contract(check, trial):
-    """One check on one specimen; what was enumerated for the last one is let go, since all of them together fill gigabytes."""
+    """One check on one specimen; what was enumerated for the last one is let go, since all of them
+    together fill gigabytes.
+    """
     if LATEST and LATEST[-1] is not trial:
         for name in ("outcomes", "worst"):
             LATEST[-1].__dict__.pop(name, None)
@@ -136,15 +195,26 @@ def test_without_memory_the_budget_is_spent_to_the_last_micro(name, parameters, 
 @pytest.mark.parametrize("block", [1, 2, 3])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_capp_needs_its_influence(block, window):
-    """With room for the last block after the window, the sound budget is spent to the last micro (but for what clipping hides): nothing less than window + block - 1 would be sound."""
+    """With room for the last block after the window, the sound budget is spent to the last micro
+    (but for what clipping hides): nothing less than window + block - 1 would be sound.
+    """
     trial = MethodTrial(maker("capp", window, block=block, **UNIT), window, length=6)
     assert 0.96 <= trial.worst <= 1 + 1e-9
-    assert max(outcomes.reached(i, j) for outcomes in trial.outcomes for i, j in outcomes.neighbours(window)) == window + block - 1
+    assert (
+        max(
+            outcomes.reached(i, j)
+            for outcomes in trial.outcomes
+            for i, j in outcomes.neighbours(window)
+        )
+        == window + block - 1
+    )
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_published_capp_is_caught(window):
-    """Theorem 3 of the CAPP paper fails for streams longer than the window, and the guarantee says so."""
+    """Theorem 3 of the CAPP paper fails for streams longer than the window, and the guarantee says
+    so.
+    """
     make = maker("capp", window, calibration="published", **UNIT)
     trial = MethodTrial(make, window)
     assert trial.worst > 1.1
@@ -169,10 +239,15 @@ def test_every_published_method_states_its_loss():
     """A new method is among those that are enumerated, or has no guarantee there."""
     for name in SPECIMENS.keys() - FINITE.keys():
         parameters, _ = SPECIMENS[name][0]
-        assert MethodTrial(maker(name, 2, calibration="published", **parameters), 2).real().guarantee.epsilon == float("inf"), name
+        assert MethodTrial(
+            maker(name, 2, calibration="published", **parameters), 2
+        ).real().guarantee.epsilon == float("inf"), name
 
 
 def test_published_capp_loses_more_the_longer_the_stream():
     """The deviation never forgets: at window 1 each slot adds to the loss."""
-    losses = [worst_loss(maker("capp", 1, calibration="published", **UNIT), 1, length) for length in (1, 2, 3, 4, 5)]
+    losses = [
+        worst_loss(maker("capp", 1, calibration="published", **UNIT), 1, length)
+        for length in (1, 2, 3, 4, 5)
+    ]
     assert all(later > earlier + 0.3 for earlier, later in itertools.pairwise(losses))

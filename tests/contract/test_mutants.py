@@ -31,7 +31,9 @@ def make(kind):
 def test_broken_mechanism_is_found(kind):
     """The whole contract refuses it, and the check meant for it is among those that do."""
     with pytest.raises(CheckFailure) as caught:
-        check_mechanism(kind, samples=SAMPLES if MECHANISM_MUTANTS[kind] == "sampler_follows_law" else 2**14)
+        check_mechanism(
+            kind, samples=SAMPLES if MECHANISM_MUTANTS[kind] == "sampler_follows_law" else 2**14
+        )
     assert MECHANISM_MUTANTS[kind] in caught.value.checks
 
 
@@ -57,7 +59,9 @@ def test_the_method_that_they_are_twins_of_passes(kind):
 
 @pytest.mark.parametrize("kind", [*ORIGINALS, *VECTOR_ORIGINALS])
 def test_the_streaming_method_that_they_are_twins_of_passes(kind):
-    """The same for those that are enumerated otherwise; what counts draws in slots is not for those that draw twice in one."""
+    """The same for those that are enumerated otherwise; what counts draws in slots is not for those
+    that draw twice in one.
+    """
     trial = MethodTrial(make(kind), WINDOW, **getattr(kind, "how", {}))
     for name, check in METHOD_CHECKS.items():
         if (kind.name, name) not in UNFIT:
@@ -68,6 +72,19 @@ def test_every_check_kills():
     """No check is there for show, and nothing has fewer than six twins."""
     assert set(MECHANISM_MUTANTS.values()) == set(MECHANISM_CHECKS)
     assert set(METHOD_MUTANTS.values()) == set(METHOD_CHECKS)
-    bases = (Grr, Wave, Direct, ClippedAccumulatedPerturbation, PopulationUniform, *TWINS, *VECTOR_TWINS)
-    twins = Counter(base for kind in [*MECHANISM_MUTANTS, *METHOD_MUTANTS] for base in bases if issubclass(kind, base))
+    bases = (
+        Grr,
+        Wave,
+        Direct,
+        ClippedAccumulatedPerturbation,
+        PopulationUniform,
+        *TWINS,
+        *VECTOR_TWINS,
+    )
+    twins = Counter(
+        base
+        for kind in [*MECHANISM_MUTANTS, *METHOD_MUTANTS]
+        for base in bases
+        if issubclass(kind, base)
+    )
     assert all(twins[base] >= 6 for base in bases)

@@ -1,4 +1,6 @@
-"""The test that ties a sampler to its law: ten million reports of every mechanism, and twins that are 3 % off one way or the other."""
+"""The test that ties a sampler to its law: ten million reports of every mechanism, and twins that
+are 3 % off one way or the other.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def build(name):
 
 
 class Shifted(Column):
-    """Reports its likeliest outputs (of more than half the greatest weight, or as many as have it) more or less often than the law says, and among them, or the others, as it says."""
+    """Reports its likeliest outputs (of more than half the greatest weight, or as many as have it)
+    more or less often than the law says, and among them, or the others, as it says.
+    """
 
     def __init__(self, mechanism, shift):
         super().__init__(mechanism)
@@ -68,7 +72,11 @@ class Shifted(Column):
     def likely(self, value):
         """(outputs,) which they are; never all of them."""
         weights = np.array(self.law(value).weights, np.float64)
-        return 2 * weights > weights.max() if (2 * weights <= weights.max()).any() else weights == weights.max()
+        return (
+            2 * weights > weights.max()
+            if (2 * weights <= weights.max()).any()
+            else weights == weights.max()
+        )
 
     def perturb(self, values, randomness):
         reports = self.mechanism.perturb(values, randomness)
@@ -78,7 +86,9 @@ class Shifted(Column):
         place = np.searchsorted(names, given).clip(max=len(names) - 1)
         inside = names[place] == given
         p = float(probabilities(law)[likely].sum())
-        leave, chance = (~inside, self.shift * p / (1 - p)) if self.shift > 0 else (inside, -self.shift)
+        leave, chance = (
+            (~inside, self.shift * p / (1 - p)) if self.shift > 0 else (inside, -self.shift)
+        )
         moved = np.flatnonzero(leave & (self.rng.random(len(reports)) < chance))
         out = reports.copy()
         out[moved] = self.rng.choice(reports[~leave], len(moved))
@@ -100,7 +110,9 @@ def test_ten_million_reports_follow_the_law(name):
 @pytest.mark.parametrize("shift", [SHIFT, -SHIFT])
 @pytest.mark.parametrize("name", SPECIMENS)
 def test_three_percent_off_is_found(name, shift):
-    """Too much and too little, in reports enough to put the twin 20 standard deviations off: chi-square is then 400 above its mean, and the test's limit at most 90 (at 63 degrees)."""
+    """Too much and too little, in reports enough to put the twin 20 standard deviations off:
+    chi-square is then 400 above its mean, and the test's limit at most 90 (at 63 degrees).
+    """
     twin = Shifted(build(name)(1.0), shift)
     first = MechanismTrial(lambda epsilon: twin, 1.0).inputs[0]
     p = float(probabilities(twin.law(first))[twin.likely(first)].sum())
@@ -112,16 +124,25 @@ def test_three_percent_off_is_found(name, shift):
 
 def test_a_shift_of_nothing_is_not_found():
     """It is the 3 % that is found, not the moving about."""
-    sampler_follows_law(MechanismTrial(lambda epsilon: Shifted(build("grr")(epsilon), 0.0), 1.0, SAMPLES))
+    sampler_follows_law(
+        MechanismTrial(lambda epsilon: Shifted(build("grr")(epsilon), 0.0), 1.0, SAMPLES)
+    )
 
 
 @pytest.mark.parametrize(("reports", "p"), [(SAMPLES, 0.25), (MANY, 0.016)])
 def test_the_power_is_what_the_docstring_says(reports, p):
-    """From that probability on 3 % either way is found with a probability above 1 - 1e-9, at two bins and seven probes."""
+    """From that probability on 3 % either way is found with a probability above 1 - 1e-9, at two
+    bins and seven probes.
+    """
     stats = pytest.importorskip("scipy.stats")
-    for off in (p * (1 + SHIFT), p * (1 - SHIFT)):  # exact: of the count of the bin, whose deviation decides alone
+    for off in (
+        p * (1 + SHIFT),
+        p * (1 - SHIFT),
+    ):  # exact: of the count of the bin, whose deviation decides alone
         wide = (limit(1, FALSE_ALARM / 14) * reports * p * (1 - p)) ** 0.5
-        missed = stats.binom.cdf(reports * p + wide, reports, off) - stats.binom.cdf(reports * p - wide, reports, off)
+        missed = stats.binom.cdf(reports * p + wide, reports, off) - stats.binom.cdf(
+            reports * p - wide, reports, off
+        )
         assert missed < 1e-9
 
 
@@ -136,15 +157,32 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize(("step", "drawn"), [(0.0, MANY), (10.0, trials.BATCH), (0.4, 3 * trials.BATCH)])
+@pytest.mark.parametrize(
+    ("step", "drawn"), [(0.0, MANY), (10.0, trials.BATCH), (0.4, 3 * trials.BATCH)]
+)
 def test_as_many_as_a_second_allows(step, drawn, monkeypatch):
-    """Ten million where there is time, and whatever a slow sampler manages, but never fewer than have power."""
+    """Ten million where there is time, and whatever a slow sampler manages, but never fewer than
+    have power.
+    """
     monkeypatch.setattr(trials, "perf_counter", Clock(step))
     trial = MechanismTrial(build("grr"), 1.0)
     assert trial.tally(0, trial.laws[0]).sum() == drawn >= SAMPLES
 
 
-@pytest.mark.parametrize(("kind", "width"), [("u1", 0), ("u1", 1), ("u1", 3), ("u1", 9), ("i8", 0), ("i8", 2), ("f8", 0), ("f4", 3), ("i2", 0)])
+@pytest.mark.parametrize(
+    ("kind", "width"),
+    [
+        ("u1", 0),
+        ("u1", 1),
+        ("u1", 3),
+        ("u1", 9),
+        ("i8", 0),
+        ("i8", 2),
+        ("f8", 0),
+        ("f4", 3),
+        ("i2", 0),
+    ],
+)
 def test_outputs_are_counted_right(kind, width):
     """Numbers and rows of any width, in batches; the law's order is no matter."""
     rng = np.random.default_rng(1)

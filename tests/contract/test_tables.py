@@ -1,4 +1,6 @@
-"""Mechanisms that draw from a table: the table itself, Laplace, and the approximate guarantee of the Gaussian ones."""
+"""Mechanisms that draw from a table: the table itself, Laplace, and the approximate guarantee of
+the Gaussian ones.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ from ldp_kafka.mechanisms.alias import AliasTable
 from ldp_kafka.mechanisms.base import CHUNK, exp_below
 from ldp_kafka.mechanisms.gaussian import PARTS, analytic_delta, analytic_sigma, normal_noise
 from ldp_kafka.randomness import keyed, seeded, system
-from tests.contract.table_mutants import DELTA, DIAMETER, DIMENSION, TABLE_MUTANTS, Lap, Normal, Vector
+from tests.contract.table_mutants import (
+    DELTA,
+    DIAMETER,
+    DIMENSION,
+    TABLE_MUTANTS,
+    Lap,
+    Normal,
+    Vector,
+)
 
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -34,100 +44,196 @@ EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 def hockey_stick(a, b, ratio):
     """The least delta with P_a[S] <= ratio P_b[S] + delta for every set S, exact."""
     over, under = ratio.as_integer_ratio()
-    lost = sum(max(x * b.denominator * under - y * a.denominator * over, 0) for x, y in zip(a.weights, b.weights, strict=True))
+    lost = sum(
+        max(x * b.denominator * under - y * a.denominator * over, 0)
+        for x, y in zip(a.weights, b.weights, strict=True)
+    )
     return Fraction(lost, a.denominator * b.denominator * under)
 
 
 def delta_is_true(trial):
-    """The certified delta is at most delta and at least what any two probed laws lose at e^epsilon; some pair comes within 2 % of it."""
+    """The certified delta is at most delta and at least what any two probed laws lose at e^epsilon;
+    some pair comes within 2 % of it.
+    """
     m, certificate = trial.mechanism, trial.mechanism.certificate()
-    require(type(certificate.ratio) is Fraction and type(certificate.delta) is Fraction, "ratio and delta must be Fractions")
-    require(1 < certificate.ratio <= exp_below(trial.epsilon), "the ratio that delta is stated for must be at most e^epsilon")
-    require(abs(certificate.epsilon_effective - log(certificate.ratio)) <= 1e-9 * trial.epsilon, "the effective epsilon must be its logarithm")
+    require(
+        type(certificate.ratio) is Fraction and type(certificate.delta) is Fraction,
+        "ratio and delta must be Fractions",
+    )
+    require(
+        1 < certificate.ratio <= exp_below(trial.epsilon),
+        "the ratio that delta is stated for must be at most e^epsilon",
+    )
+    require(
+        abs(certificate.epsilon_effective - log(certificate.ratio)) <= 1e-9 * trial.epsilon,
+        "the effective epsilon must be its logarithm",
+    )
     require(0 < certificate.delta <= Fraction(m.delta), "the certified delta must be at most delta")
     worst = max(hockey_stick(a, b, certificate.ratio) for a in trial.laws for b in trial.laws)
-    require(worst <= certificate.delta, "two probed laws must not lose more than the certified delta")
-    require(worst >= Fraction(98, 100) * certificate.delta, "a pair of probes must come within 2 % of the certified delta: it is computed, not declared")
+    require(
+        worst <= certificate.delta, "two probed laws must not lose more than the certified delta"
+    )
+    require(
+        worst >= Fraction(98, 100) * certificate.delta,
+        "a pair of probes must come within 2 % of the certified delta: it is computed, not"
+        " declared",
+    )
 
 
 def vectors_are_noised_by_coordinate(trial):
     """Each coordinate of a report follows the law of one number, and no two go together."""
     m, n = trial.mechanism, 2**17
     reports = m.perturb(np.tile([3.0, -2.0, 0.0], (n, 1)), system())
-    require(reports.shape == (n, DIMENSION) and np.array_equal(reports / m.scale, np.rint(reports / m.scale)), "reports must be whole multiples of scale")
+    require(
+        reports.shape == (n, DIMENSION)
+        and np.array_equal(reports / m.scale, np.rint(reports / m.scale)),
+        "reports must be whole multiples of scale",
+    )
     for value, column in zip((3.0, -2.0, 0.0), reports.T, strict=True):
         law = m.law(value)
         expected = probabilities(law) * n
-        found, freedom = statistic(counts(np.ascontiguousarray(column), law), expected, by_place(expected))
+        found, freedom = statistic(
+            counts(np.ascontiguousarray(column), law), expected, by_place(expected)
+        )
         require(found <= limit(freedom, FALSE_ALARM / 6), "coordinates must follow the law")
     together = np.corrcoef(reports.T)[np.triu_indices(DIMENSION, 1)]
-    require(np.abs(together).max() < 5.3 / n**0.5, "the noise of two coordinates must not go together")
+    require(
+        np.abs(together).max() < 5.3 / n**0.5, "the noise of two coordinates must not go together"
+    )
 
 
 def vectors_stay_in_the_ball(trial):
     """Whatever comes in, what is noised lies within the public ball and points where it pointed."""
     m = trial.mechanism
-    for long in ([300.0, -400.0, 0.0], [1e200, 1e200, 1e200], [1e-300, 0.0, 0.0], [4.9, 4.9, 4.9], [0.0, 0.0, 0.0], [-1e308, 1e308, 1e308]):
+    for long in (
+        [300.0, -400.0, 0.0],
+        [1e200, 1e200, 1e200],
+        [1e-300, 0.0, 0.0],
+        [4.9, 4.9, 4.9],
+        [0.0, 0.0, 0.0],
+        [-1e308, 1e308, 1e308],
+    ):
         vector = np.array(long)
         unit = vector / max(np.abs(vector).max(), 5e-324)
-        near = vector if np.sqrt((unit**2).sum()) * np.abs(vector).max() <= DIAMETER / 2 else unit / np.sqrt((unit**2).sum()) * DIAMETER / 2
+        near = (
+            vector
+            if np.sqrt((unit**2).sum()) * np.abs(vector).max() <= DIAMETER / 2
+            else unit / np.sqrt((unit**2).sum()) * DIAMETER / 2
+        )
         for word in (0, 2**32 - 1):  # rounded down, and up
-            got, expected = (m.perturb(np.array([v]), Constant((word, 0, m._noise.reach, 0))) for v in (vector, near))  # noise 0
-            require(np.abs(got - expected).max() <= m.scale, "a vector must be shortened to the ball, in its direction")
+            got, expected = (
+                m.perturb(np.array([v]), Constant((word, 0, m._noise.reach, 0)))
+                for v in (vector, near)
+            )  # noise 0
+            require(
+                np.abs(got - expected).max() <= m.scale,
+                "a vector must be shortened to the ball, in its direction",
+            )
 
 
 def vector_delta_covers_the_grid(trial):
-    """The certified delta is at most delta, and no less than normal noise has for the distances that rounding leaves between two vectors."""
+    """The certified delta is at most delta, and no less than normal noise has for the distances
+    that rounding leaves between two vectors.
+    """
     m = trial.mechanism
     certificate = m.certificate()
-    require(type(certificate.delta) is Fraction and 0 < certificate.delta <= Fraction(m.delta), "the certified delta must be at most delta")
-    require(certificate.ratio <= exp_below(trial.epsilon), "the ratio that delta is stated for must be at most e^epsilon")
+    require(
+        type(certificate.delta) is Fraction and 0 < certificate.delta <= Fraction(m.delta),
+        "the certified delta must be at most delta",
+    )
+    require(
+        certificate.ratio <= exp_below(trial.epsilon),
+        "the ratio that delta is stated for must be at most e^epsilon",
+    )
     rng, distance = np.random.default_rng(1), 0.0
     source = Constant(tuple(rng.integers(0, 2**32, 4 * DIMENSION)))
     for _ in range(200):
         direction = rng.normal(size=(1, DIMENSION))
         end = direction / np.linalg.norm(direction) * DIAMETER / 2
-        distance = max(distance, float(np.linalg.norm(m.perturb(end, source) - m.perturb(-end, source))))
+        distance = max(
+            distance, float(np.linalg.norm(m.perturb(end, source) - m.perturb(-end, source)))
+        )
     require(distance > 1, "the coupled distance grows by the grid")
-    require(analytic_delta(m.epsilon, m.sigma / distance) <= certificate.delta * (1 + Fraction(1, 10**6)), "delta must cover the distances on the grid")
+    require(
+        analytic_delta(m.epsilon, m.sigma / distance)
+        <= certificate.delta * (1 + Fraction(1, 10**6)),
+        "delta must cover the distances on the grid",
+    )
 
 
 def vector_pieces_do_not_matter(trial):
-    """A batch, its halves and its single rows get the same reports; the values are left as they were."""
+    """A batch, its halves and its single rows get the same reports; the values are left as they
+    were.
+    """
     n, m = CHUNK // DIMENSION * 2 + 3, trial.mechanism
     values = np.random.default_rng(2).uniform(-5, 5, (n, DIMENSION))
     values.flags.writeable = False
     users = np.column_stack([np.arange(n), np.arange(n)]).astype(np.uint64)
 
     def reports(part):
-        return m.perturb(values[part], keyed(KEY).at(users[part], 3, 0, np.zeros((len(users[part]), 0), np.int64)))
+        return m.perturb(
+            values[part],
+            keyed(KEY).at(users[part], 3, 0, np.zeros((len(users[part]), 0), np.int64)),
+        )
 
     whole = reports(slice(0, n))
     edge = CHUNK // DIMENSION
-    for part in (slice(0, n // 2), slice(n // 2, n), *(slice(i, i + 1) for i in (0, 1, edge - 1, edge, edge + 1, n - 1))):
-        require(np.array_equal(reports(part), whole[part]), "a vector's report must not depend on the batch it comes in")
+    for part in (
+        slice(0, n // 2),
+        slice(n // 2, n),
+        *(slice(i, i + 1) for i in (0, 1, edge - 1, edge, edge + 1, n - 1)),
+    ):
+        require(
+            np.array_equal(reports(part), whole[part]),
+            "a vector's report must not depend on the batch it comes in",
+        )
 
 
 def vector_estimates_are_stated(trial):
-    """The mean vector is the mean of the vectors, its errors are those of the noise, and supports add up."""
+    """The mean vector is the mean of the vectors, its errors are those of the noise, and supports
+    add up.
+    """
     m, n = trial.mechanism, 2**16
     values = np.random.default_rng(3).normal(size=(n, DIMENSION))
     values *= np.minimum(1, DIAMETER / 2 / np.linalg.norm(values, axis=1, keepdims=True))
     reports = m.perturb(values, system())
     support = m.support(reports)
-    require(support.dtype == np.int64 and support[0] == n, "a support must be int64 and begin with the number of reports")
-    require(np.array_equal(support, m.support(reports[:100]) + m.support(reports[100:])), "supports must add up")
+    require(
+        support.dtype == np.int64 and support[0] == n,
+        "a support must be int64 and begin with the number of reports",
+    )
+    require(
+        np.array_equal(support, m.support(reports[:100]) + m.support(reports[100:])),
+        "supports must add up",
+    )
     estimate = m.estimate(reports)
-    require(np.abs((estimate.value - values.mean(axis=0)) / estimate.standard_error).max() < 6, "the estimate must be the mean")
-    require(np.allclose(estimate.standard_error * n**0.5, (reports * m.diameter - values).std(axis=0), rtol=0.03), "the error must be the noise's")
+    require(
+        np.abs((estimate.value - values.mean(axis=0)) / estimate.standard_error).max() < 6,
+        "the estimate must be the mean",
+    )
+    require(
+        np.allclose(
+            estimate.standard_error * n**0.5, (reports * m.diameter - values).std(axis=0), rtol=0.03
+        ),
+        "the error must be the noise's",
+    )
     total = m.estimate_support(support, population=True)
-    require(np.allclose(total.standard_error * n**0.5, (reports * m.diameter).std(axis=0)), "the population's error must be that of the reports")
+    require(
+        np.allclose(total.standard_error * n**0.5, (reports * m.diameter).std(axis=0)),
+        "the population's error must be that of the reports",
+    )
     empty = m.estimate(reports[:0])
-    require(empty.reports == 0 and np.isnan(empty.value).all() and np.isinf(empty.standard_error).all(), "without reports an estimate must be NaN")
+    require(
+        empty.reports == 0 and np.isnan(empty.value).all() and np.isinf(empty.standard_error).all(),
+        "without reports an estimate must be NaN",
+    )
 
 
 PURE = MECHANISM_CHECKS
-APPROXIMATE = {"delta_is_true": delta_is_true, **{name: check for name, check in PURE.items() if name != "certificate_is_true"}}
+APPROXIMATE = {
+    "delta_is_true": delta_is_true,
+    **{name: check for name, check in PURE.items() if name != "certificate_is_true"},
+}
 VECTORS = {
     check.__name__: check
     for check in (
@@ -166,21 +272,27 @@ def test_alias_table_is_exact(n):
         kept = min(max(-((column - cut) // columns), 0), rest)
         for low, high in ((0, kept), (kept, rest)):
             if low < high:
-                first, last = table.draw(np.array([low * columns + column, (high - 1) * columns + column], np.uint64)).tolist()
+                first, last = table.draw(
+                    np.array([low * columns + column, (high - 1) * columns + column], np.uint64)
+                ).tolist()
                 assert first == last
                 seen[first] += high - low
     assert [seen[i - 5] for i in range(n)] == weights
     assert table.implied() == weights
 
 
-@pytest.mark.parametrize("weights", [[], [2**64 - 1], [2**64, 1], [2**65, -(2**64)], [2**44] * 2**20 + [0]])
+@pytest.mark.parametrize(
+    "weights", [[], [2**64 - 1], [2**64, 1], [2**65, -(2**64)], [2**44] * 2**20 + [0]]
+)
 def test_weights_that_are_no_law_are_refused(weights):
     """They must be whole, not negative, sum to 2**64 and fit a table."""
     with pytest.raises(ValueError):
         AliasTable(weights)
 
 
-@pytest.mark.parametrize("outer", [[1, 2, 3], [5, 0, 1], [5, 4, 0], [2**63 // 3, 2**63 // 3 + 1, 1]])
+@pytest.mark.parametrize(
+    "outer", [[1, 2, 3], [5, 0, 1], [5, 4, 0], [2**63 // 3, 2**63 // 3 + 1, 1]]
+)
 def test_a_noise_must_fall(outer):
     """The proofs of the guarantees rest on it, so it is checked where it is made."""
     with pytest.raises(ValueError):
@@ -199,13 +311,36 @@ def gaussian(**kw):
 
 
 TRIALS = [
-    *(pytest.param(PURE, MechanismTrial(laplace(), e, SAMPLES), id=f"laplace-{e}") for e in (0.01, 1.0, 8.0)),
-    pytest.param(PURE, MechanismTrial(laplace(domain=(-1e12, -1e6), cells=64), 0.3, SAMPLES), id="laplace-wide"),
-    pytest.param(PURE, MechanismTrial(laplace(domain=(1e-9, 3e-9), cells=8), 1.0, SAMPLES), id="laplace-coarse"),
-    *(pytest.param(APPROXIMATE, MechanismTrial(gaussian(), e, SAMPLES), id=f"gaussian-{e}") for e in (0.01, 1.0, 8.0)),
-    pytest.param(APPROXIMATE, MechanismTrial(gaussian(delta=1e-9, domain=(-40.0, 7280.0)), 1.0, SAMPLES), id="gaussian-1e-9"),
-    pytest.param(APPROXIMATE, MechanismTrial(gaussian(delta=0.1, cells=16), 1.0, SAMPLES), id="gaussian-0.1"),
-    *(pytest.param(VECTORS, MechanismTrial(Vector, e, SAMPLES), id=f"vector-{e}") for e in (0.1, 1.0, 4.0)),
+    *(
+        pytest.param(PURE, MechanismTrial(laplace(), e, SAMPLES), id=f"laplace-{e}")
+        for e in (0.01, 1.0, 8.0)
+    ),
+    pytest.param(
+        PURE,
+        MechanismTrial(laplace(domain=(-1e12, -1e6), cells=64), 0.3, SAMPLES),
+        id="laplace-wide",
+    ),
+    pytest.param(
+        PURE,
+        MechanismTrial(laplace(domain=(1e-9, 3e-9), cells=8), 1.0, SAMPLES),
+        id="laplace-coarse",
+    ),
+    *(
+        pytest.param(APPROXIMATE, MechanismTrial(gaussian(), e, SAMPLES), id=f"gaussian-{e}")
+        for e in (0.01, 1.0, 8.0)
+    ),
+    pytest.param(
+        APPROXIMATE,
+        MechanismTrial(gaussian(delta=1e-9, domain=(-40.0, 7280.0)), 1.0, SAMPLES),
+        id="gaussian-1e-9",
+    ),
+    pytest.param(
+        APPROXIMATE, MechanismTrial(gaussian(delta=0.1, cells=16), 1.0, SAMPLES), id="gaussian-0.1"
+    ),
+    *(
+        pytest.param(VECTORS, MechanismTrial(Vector, e, SAMPLES), id=f"vector-{e}")
+        for e in (0.1, 1.0, 4.0)
+    ),
 ]
 
 
@@ -230,10 +365,14 @@ def test_enough_mutants():
     assert {"delta_is_true", *VECTORS} <= set(TABLE_MUTANTS.values())
 
 
-@pytest.mark.parametrize(("make", "epsilon"), [(laplace(), 1.0), (gaussian(), 1.0), (laplace(cells=16), 2.0)])
+@pytest.mark.parametrize(
+    ("make", "epsilon"), [(laplace(), 1.0), (gaussian(), 1.0), (laplace(cells=16), 2.0)]
+)
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_words_are_cut_where_the_law_says(make, epsilon, share):
-    """Through `perturb`: words at and around every cut of the table, weighed by their distance, give the law to the last unit."""
+    """Through `perturb`: words at and around every cut of the table, weighed by their distance,
+    give the law to the last unit.
+    """
     m = make(epsilon)
     lo, hi = m.domain
     value = lo + share * (hi - lo)
@@ -255,7 +394,9 @@ def test_words_are_cut_where_the_law_says(make, epsilon, share):
             assert k == 4
             return self.table[first : first + n]
 
-    low, high = (m.perturb(np.full(len(words), value), Words([pair[i] for pair in words])) for i in (0, 1))
+    low, high = (
+        m.perturb(np.full(len(words), value), Words([pair[i] for pair in words])) for i in (0, 1)
+    )
     assert np.array_equal(low, high)
     law = m.law(value)
     seen = Counter()
@@ -266,15 +407,24 @@ def test_words_are_cut_where_the_law_says(make, epsilon, share):
 
 @pytest.mark.parametrize("cells", [8, 256, 4096])
 def test_rounding_is_unbiased(cells):
-    """An input goes up for exactly as many values of the first word as its place between two grid points says."""
+    """An input goes up for exactly as many values of the first word as its place between two grid
+    points says.
+    """
     m = lk.mechanism("laplace", epsilon=1.0, domain=(0.0, 1.0), cells=cells)
     one = 2**31 // cells  # steps of a cell
     nothing = m._noise.reach  # the least word of the column of noise 0
     for part in (0, 1, one // 3, one - 1):
-        words = {0: False, one - part - 1: False, one - part: part > 0, one - 1: part > 0}  # up from one - part on
+        words = {
+            0: False,
+            one - part - 1: False,
+            one - part: part > 0,
+            one - 1: part > 0,
+        }  # up from one - part on
         for word, up in words.items():
             if word < one:
-                report = m.perturb(np.array([(3 * one + part) / 2**31]), Constant((word + 2**31, 0, nothing, 0)))  # the word's upper bits do not count
+                report = m.perturb(
+                    np.array([(3 * one + part) / 2**31]), Constant((word + 2**31, 0, nothing, 0))
+                )  # the word's upper bits do not count
                 assert report == (3 + up) * m.scale
 
 
@@ -297,7 +447,11 @@ def test_laplace_certificate(epsilon):
     """Never above e^epsilon, and nothing to speak of below."""
     certificate = lk.mechanism("laplace", epsilon=epsilon).certificate()
     assert certificate.ratio <= exp_below(epsilon)
-    assert epsilon * (1 - (1e-5 if epsilon <= 16 else 2e-4)) <= certificate.epsilon_effective <= epsilon
+    assert (
+        epsilon * (1 - (1e-5 if epsilon <= 16 else 2e-4))
+        <= certificate.epsilon_effective
+        <= epsilon
+    )
     assert certificate.delta == 0
 
 
@@ -310,7 +464,9 @@ def test_laplace_beyond_its_words(epsilon):
     assert abs(m.estimate(m.perturb(np.full(1000, 0.5), seeded(1))).value - 0.5) < 0.1
 
 
-@pytest.mark.parametrize(("epsilon", "cells"), [(0.05, 2), (0.5, 4), (1.0, 8), (2.0, 16), (8.0, 64)])
+@pytest.mark.parametrize(
+    ("epsilon", "cells"), [(0.05, 2), (0.5, 4), (1.0, 8), (2.0, 16), (8.0, 64)]
+)
 def test_laplace_certificate_is_the_worst_of_all_pairs(epsilon, cells):
     """By brute force over all grid points and points between them."""
     m = lk.mechanism("laplace", epsilon=epsilon, domain=(0.0, 1.0), cells=cells)
@@ -319,7 +475,9 @@ def test_laplace_certificate_is_the_worst_of_all_pairs(epsilon, cells):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_laplace_moments(epsilon):
-    """Bias below 1e-8 of the domain, variance 2 (domain / epsilon)^2 to within 2e-5 of it, whatever the value."""
+    """Bias below 1e-8 of the domain, variance 2 (domain / epsilon)^2 to within 2e-5 of it, whatever
+    the value.
+    """
     m = lk.mechanism("laplace", epsilon=epsilon, domain=(-1.0, 1.0))
     for value in (-1.0, -0.3, 1e-9, 0.7310585, 1.0):
         law = m.law(value)
@@ -330,8 +488,13 @@ def test_laplace_moments(epsilon):
 
 
 def test_reports_reach_their_ends():
-    """The extreme words give the ends of the index range, for every input: nothing is out of reach."""
-    for m in (lk.mechanism("laplace", epsilon=2.0, cells=16), lk.mechanism("gaussian", epsilon=2.0, delta=0.1, cells=16)):
+    """The extreme words give the ends of the index range, for every input: nothing is
+    out of reach.
+    """
+    for m in (
+        lk.mechanism("laplace", epsilon=2.0, cells=16),
+        lk.mechanism("gaussian", epsilon=2.0, delta=0.1, cells=16),
+    ):
         low, high = m.index_range
         for value in m.domain:
             law = m.law(value)
@@ -350,7 +513,9 @@ def test_gaussian_check_value():
 @pytest.mark.parametrize("epsilon", [1e-3, *EPSILONS, 20.0, 50.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 0.1, 0.9])
 def test_gaussian_calibration(epsilon, delta):
-    """Against scipy's distribution functions: never less than needed, and no more than a millionth more."""
+    """Against scipy's distribution functions: never less than needed, and no more than a millionth
+    more.
+    """
     norm = pytest.importorskip("scipy.stats").norm
     sigma = analytic_sigma(epsilon, delta)
 
@@ -372,19 +537,29 @@ def tail(x):
             term = term * x * x / (2 * k + 1)
             total += term
             k += 1
-        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214808651")
+        pi = Decimal(
+            "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798214808651"
+        )
         return Decimal("0.5") - total * (-x * x / 2).exp() / (2 * pi).sqrt()
 
 
-@pytest.mark.parametrize(("parts", "cells"), [(8 * PARTS, 2), (8 * PARTS, 64), (15237, 64), (50001, 1)])
+@pytest.mark.parametrize(
+    ("parts", "cells"), [(8 * PARTS, 2), (8 * PARTS, 64), (15237, 64), (50001, 1)]
+)
 def test_gaussian_weights_to_the_last_unit(parts, cells):
-    """Each is the nearest integer to 2**64 times the probability, computed another way to 60 digits."""
+    """Each is the nearest integer to 2**64 times the probability, computed another way to 60
+    digits.
+    """
     noise = normal_noise(parts, cells)
     reach = noise.reach
     for j in sorted({1, 2, 3, parts // PARTS, 3 * parts // PARTS, reach // 2, reach - 1, reach}):
         low, high = (Fraction(2 * j + side, 2) * PARTS / parts for side in (-1, 1))
         true = (tail(low) - (tail(high) if j < reach else 0)) * 2**64
-        assert abs(noise.half[j] - max(true, 1)) <= Decimal("0.5000001") if true > Decimal("0.5") else noise.half[j] == 1
+        assert (
+            abs(noise.half[j] - max(true, 1)) <= Decimal("0.5000001")
+            if true > Decimal("0.5")
+            else noise.half[j] == 1
+        )
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.01])
@@ -399,12 +574,21 @@ def test_gaussian_certificate(epsilon, delta):
     assert m.sigma >= analytic_sigma(epsilon, delta)
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "cells"), [(0.05, 0.01, 2), (1.0, 1e-5, 4), (1.0, 0.1, 16), (4.0, 1e-6, 32), (8.0, 0.1, 64)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "cells"),
+    [(0.05, 0.01, 2), (1.0, 1e-5, 4), (1.0, 0.1, 16), (4.0, 1e-6, 32), (8.0, 0.1, 64)],
+)
 def test_gaussian_certificate_is_the_worst_of_all_pairs(epsilon, delta, cells):
-    """By brute force over all ordered pairs of grid points: largest at the ends, and the certificate is no more than 1e-15 above."""
+    """By brute force over all ordered pairs of grid points: largest at the ends, and the
+    certificate is no more than 1e-15 above.
+    """
     m = lk.mechanism("gaussian", epsilon=epsilon, delta=delta, domain=(0.0, 1.0), cells=cells)
     certificate, laws = m.certificate(), [m.law(point / cells) for point in range(cells + 1)]
-    lost = {(i, j): hockey_stick(a, b, certificate.ratio) for i, a in enumerate(laws) for j, b in enumerate(laws)}
+    lost = {
+        (i, j): hockey_stick(a, b, certificate.ratio)
+        for i, a in enumerate(laws)
+        for j, b in enumerate(laws)
+    }
     ends = lost[0, cells]
     assert ends == lost[cells, 0] == max(lost.values())
     assert ends <= certificate.delta <= ends + Fraction(1, 10**15)
@@ -432,7 +616,9 @@ def test_vector_calibration(epsilon, dimension):
 
 
 def test_coupled_vectors_on_the_grid():
-    """Two ends of a diameter, rounded with the same words, are farther apart than the calibrated distance less often than stated, and never beyond its sure bound."""
+    """Two ends of a diameter, rounded with the same words, are farther apart than the calibrated
+    distance less often than stated, and never beyond its sure bound.
+    """
     dimension, cells = 50, 64
     m = lk.mechanism("gaussian_vector", epsilon=1.0, delta=0.5, dimension=dimension, cells=cells)
     rng = np.random.default_rng(4)
@@ -483,7 +669,10 @@ def test_bad_cells(make, cells):
         ("gaussian", {"epsilon": 8.0, "delta": 0.1, "cells": 2}),
         ("gaussian", {"epsilon": 1.0, "delta": 1e-300}),
         ("gaussian", {"epsilon": 1.0, "delta": 1e-16}),  # 64 bits are too few
-        ("gaussian", {"epsilon": 1.0}),  # there is no default delta: a pure mechanism cannot be replaced by oversight
+        (
+            "gaussian",
+            {"epsilon": 1.0},
+        ),  # there is no default delta: a pure mechanism cannot be replaced by oversight
         ("gaussian_vector", {"epsilon": 30.0, "delta": 1e-9, "dimension": 1000}),
         ("gaussian_vector", {"epsilon": 1.0, "delta": 1e-5, "dimension": 0}),
         ("gaussian_vector", {"epsilon": 1.0, "delta": 1e-5, "dimension": 2.0}),
@@ -502,8 +691,15 @@ def test_what_no_table_can_do_is_refused(name, parameters):
 def test_bad_vectors_are_refused():
     """Another shape, NaN and infinities, without being shown."""
     m = Vector(1.0)
-    for bad in (np.array([[1.0, nan, 987654321.0]]), np.array([[1.0, inf, 987654321.0]]), np.array([[987654321.0, 1.0]]), np.array([987654321.0])):
-        refused(lambda bad=bad: m.perturb(bad, system()), "a vector that is none", hidden=["987654321"])
+    for bad in (
+        np.array([[1.0, nan, 987654321.0]]),
+        np.array([[1.0, inf, 987654321.0]]),
+        np.array([[987654321.0, 1.0]]),
+        np.array([987654321.0]),
+    ):
+        refused(
+            lambda bad=bad: m.perturb(bad, system()), "a vector that is none", hidden=["987654321"]
+        )
     assert m.perturb(np.empty((0, DIMENSION)), system()).shape == (0, DIMENSION)
 
 
@@ -511,9 +707,13 @@ def test_bad_vectors_are_refused():
 def test_extreme_balls_work(diameter):
     """Any vector of floats is held within any ball, without a warning."""
     m = lk.mechanism("gaussian_vector", epsilon=1.0, delta=DELTA, dimension=2, diameter=diameter)
-    values = np.array([[1e308, -1e308], [5e-324, 0.0], [0.0, 0.0], [diameter, 0.0], [diameter / 2, 0.0]])
+    values = np.array(
+        [[1e308, -1e308], [5e-324, 0.0], [0.0, 0.0], [diameter, 0.0], [diameter / 2, 0.0]]
+    )
     inside = m._inside(values) / diameter
-    assert np.allclose(inside[[0, 3, 4]], [[0.5**1.5, -(0.5**1.5)], [0.5, 0.0], [0.5, 0.0]], atol=1e-12)
+    assert np.allclose(
+        inside[[0, 3, 4]], [[0.5**1.5, -(0.5**1.5)], [0.5, 0.0], [0.5, 0.0]], atol=1e-12
+    )
     assert np.array_equal(m.perturb(values, seeded(1)), m.perturb(inside * diameter, seeded(1)))
 
 

@@ -1,4 +1,6 @@
-"""Square Wave, Piecewise, Duchi's and Hybrid: against the contract, their textbooks, and every word that they can be given."""
+"""Square Wave, Piecewise, Duchi's and Hybrid: against the contract, their textbooks, and every word
+that they can be given.
+"""
 
 from __future__ import annotations
 
@@ -27,24 +29,49 @@ PLACES = (0.0, 0.15, 0.35, 0.5, 0.73, 1.0)  # shares of the domain
 
 
 def error_is_never_too_small(trial):
-    """What holds where reports do not tell how far values lie apart, or the grid is coarse: exact or above, and a population's exact."""
+    """What holds where reports do not tell how far values lie apart, or the grid is coarse: exact
+    or above, and a population's exact.
+    """
     m = trial.mechanism
     n = trial.precise
     for i in range(len(trial.inputs)):
         for j in dict.fromkeys((i, 0)):
-            mixed = np.array([round((a + b) / 2 * n) for a, b in zip(trial.mean_supports[i], trial.mean_supports[j], strict=True)], np.int64)
-            noise = (variance(probabilities(trial.laws[i]), trial.singles) + variance(probabilities(trial.laws[j]), trial.singles)) / 2
-            total = variance((probabilities(trial.laws[i]) + probabilities(trial.laws[j])) / 2, trial.singles)
-            stated, of_all = (m.estimate_support(mixed, population=p).standard_error ** 2 * n for p in (False, True))
+            mixed = np.array(
+                [
+                    round((a + b) / 2 * n)
+                    for a, b in zip(trial.mean_supports[i], trial.mean_supports[j], strict=True)
+                ],
+                np.int64,
+            )
+            noise = (
+                variance(probabilities(trial.laws[i]), trial.singles)
+                + variance(probabilities(trial.laws[j]), trial.singles)
+            ) / 2
+            total = variance(
+                (probabilities(trial.laws[i]) + probabilities(trial.laws[j])) / 2, trial.singles
+            )
+            stated, of_all = (
+                m.estimate_support(mixed, population=p).standard_error ** 2 * n
+                for p in (False, True)
+            )
             step = (m.domain[1] - m.domain[0]) / getattr(m, "steps", 2**20)
-            if not (noise[0] * 0.998 <= stated <= max(total[0], noise[0] + step**2 / 2) * 1.002 and abs(of_all - total[0]) <= 2e-3 * total[0]):
-                raise CheckFailure("the standard error must not be below the one that follows from the law")
+            if not (
+                noise[0] * 0.998 <= stated <= max(total[0], noise[0] + step**2 / 2) * 1.002
+                and abs(of_all - total[0]) <= 2e-3 * total[0]
+            ):
+                raise CheckFailure(
+                    "the standard error must not be below the one that follows from the law"
+                )
 
 
 def checks_of(mechanism, *, coarse=False):
     """The contract, as it can hold for this mechanism."""
     above = coarse or getattr(mechanism, "hides_spread", False)
-    return {**MECHANISM_CHECKS, "error_is_stated": error_is_never_too_small} if above else MECHANISM_CHECKS
+    return (
+        {**MECHANISM_CHECKS, "error_is_stated": error_is_never_too_small}
+        if above
+        else MECHANISM_CHECKS
+    )
 
 
 def contract(factory, epsilon=1.0, *, coarse=False, samples=SAMPLES):
@@ -69,7 +96,9 @@ def test_contract_on_other_domains(name, domain):
     contract(lambda e: lk.mechanism(name, epsilon=e, domain=domain), samples=2**16)
 
 
-@pytest.mark.parametrize("domain", [(-40.0, 7280.0), (0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)])
+@pytest.mark.parametrize(
+    "domain", [(-40.0, 7280.0), (0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_law_is_that_of_the_unit_scale(name, domain):
     """Whatever the domain."""
@@ -84,7 +113,12 @@ def test_the_law_is_that_of_the_unit_scale(name, domain):
 @pytest.mark.parametrize("name", ["square_wave", "piecewise", "hybrid"])
 def test_contract_on_coarse_grids(name, cells, epsilon):
     """The error then counts the rounding at its most."""
-    contract(lambda e: lk.mechanism(name, epsilon=e, domain=(0.0, 1.0), cells=cells), epsilon, coarse=True, samples=2**16)
+    contract(
+        lambda e: lk.mechanism(name, epsilon=e, domain=(0.0, 1.0), cells=cells),
+        epsilon,
+        coarse=True,
+        samples=2**16,
+    )
 
 
 @pytest.mark.parametrize("kind", WINDOW_MUTANTS)
@@ -103,10 +137,14 @@ def test_the_mechanism_that_they_are_twins_of_passes(kind):
 
 def test_every_check_kills_each_of_them():
     """Every check has a twin of each mechanism, and each has six."""
-    twins = Counter(base for kind in WINDOW_MUTANTS for base in (Pm, Du, Hm) if issubclass(kind, base))
+    twins = Counter(
+        base for kind in WINDOW_MUTANTS for base in (Pm, Du, Hm) if issubclass(kind, base)
+    )
     assert min(twins.values()) >= 6
     for base in (Pm, Du, Hm):
-        assert {check for kind, check in WINDOW_MUTANTS.items() if issubclass(kind, base)} == set(MECHANISM_CHECKS)
+        assert {check for kind, check in WINDOW_MUTANTS.items() if issubclass(kind, base)} == set(
+            MECHANISM_CHECKS
+        )
 
 
 # --- privacy, exact
@@ -115,11 +153,21 @@ def test_every_check_kills_each_of_them():
 @pytest.mark.parametrize("epsilon", [0.05, 0.61, 0.62, 1.0, 4.0, 8.0, 12.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_certificate_is_the_worst_pair_of_all(name, epsilon):
-    """Over every pair of grid points and every output of a small grid, the worst ratio is the certified one: reached, not bounded."""
+    """Over every pair of grid points and every output of a small grid, the worst ratio is the
+    certified one: reached, not bounded.
+    """
     parameters = {} if name == "duchi" else {"cells": 64}
     steps = getattr(lk.mechanism(name, epsilon=epsilon, **parameters), "steps", 64)
-    m = lk.mechanism(name, epsilon=epsilon, domain=(0.0, float(steps)), **parameters)  # so that values are grid points
-    table = np.array([[Fraction(w, law.denominator) for w in law.weights] for law in (m.law(float(i)) for i in range(steps + 1))], object)
+    m = lk.mechanism(
+        name, epsilon=epsilon, domain=(0.0, float(steps)), **parameters
+    )  # so that values are grid points
+    table = np.array(
+        [
+            [Fraction(w, law.denominator) for w in law.weights]
+            for law in (m.law(float(i)) for i in range(steps + 1))
+        ],
+        object,
+    )
     worst = max(column.max() / column.min() for column in table.T)
     assert worst == m.certificate().ratio <= exp_below(epsilon)
 
@@ -143,7 +191,9 @@ def test_certificates_at_every_grid(name, epsilon, cells):
 
 
 def textbook(name, epsilon, x):
-    """Variance of the debiased mean for a value x of [-1, 1]: Wang et al. 2019 (lemmas 1 and 2, section III-C); Li et al. 2020, section 4.1, by integrating its density."""
+    """Variance of the debiased mean for a value x of [-1, 1]: Wang et al. 2019 (lemmas 1 and 2,
+    section III-C); Li et al. 2020, section 4.1, by integrating its density.
+    """
     e, t = exp(epsilon), exp(epsilon / 2)
     piecewise = x**2 / (t - 1) + (t + 3) / (3 * (t - 1) ** 2)
     duchi = ((e + 1) / (e - 1)) ** 2 - x**2
@@ -164,14 +214,23 @@ def textbook(name, epsilon, x):
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.1, 0.5, 0.61, 0.62, 1.0, 2.0, 4.0, 8.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_variance_is_the_textbooks(name, epsilon):
-    """From the exact law: within 1 % of the continuous mechanism's, for Square Wave 2 % (its window is rounded down) up to 4 nats, from where 1024 cells are coarse."""
-    m = lk.mechanism(name, epsilon=epsilon, domain=(-1.0, 1.0), **({"cells": 2**14} if (name, epsilon) == ("square_wave", 8.0) else {}))
+    """From the exact law: within 1 % of the continuous mechanism's, for Square Wave 2 % (its window
+    is rounded down) up to 4 nats, from where 1024 cells are coarse.
+    """
+    m = lk.mechanism(
+        name,
+        epsilon=epsilon,
+        domain=(-1.0, 1.0),
+        **({"cells": 2**14} if (name, epsilon) == ("square_wave", 8.0) else {}),
+    )
     for place in PLACES:
         x = 2 * place - 1
         law = m.law(x)
         chances, reports = probabilities(law), np.asarray(law.support)
         found = variance(chances, reports) * (2 / m.moments.slope) ** 2
-        assert found == pytest.approx(textbook(name, epsilon, x), rel=0.03 if name == "square_wave" else 0.01)
+        assert found == pytest.approx(
+            textbook(name, epsilon, x), rel=0.03 if name == "square_wave" else 0.01
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.002, *EPSILONS, 16.0])
@@ -185,7 +244,9 @@ def test_moments_are_those_of_the_law(name, epsilon):
         x = point / steps
         law = m.law(x)
         chances, reports = probabilities(law), np.asarray(law.support)
-        near = 1e-6 * max(1.0, float(np.abs(reports).max()) ** 2)  # values are taken to 2**-16 of a cell
+        near = 1e-6 * max(
+            1.0, float(np.abs(reports).max()) ** 2
+        )  # values are taken to 2**-16 of a cell
         assert chances @ reports == pytest.approx(low + slope * x, abs=near)
         assert chances @ reports**2 == pytest.approx(level + tilt * x + curve * x**2, abs=near)
 
@@ -204,7 +265,10 @@ def test_hybrid_is_duchis_below_its_threshold():
     assert isinstance(lk.mechanism("hybrid", epsilon=0.61), Duchi)
     assert isinstance(lk.mechanism("hybrid", epsilon=0.62), Hybrid)
     for epsilon in (0.7, 1.0, 3.0):
-        worst = {name: max(textbook(name, epsilon, x) for x in (0.0, 1.0)) for name in ("hybrid", "piecewise", "duchi")}
+        worst = {
+            name: max(textbook(name, epsilon, x) for x in (0.0, 1.0))
+            for name in ("hybrid", "piecewise", "duchi")
+        }
         assert worst["hybrid"] <= min(worst["piecewise"], worst["duchi"])
 
 
@@ -225,10 +289,15 @@ class Words:
 
 
 def tally(m, value, first, edges):
-    """Words of each output, when the last word runs over [0, 2**32) cut at ``edges`` and the first words stay; the law must be constant between edges."""
+    """Words of each output, when the last word runs over [0, 2**32) cut at ``edges`` and the first
+    words stay; the law must be constant between edges.
+    """
     edges = sorted(set(edges))
     values = np.full(len(edges) - 1, value)
-    low, high = (m.perturb(values, Words([[*first, word] for word in words])) for words in (edges[:-1], [edge - 1 for edge in edges[1:]]))
+    low, high = (
+        m.perturb(values, Words([[*first, word] for word in words]))
+        for words in (edges[:-1], [edge - 1 for edge in edges[1:]])
+    )
     assert np.array_equal(low, high)
     weights = dict.fromkeys(m.law(value).support.tolist(), 0)
     for report, start, end in zip(low.tolist(), edges[:-1], edges[1:], strict=True):
@@ -239,9 +308,14 @@ def tally(m, value, first, edges):
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0, 8.0])
 @pytest.mark.parametrize("place", [0.0, 0.25, 1.0])
 def test_piecewise_words_are_cut_where_its_law_says(epsilon, place):
-    """The sampler is a step function of its second word: words at and around every step, weighed by their distance, give the law to the last unit."""
+    """The sampler is a step function of its second word: words at and around every step, weighed by
+    their distance, give the law to the last unit.
+    """
     steps, reach, _, near, far = Piecewise(epsilon).tables()
-    m, point = Piecewise(epsilon, (0.0, float(steps))), float(round(place * steps))  # values are grid points
+    m, point = (
+        Piecewise(epsilon, (0.0, float(steps))),
+        float(round(place * steps)),
+    )  # values are grid points
     inside = near * reach
     edges = [*range(0, inside, near), *range(inside, inside + far * (steps + 1), far), WORD]
     found = tally(m, point, [0], edges)
@@ -255,8 +329,15 @@ def test_hybrid_words_are_cut_where_its_law_says(epsilon, place):
     steps, reach, _, near, far, heads, _, _, low, rise = Hybrid(epsilon).tables()
     m, point = Hybrid(epsilon, (0.0, float(steps))), round(place * steps)
     inside = near * reach
-    edges = [*range(0, inside, near), *range(inside, inside + far * (steps + 1), far), low + rise * point, WORD]
-    sides = [tally(m, float(point), [coin * ROUND], edges) for coin in (0, heads - 1, heads, ROUND - 1)]
+    edges = [
+        *range(0, inside, near),
+        *range(inside, inside + far * (steps + 1), far),
+        low + rise * point,
+        WORD,
+    ]
+    sides = [
+        tally(m, float(point), [coin * ROUND], edges) for coin in (0, heads - 1, heads, ROUND - 1)
+    ]
     assert (sides[0] == sides[1]).all() and (sides[2] == sides[3]).all()
     mixed = sides[0] * heads + sides[2] * (ROUND - heads)
     assert [weight * ROUND for weight in mixed] == m.law(float(point)).weights
@@ -281,7 +362,12 @@ def test_duchis_chance_is_affine_to_half_a_word(epsilon, domain):
     m = Duchi(epsilon, domain)
     *_, near, far = m.tables()
     lo, hi = (Fraction(end) for end in domain)
-    for value in (domain[0], (domain[0] + domain[1]) / 2, domain[0] + 0.7310585 * (domain[1] - domain[0]), domain[1]):
+    for value in (
+        domain[0],
+        (domain[0] + domain[1]) / 2,
+        domain[0] + 0.7310585 * (domain[1] - domain[0]),
+        domain[1],
+    ):
         exact = far + (near - far) * (Fraction(value) - lo) / (hi - lo)
         assert abs(m.law(value).weights[1] - exact) <= Fraction(50001, 100000)
     assert (m.law(domain[0]).weights[1], m.law(domain[1]).weights[1]) == (far, near)
@@ -290,7 +376,9 @@ def test_duchis_chance_is_affine_to_half_a_word(epsilon, domain):
 @pytest.mark.parametrize("cells", [64, 1024, 2**14])
 @pytest.mark.parametrize("epsilon", [0.62, 0.7, 0.9, 1.1, 2.0, 3.3, 4.0, 5.9, 8.0])
 def test_hybrids_chances_are_symmetric(epsilon, cells):
-    """Duchi's lower point at the lower end of the domain is as likely as the upper at the upper, to the word."""
+    """Duchi's lower point at the lower end of the domain is as likely as the upper at the upper, to
+    the word.
+    """
     steps, *_, low, rise = Hybrid(epsilon, cells=cells).tables()
     assert low + rise * steps == WORD - low
 
@@ -298,11 +386,15 @@ def test_hybrids_chances_are_symmetric(epsilon, cells):
 @pytest.mark.parametrize("part", [0, 1, 0x1234, 2**16 - 1])
 @pytest.mark.parametrize("kind", [SquareWave, Piecewise, Hybrid])
 def test_rounding_is_unbiased_and_leaves_the_coin_alone(kind, part):
-    """Over all values of its 16 bits, whatever the other 16 of the word, an input goes up exactly as often as its place between two grid points says."""
+    """Over all values of its 16 bits, whatever the other 16 of the word, an input goes up exactly
+    as often as its place between two grid points says.
+    """
     steps = kind(1.0).steps
     m = kind(1.0, (0.0, float(steps)))
     for coin in (0, 7):
-        words = np.column_stack([np.arange(2**16) + coin * ROUND, np.zeros(2**16, np.int64)])  # a second word of 0: the lowest near point
+        words = np.column_stack(
+            [np.arange(2**16) + coin * ROUND, np.zeros(2**16, np.int64)]
+        )  # a second word of 0: the lowest near point
         reports = m.perturb(np.full(2**16, 500 + part / 2**16), Words(words))
         assert (reports == reports.max()).sum() == (part or 2**16)
         assert len(np.unique(reports)) == (2 if part else 1)
@@ -319,7 +411,10 @@ def test_bad_grids_are_refused(name, cells):
         lk.mechanism(name, epsilon=1.0, cells=cells)
 
 
-@pytest.mark.parametrize(("name", "epsilon"), [("square_wave", 1e-10), ("piecewise", 1e-4), ("duchi", 5e-7), ("hybrid", 1e-10)])
+@pytest.mark.parametrize(
+    ("name", "epsilon"),
+    [("square_wave", 1e-10), ("piecewise", 1e-4), ("duchi", 5e-7), ("hybrid", 1e-10)],
+)
 def test_an_epsilon_too_small_for_words_is_refused(name, epsilon):
     """Not rounded to nothing."""
     with pytest.raises(ValueError, match="too small"):
@@ -329,7 +424,9 @@ def test_an_epsilon_too_small_for_words_is_refused(name, epsilon):
 @pytest.mark.parametrize("epsilon", [20.0, 60.0, 1e3, 1e300])
 @pytest.mark.parametrize("name", NAMES)
 def test_huge_epsilons_work(name, epsilon):
-    """A word of 32 bits loses 22 nats at most; the stated error is that of the rounding, not zero."""
+    """A word of 32 bits loses 22 nats at most; the stated error is that of the
+    rounding, not zero.
+    """
     m = lk.mechanism(name, epsilon=epsilon, domain=(-1.0, 1.0))
     assert 19 < m.certificate().epsilon_effective <= log(WORD)
     reports = m.perturb(np.full(4000, 0.12345), lk.randomness.seeded(1))
@@ -347,9 +444,13 @@ def test_a_finer_grid_is_another_mechanism(kind):
 
 
 def test_square_wave_is_what_it_was():
-    """Reports under one key and the integers of the fingerprint stay the same from version to version."""
+    """Reports under one key and the integers of the fingerprint stay the same from version to
+    version.
+    """
     assert SquareWave(1.0).tables() == (1024, 262, 4765087, 1752978)
     assert SquareWave(0.05).tables() == (1024, 495, 2186725, 2080080)
     values = np.arange(40_000) * 0.6180339887498949 % 1
-    reports = np.concatenate([SquareWave(epsilon).perturb(values, lk.randomness.seeded(3)) for epsilon in EPSILONS])
+    reports = np.concatenate(
+        [SquareWave(epsilon).perturb(values, lk.randomness.seeded(3)) for epsilon in EPSILONS]
+    )
     assert sha256((reports * 1024).astype("<i4").tobytes()).hexdigest()[:16] == "2ec71c63ac74e882"

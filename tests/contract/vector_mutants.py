@@ -139,7 +139,9 @@ class SampleSplitHasOneDeviation(SampleSplitApp):
     coordinates: ClassVar = 3
 
     def _coordinate(self, state, rows, slot, turn, at, values, randomness):
-        return self.each._perturb(state.lane(0, self._own), rows, slot, turn, values, randomness, at)
+        return self.each._perturb(
+            state.lane(0, self._own), rows, slot, turn, values, randomness, at
+        )
 
 
 @dies("loss_within_epsilon")
@@ -160,7 +162,9 @@ class SampleSplitDrawsEveryCoordinate(SampleSplitApp):
     how: ClassVar = {"length": 4, "draws": 8, "alphabet": CORNERS}
 
     def step(self, state, rows, slot, values, randomness):
-        self._coordinate(state, rows, slot, slot // 2, 1 - slot % 2, values[:, 1 - slot % 2], randomness)
+        self._coordinate(
+            state, rows, slot, slot // 2, 1 - slot % 2, values[:, 1 - slot % 2], randomness
+        )
         return super().step(state, rows, slot, values, randomness)
 
 
@@ -192,9 +196,15 @@ class SampleSplitLedgerForgetsAfterASlot(SampleSplitApp):
 @dies("ledger_holds")
 class SampleSplitDrawsBeforeItAsks(SampleSplitApp):
     def step(self, state, rows, slot, values, randomness):
-        answers = self._coordinate(state, rows, slot, slot // 2, slot % 2, values[:, slot % 2], randomness)
+        answers = self._coordinate(
+            state, rows, slot, slot // 2, slot % 2, values[:, slot % 2], randomness
+        )
         allowed = self.ledger.spend(state, rows, slot, self.cost)
-        return Step(np.where(allowed, answers, 0), np.where(allowed, SENT, 2).astype(np.uint8), phase=slot % 2)
+        return Step(
+            np.where(allowed, answers, 0),
+            np.where(allowed, SENT, 2).astype(np.uint8),
+            phase=slot % 2,
+        )
 
 
 @dies("values_are_checked")

@@ -1,4 +1,6 @@
-"""Broken twins of Piecewise, Duchi's and Hybrid, and the check of the contract that must find each."""
+"""Broken twins of Piecewise, Duchi's and Hybrid, and the check of the contract that
+must find each.
+"""
 
 from __future__ import annotations
 
@@ -121,11 +123,15 @@ class PmNeverLies(Pm):
 
 @dies("sampler_follows_law")
 class PmForgetsTheGapOfTheWindow(Pm):
-    """Far points are drawn as if the window were not among them: near ones too, and none at the upper end."""
+    """Far points are drawn as if the window were not among them: near ones too, and none at the
+    upper end.
+    """
 
     def _index(self, point, words):
         far = words[:, 1] >= self._inside
-        rank = (words[:, 1] - np.uint32(self._inside)) // np.uint32(self._far) - np.uint32(self._shift)
+        rank = (words[:, 1] - np.uint32(self._inside)) // np.uint32(self._far) - np.uint32(
+            self._shift
+        )
         return np.where(far, rank, super()._index(point, words))
 
 
@@ -190,7 +196,11 @@ class PmDrawsAgainOutsideTheDomain(Pm):
     def _perturb(self, values, randomness, first):
         reports = super()._perturb(values, randomness, first)
         outside = np.abs(reports - 0.5) > 0.5
-        return np.where(outside, super()._perturb(values, randomness, first), reports) if outside.any() else reports
+        return (
+            np.where(outside, super()._perturb(values, randomness, first), reports)
+            if outside.any()
+            else reports
+        )
 
 
 @dies("pieces_do_not_matter")
@@ -297,7 +307,9 @@ class DuUsesTheSignOfTheValue(Du):
     """Randomised response of the sign: a value near the middle is reported as an end."""
 
     def _perturb(self, values, randomness, first):
-        return super()._perturb(np.where(np.isfinite(values), np.sign(values), values), randomness, first)
+        return super()._perturb(
+            np.where(np.isfinite(values), np.sign(values), values), randomness, first
+        )
 
 
 @dies("reports_are_float_safe")

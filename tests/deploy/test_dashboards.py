@@ -17,11 +17,27 @@ ROOT = Path(__file__).parents[2]
 DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
 BOARD = DOCKER / "grafana" / "dashboards" / "ldp-kafka.json"
 WORD = re.compile(r"\bldp_(?!kafka\b)[a-z_]*[a-z]")
-OWN_LABELS = {"topology", "role", "method", "reason", "le", "level", "epsilon", "window", "calibration", "protects"}
+OWN_LABELS = {
+    "topology",
+    "role",
+    "method",
+    "reason",
+    "le",
+    "level",
+    "epsilon",
+    "window",
+    "calibration",
+    "protects",
+}
 
 
 def text_files() -> list[Path]:
-    return [path for folder in (DEPLOY, DOCKER) for path in folder.rglob("*") if path.is_file() and path.suffix in {".md", ".yml", ".yaml", ".py", ".json"}]
+    return [
+        path
+        for folder in (DEPLOY, DOCKER)
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix in {".md", ".yml", ".yaml", ".py", ".json"}
+    ]
 
 
 def parsed(path: Path):
@@ -29,21 +45,36 @@ def parsed(path: Path):
 
 
 def histograms() -> set[str]:
-    return {family.name for role in ("perturb", "collect") for family in Metrics("t", role, "m").registry.collect() if family.type == "histogram"}
+    return {
+        family.name
+        for role in ("perturb", "collect")
+        for family in Metrics("t", role, "m").registry.collect()
+        if family.type == "histogram"
+    }
 
 
 def series() -> set[str]:
     """Every series name that a query may use."""
-    return {name for name in NAMES if name not in histograms()} | {name + suffix for name in histograms() for suffix in ("_bucket", "_sum", "_count")}
+    return {name for name in NAMES if name not in histograms()} | {
+        name + suffix for name in histograms() for suffix in ("_bucket", "_sum", "_count")
+    }
 
 
 def panel_queries() -> dict[str, str]:
     """Panel's title and reference, and its query."""
-    return {f"{panel['title']} {target['refId']}": target["expr"] for panel in json.loads(BOARD.read_text())["panels"] for target in panel.get("targets", ())}
+    return {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        for panel in json.loads(BOARD.read_text())["panels"]
+        for target in panel.get("targets", ())
+    }
 
 
 def alert_queries() -> dict[str, str]:
-    return {rule["alert"]: rule["expr"] for group in parsed(DEPLOY / "alerts.yml")["groups"] for rule in group["rules"]}
+    return {
+        rule["alert"]: rule["expr"]
+        for group in parsed(DEPLOY / "alerts.yml")["groups"]
+        for rule in group["rules"]
+    }
 
 
 def test_every_metric_that_is_named_exists():
@@ -53,29 +84,57 @@ def test_every_metric_that_is_named_exists():
         assert not unknown, path
 
 
-@pytest.mark.parametrize("query", [*panel_queries().values(), *alert_queries().values(), "label_values(ldp_guarantee_info, topology)"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *panel_queries().values(),
+        *alert_queries().values(),
+        "label_values(ldp_guarantee_info, topology)",
+    ],
+)
 def test_queries_use_series_that_are_exported(query):
-    """Histograms with their suffix, counters with theirs; counters under rate or increase; labels that exist."""
+    """Histograms with their suffix, counters with theirs; counters under rate or increase; labels
+    that exist.
+    """
     names = set(WORD.findall(query))
     assert names <= series()
     assert names or query.startswith("up{")
     for name in names:
         if name.endswith(("_total", "_bucket")):
             assert re.search(rf"(rate|increase)\({name}\b", query)
-    labels = set(re.findall(r"([a-z_]+)(?:=~|!=|=)\"", query)) | {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+    labels = set(re.findall(r"([a-z_]+)(?:=~|!=|=)\"", query)) | {
+        label.strip()
+        for group in re.findall(r"by \(([^)]*)\)", query)
+        for label in group.split(",")
+    }
     assert labels <= OWN_LABELS | {"job"}
 
 
 def test_every_metric_is_looked_at():
     """By a panel or an alert: one that nobody looks at has no reason to be."""
     seen = set(WORD.findall(" ".join([*panel_queries().values(), *alert_queries().values()])))
-    assert {name for name in NAMES if not any(word == name or word.startswith(name + "_") for word in seen)} == set()
+    assert {
+        name
+        for name in NAMES
+        if not any(word == name or word.startswith(name + "_") for word in seen)
+    } == set()
 
 
 def test_what_must_be_alerted_is():
     """Each with a severity and a text that uses labels which its expression keeps."""
-    rules = {rule["alert"]: rule for group in parsed(DEPLOY / "alerts.yml")["groups"] for rule in group["rules"]}
-    assert rules.keys() >= {"LdpRefused", "LdpDeadLetters", "LdpWatermarkStuck", "LdpCalibrationNotSound", "LdpLag", "LdpPartitionIdle"}
+    rules = {
+        rule["alert"]: rule
+        for group in parsed(DEPLOY / "alerts.yml")["groups"]
+        for rule in group["rules"]
+    }
+    assert rules.keys() >= {
+        "LdpRefused",
+        "LdpDeadLetters",
+        "LdpWatermarkStuck",
+        "LdpCalibrationNotSound",
+        "LdpLag",
+        "LdpPartitionIdle",
+    }
     for rule in rules.values():
         assert rule["labels"]["severity"] in {"warning", "critical"}
         used = set(re.findall(r"\$labels\.([a-z_]+)", " ".join(rule["annotations"].values())))
@@ -85,20 +144,31 @@ def test_what_must_be_alerted_is():
 
 def test_the_dashboard_is_up_to_date():
     """The JSON is what its generator makes."""
-    pytest.importorskip("grafana_foundation_sdk", reason="grafana-foundation-sdk is not installed: pip install 'ldp-kafka[dev]'")
-    assert runpy.run_path(str(DEPLOY / "dashboard.py"))["build"]() == BOARD.read_text(), "run: python deploy/dashboard.py"
+    pytest.importorskip(
+        "grafana_foundation_sdk",
+        reason="grafana-foundation-sdk is not installed: pip install 'ldp-kafka[dev]'",
+    )
+    assert runpy.run_path(str(DEPLOY / "dashboard.py"))["build"]() == BOARD.read_text(), (
+        "run: python deploy/dashboard.py"
+    )
 
 
 def test_the_dashboard_is_whole():
     """Every panel has a title, words and the provisioned source; none overlaps another."""
     board = json.loads(BOARD.read_text())
-    (source,) = parsed(DOCKER / "grafana" / "provisioning" / "datasources" / "prometheus.yml")["datasources"]
+    (source,) = parsed(DOCKER / "grafana" / "provisioning" / "datasources" / "prometheus.yml")[
+        "datasources"
+    ]
     taken: set[tuple[int, int]] = set()
     ids = [panel["id"] for panel in board["panels"]]
     assert len(set(ids)) == len(ids)
     for panel in board["panels"]:
         at = panel["gridPos"]
-        cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        cells = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
         assert taken.isdisjoint(cells), panel["title"]
         assert at["x"] + at["w"] <= 24
         taken |= cells
@@ -121,7 +191,9 @@ def test_compose_has_its_services(services):
     for role in ("perturb", "collect"):
         command = services[role]["command"]
         assert command[command.index("--role") + 1] == role
-        assert services[role]["depends_on"]["topics"] == {"condition": "service_completed_successfully"}
+        assert services[role]["depends_on"]["topics"] == {
+            "condition": "service_completed_successfully"
+        }
     assert services["topics"]["command"][0] == "topics"
     assert services["topics"]["restart"] == "no"
     assert services["topics"]["depends_on"]["kafka"] == {"condition": "service_healthy"}
@@ -132,13 +204,17 @@ def test_the_command_line_takes_what_compose_says(services):
     """Commands and options as they are spelt there."""
     for role in ("topics", "perturb", "collect"):
         name, topology, *options = services[role]["command"]
-        topology = re.sub(r"\$\{LDP_KAFKA_TOPOLOGY:-([\w-]+)\}", r"\1", topology).replace("/topologies", str(ROOT / "topologies"))
+        topology = re.sub(r"\$\{LDP_KAFKA_TOPOLOGY:-([\w-]+)\}", r"\1", topology).replace(
+            "/topologies", str(ROOT / "topologies")
+        )
         context = cli.commands[name].make_context(name, [topology, *options])
         assert context.params.get("role", "topics") == role
 
 
 def test_the_key_is_at_perturb_alone(services):
-    """Mounted as a secret; no other container has it, none has it in its environment, and it cannot get into the image."""
+    """Mounted as a secret; no other container has it, none has it in its environment, and it cannot
+    get into the image.
+    """
     assert [name for name, service in services.items() if "secrets" in service] == ["perturb"]
     assert services["perturb"]["secrets"] == ["edge_key"]
     for service in services.values():
@@ -150,7 +226,9 @@ def test_the_key_is_at_perturb_alone(services):
 
 
 def test_nothing_runs_as_root(services):
-    """The image has its own user; where compose sets another, its default is no root either, and no container can become one."""
+    """The image has its own user; where compose sets another, its default is no root either, and no
+    container can become one.
+    """
     users = re.findall(r"^USER (\S+)", (DOCKER / "Dockerfile").read_text(), re.MULTILINE)
     assert users == ["10001:10001"]
     for name, service in services.items():
@@ -204,14 +282,23 @@ def test_images_are_pinned(services):
 
 def test_what_compose_and_the_image_take_from_the_checkout_exists(services):
     """Mounts, the topology that runs by default, and what the image is built from."""
-    mounts = [volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ()) if volume.startswith(".")]
+    mounts = [
+        volume.split(":")[0]
+        for service in services.values()
+        for volume in service.get("volumes", ())
+        if volume.startswith(".")
+    ]
     assert mounts
     for mount in mounts:
         assert (DOCKER / mount).exists(), mount
     for role in ("topics", "perturb", "collect"):
-        default = re.search(r"\$\{LDP_KAFKA_TOPOLOGY:-([\w-]+)\}\.yaml$", services[role]["command"][1])[1]
+        default = re.search(
+            r"\$\{LDP_KAFKA_TOPOLOGY:-([\w-]+)\}\.yaml$", services[role]["command"][1]
+        )[1]
         assert (ROOT / "topologies" / f"{default}.yaml").exists()
-    for copied in re.findall(r"^COPY (?!--)(.+) \S+$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE):
+    for copied in re.findall(
+        r"^COPY (?!--)(.+) \S+$", (DOCKER / "Dockerfile").read_text(), re.MULTILINE
+    ):
         for name in copied.split():
             assert (ROOT / name).exists(), name
             assert f"!{name}" in (DOCKER / "Dockerfile.dockerignore").read_text().split()
@@ -219,7 +306,12 @@ def test_what_compose_and_the_image_take_from_the_checkout_exists(services):
 
 def test_provisioning_leads_to_the_dashboard(services):
     """Grafana looks where compose mounts it."""
-    (provider,) = parsed(DOCKER / "grafana" / "provisioning" / "dashboards" / "ldp-kafka.yml")["providers"]
+    (provider,) = parsed(DOCKER / "grafana" / "provisioning" / "dashboards" / "ldp-kafka.yml")[
+        "providers"
+    ]
     mounts = dict(volume.split(":")[:2] for volume in services["grafana"]["volumes"])
     assert mounts["./grafana/dashboards"] == provider["options"]["path"]
-    assert services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == f"{provider['options']['path']}/{BOARD.name}"
+    assert (
+        services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+        == f"{provider['options']['path']}/{BOARD.name}"
+    )

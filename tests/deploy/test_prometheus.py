@@ -77,7 +77,9 @@ GOOD = {
     "ldp_second_reports_total{%s}": "2x240",
     'up{job="ldp-kafka",%s}': "1x240",
     'ldp_dead_letters_total{%s,reason="time"}': "3x240",
-    "ldp_watermark_timestamp_seconds{%s}": "0 0 0 3600x59 7200x59 10800x59 14400x59",  # hourly readings
+    "ldp_watermark_timestamp_seconds{%s}": (
+        "0 0 0 3600x59 7200x59 10800x59 14400x59"
+    ),  # hourly readings
     "ldp_idle_partitions{%s}": "0x240",
     "ldp_lag_messages{%s}": "5000x5 0x7 5000x5 0x223",
 }
@@ -96,14 +98,21 @@ def test_alerts_fire_on_what_is_bad_and_on_nothing_else(promtool, tmp_path, inpu
         "tests": [
             {
                 "interval": "1m",
-                "input_series": [{"series": series % LABELS, "values": values} for series, values in inputs.items()],
+                "input_series": [
+                    {"series": series % LABELS, "values": values}
+                    for series, values in inputs.items()
+                ],
                 "promql_expr_test": [
                     {
-                        "expr": 'count by (alertname) (last_over_time(ALERTS{alertstate="firing"}[4h]))'
-                        if not firing
-                        else 'count by (alertname) (ALERTS{alertstate="firing"})',
+                        "expr": (
+                            'count by (alertname) (last_over_time(ALERTS{alertstate="firing"}[4h]))'
+                            if not firing
+                            else 'count by (alertname) (ALERTS{alertstate="firing"})'
+                        ),
                         "eval_time": "239m",
-                        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in firing],
+                        "exp_samples": [
+                            {"labels": f'{{alertname="{name}"}}', "value": 1} for name in firing
+                        ],
                     }
                 ],
             }
@@ -118,7 +127,10 @@ class Workers:
 
     def __init__(self) -> None:
         guarantee = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
-        self.perturb, self.collect = Metrics("meters", "perturb", "capp"), Metrics("meters", "collect", "capp")
+        self.perturb, self.collect = (
+            Metrics("meters", "perturb", "capp"),
+            Metrics("meters", "collect", "capp"),
+        )
         for metrics in (self.perturb, self.collect):
             metrics.guarantee(guarantee)
             metrics.partitions(2)
@@ -127,10 +139,28 @@ class Workers:
     def work(self) -> None:
         """One slot."""
         self.slot += 1
-        counts = {"events": 600, "reports": 550, "silent": 10, "late": 5, "duplicates": 4, "refused": 3, "clamped": 2, "dead_letters:not_json": 1}
+        counts = {
+            "events": 600,
+            "reports": 550,
+            "silent": 10,
+            "late": 5,
+            "duplicates": 4,
+            "refused": 3,
+            "clamped": 2,
+            "dead_letters:not_json": 1,
+        }
         self.perturb.count(counts | {"watermark": time.time() * 1000}, self.slot % 2)
         self.perturb.spent(900_000, 1_000_000)
-        self.collect.count({"reports": 550, "repeated": 1, "partials": 2, "closed": self.slot, "dead_letters:range": 1}, self.slot % 2)
+        self.collect.count(
+            {
+                "reports": 550,
+                "repeated": 1,
+                "partials": 2,
+                "closed": self.slot,
+                "dead_letters:range": 1,
+            },
+            self.slot % 2,
+        )
         self.collect.count({"releases": 1, "repeated": 0, "released": self.slot})
         self.collect.release(550, 0.05, 1.5)
         for metrics in (self.perturb, self.collect):
@@ -158,7 +188,12 @@ def prometheus(workers, tmp_path) -> Iterator[str]:
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(DEPLOY / "alerts.yml")],
-        "scrape_configs": [{"job_name": "ldp-kafka", "static_configs": [{"targets": [f"127.0.0.1:{each}" for each in workers[1]]}]}],
+        "scrape_configs": [
+            {
+                "job_name": "ldp-kafka",
+                "static_configs": [{"targets": [f"127.0.0.1:{each}" for each in workers[1]]}],
+            }
+        ],
     }
     (tmp_path / "prometheus.yml").write_text(json.dumps(config))  # JSON is YAML
     command = [
@@ -211,19 +246,31 @@ def has_data(address: str, query: str) -> bool:
 
 
 def test_every_panel_shows_data(workers, prometheus):
-    """Each query of the dashboard, the list of topologies, and every rule evaluates without an error."""
-    pending = {f"{panel['title']} {target['refId']}": target["expr"] for panel in BOARD["panels"] for target in panel.get("targets", ())}
+    """Each query of the dashboard, the list of topologies, and every rule evaluates without an
+    error.
+    """
+    pending = {
+        f"{panel['title']} {target['refId']}": target["expr"]
+        for panel in BOARD["panels"]
+        for target in panel.get("targets", ())
+    }
     assert len(pending) > 25
     end = time.monotonic() + 15
     while pending and time.monotonic() < end:
         workers[0].work()
         time.sleep(0.5)
-        pending = {name: query for name, query in pending.items() if not has_data(prometheus, query)}
+        pending = {
+            name: query for name, query in pending.items() if not has_data(prometheus, query)
+        }
     assert not pending
     (variable,) = BOARD["templating"]["list"]
     metric, label = re.fullmatch(r"label_values\((\w+), (\w+)\)", variable["query"]).groups()
-    assert {each["metric"][label] for each in ask(prometheus, "query", query=metric)["result"]} == {"meters"}
+    assert {each["metric"][label] for each in ask(prometheus, "query", query=metric)["result"]} == {
+        "meters"
+    }
     rules = [rule for group in ask(prometheus, "rules")["groups"] for rule in group["rules"]]
     assert {rule["name"] for rule in rules} == set(alerts())
-    assert {(rule["name"], rule["health"], rule.get("lastError", "")) for rule in rules} == {(name, "ok", "") for name in alerts()}
+    assert {(rule["name"], rule["health"], rule.get("lastError", "")) for rule in rules} == {
+        (name, "ok", "") for name in alerts()
+    }
     assert {target["health"] for target in ask(prometheus, "targets")["activeTargets"]} == {"up"}

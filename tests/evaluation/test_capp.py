@@ -1,4 +1,6 @@
-"""What the CAPP paper claims, and what this library claims beyond it, on the two open series. Claims are of means over repetitions, with margins of their standard errors."""
+"""What the CAPP paper claims, and what this library claims beyond it, on the two open series.
+Claims are of means over repetitions, with margins of their standard errors.
+"""
 
 from __future__ import annotations
 
@@ -42,11 +44,17 @@ def lead(worse, better, field="mse"):
 @pytest.fixture(scope="module")
 def orders():
     """All settings of figures 4 and 5, once."""
-    return [row for name, window in SETTINGS for row in capp.order(name, window, repetitions=REPETITIONS[name])]
+    return [
+        row
+        for name, window in SETTINGS
+        for row in capp.order(name, window, repetitions=REPETITIONS[name])
+    ]
 
 
 def test_the_order_of_mean_errors(orders):
-    """SW-direct > IPP >= APP > CAPP: no cell turns a pair round significantly, the ends are apart everywhere, and neighbours over all cells of Volume together."""
+    """SW-direct > IPP >= APP > CAPP: no cell turns a pair round significantly, the ends are apart
+    everywhere, and neighbours over all cells of Volume together.
+    """
     rows = by(orders, "series", "window", "epsilon", "method")
     names = ("sw_direct", "ipp", "app", "capp")
     cells = {row[:3] for row in orders}
@@ -54,18 +62,25 @@ def test_the_order_of_mean_errors(orders):
         leads = {cell: lead(rows[*cell, pair[0]], rows[*cell, pair[1]]) for cell in cells}
         assert min(leads.values()) > -4, pair
         together = [found for cell, found in leads.items() if cell[0] == "volume"]
-        assert sum(together) > 3 * len(together) ** 0.5, pair  # each standard normal, were they alike
+        assert sum(together) > 3 * len(together) ** 0.5, (
+            pair
+        )  # each standard normal, were they alike
     ends = [lead(rows[*cell, "sw_direct"], rows[*cell, "capp"]) for cell in cells]
     assert min(ends) > 0 and sum(ends) > 8 * len(ends) ** 0.5
 
 
 def test_the_order_of_directions(orders):
-    """CAPP is nearest in direction for epsilon up to 2, and IPP not worse than APP; that APP beats SW-direct does not hold once both are smoothed alike."""
+    """CAPP is nearest in direction for epsilon up to 2, and IPP not worse than APP; that APP beats
+    SW-direct does not hold once both are smoothed alike.
+    """
     rows = by(orders, "series", "window", "epsilon", "method")
     against = []
     for cell in {row[:3] for row in orders}:
         if cell[2] <= 2:
-            assert all(lead(rows[*cell, name], rows[*cell, "capp"], "cosine") > 3 for name in ("sw_direct", "ipp", "app"))
+            assert all(
+                lead(rows[*cell, name], rows[*cell, "capp"], "cosine") > 3
+                for name in ("sw_direct", "ipp", "app")
+            )
         assert lead(rows[*cell, "app"], rows[*cell, "ipp"], "cosine") > -4
         against.append(lead(rows[*cell, "app"], rows[*cell, "sw_direct"], "cosine"))
     assert sum(against) > 4 * len(against) ** 0.5
@@ -84,7 +99,9 @@ def test_constants_stand_beside_every_figure(orders):
 
 
 def test_table_one():
-    """Each figure within 4 standard errors of ours and the paper's together (its own: 50 subsequences, 100 times), or half of its last digit."""
+    """Each figure within 4 standard errors of ours and the paper's together (its own: 50
+    subsequences, 100 times), or half of its last digit.
+    """
     rows = by(capp.table_one(repetitions=20), "window", "method")
     assert rows.keys() == capp.TABLE_I.keys()
     for cell, printed in capp.TABLE_I.items():
@@ -107,7 +124,9 @@ def test_at_one_true_epsilon_capp_beats_direct(window):
     rows = by(capp.equal_epsilon("volume", window), "epsilon", "method")
     for epsilon in (0.5, 1.0):
         assert (
-            capp.method("capp", epsilon, window, "sound").guarantee.epsilon == capp.method("sw_direct", epsilon, window, "sound").guarantee.epsilon == epsilon
+            capp.method("capp", epsilon, window, "sound").guarantee.epsilon
+            == capp.method("sw_direct", epsilon, window, "sound").guarantee.epsilon
+            == epsilon
         )
         assert lead(rows[epsilon, "sw_direct"], rows[epsilon, "capp"]) > 4
 
@@ -116,7 +135,11 @@ def test_at_one_true_epsilon_capp_beats_direct(window):
 @pytest.mark.parametrize(("name", "window"), SETTINGS)
 def test_the_default_block_is_near_the_best(name, window, epsilon):
     """Within 5 % of the best, and four standard errors."""
-    choices = range(1, 11) if window == 10 else sorted({1, 2, 3, 5, 8, 12, 20, 30, feedback.default_block(epsilon, window)})
+    choices = (
+        range(1, 11)
+        if window == 10
+        else sorted({1, 2, 3, 5, 8, 12, 20, 30, feedback.default_block(epsilon, window)})
+    )
     rows = capp.blocks(name, window, epsilon, choices, repetitions=REPETITIONS[name] // 2)
     best = min(rows, key=lambda row: row.mse)
     (chosen,) = (row for row in rows if row.default)
@@ -132,8 +155,12 @@ def test_a_block_of_a_whole_window_is_not():
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 10.0, 30.0])
 @pytest.mark.parametrize(("name", "window"), SETTINGS)
 def test_shrunk_means_are_never_worse_than_the_midpoint(name, window, epsilon):
-    """At most 5 % above it, and at most .8 of published CAPP's error for epsilon up to 3 at window 10, but for three standard errors; nor 5 % above the raw means."""
-    for row in capp.shrinking(name, window, (epsilon,), repetitions=REPETITIONS[name] * (4 if epsilon < 3 else 2)):
+    """At most 5 % above it, and at most .8 of published CAPP's error for epsilon up to 3 at window
+    10, but for three standard errors; nor 5 % above the raw means.
+    """
+    for row in capp.shrinking(
+        name, window, (epsilon,), repetitions=REPETITIONS[name] * (4 if epsilon < 3 else 2)
+    ):
         above = row.mse - 3 * row.mse_error
         assert above < 1.05 * row.midpoint, row
         assert row.mse < 1.05 * row.raw, row
@@ -146,7 +173,9 @@ def test_shrunk_means_are_never_worse_than_the_midpoint(name, window, epsilon):
 
 
 def test_no_crowd_is_led_astray_on_average():
-    """Where reports say least (Volume, 30 slots), the mean ratio to the midpoint's error over many repetitions: at most 5 % above, but for three standard errors of 2 %."""
+    """Where reports say least (Volume, 30 slots), the mean ratio to the midpoint's error over many
+    repetitions: at most 5 % above, but for three standard errors of 2 %.
+    """
     rows = capp.shrinking("volume", 30, (0.5, 1.0), repetitions=40, seed=1000)
     ratio = np.mean([row.mse / row.midpoint for row in rows])
     error = np.sqrt(np.sum([(row.mse_error / row.midpoint) ** 2 for row in rows])) / len(rows)
@@ -155,25 +184,36 @@ def test_no_crowd_is_led_astray_on_average():
 
 
 def test_moments_alone_would_not_do():
-    """A twin that takes the debiased moments as they are: several times the midpoint's error (Volume, 30 slots, epsilon .5)."""
+    """A twin that takes the debiased moments as they are: several times the midpoint's error
+    (Volume, 30 slots, epsilon .5).
+    """
     values = capp.streams("volume", 30)
     used, found = capp.method("sw_direct", 0.5, 30, "sound"), []
     for seed in range(10):
         plain = debias(used, used.release(values, seeded(seed))).mean(axis=1)
         noise = (plain - values.mean(axis=1)).var()  # better than it can know
         share = max(plain.var() - noise, 0.0) / plain.var()
-        found.append(mean_error((plain.mean() + share * (plain - plain.mean()))[:, None], values.mean(axis=1)[:, None]))
+        found.append(
+            mean_error(
+                (plain.mean() + share * (plain - plain.mean()))[:, None],
+                values.mean(axis=1)[:, None],
+            )
+        )
     assert np.mean(found) > 2 * mean_error(np.full_like(values, 0.5), values)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "piecewise", "duchi", "hybrid"])
 def test_capp_over_unbiased_mechanisms(mechanism):
-    """T is clipped to [-.25, .25] and the range is public; shrunk, their means are not worse than the midpoint either."""
+    """T is clipped to [-.25, .25] and the range is public; shrunk, their means are not worse than
+    the midpoint either.
+    """
     used = capp.method("capp", 1.0, 10, mechanism=mechanism)
     low, high = used.released(np.array([0.0, 1.0]))
     assert -0.25 <= low <= 0.25
     assert low + high == pytest.approx(1)
-    rows = capp.shrinking("volume", 10, (1.0, 30.0), names=(("capp", "sound"),), repetitions=20, mechanism=mechanism)
+    rows = capp.shrinking(
+        "volume", 10, (1.0, 30.0), names=(("capp", "sound"),), repetitions=20, mechanism=mechanism
+    )
     for row in rows:
         assert row.mse - 3 * row.mse_error < 1.05 * row.midpoint
 

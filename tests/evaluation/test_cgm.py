@@ -12,7 +12,9 @@ from tests.methods.lifelong import inputs_of, life
 
 
 def test_measured_variances_follow_the_laws():
-    """Every row within six of its standard errors, and these small enough to tell the methods apart."""
+    """Every row within six of its standard errors, and these small enough to tell the methods
+    apart.
+    """
     rows = table(bound=0.05, horizon=40, users=3_000, reports=(1, 2, 5, 10, 40, 99))
     assert {row.method for row in rows} == set(METHODS_COMPARED)
     assert {row.report for row in rows} == {1, 2, 5, 10, 40}
@@ -23,11 +25,16 @@ def test_measured_variances_follow_the_laws():
 
 
 def test_errors_of_streams_have_clipping_in_them():
-    """The mean square error of a stream that jumps is that of one that stands still and what clipping keeps back, by hand."""
+    """The mean square error of a stream that jumps is that of one that stands still and what
+    clipping keeps back, by hand.
+    """
     slots, repeats = 10, 4_000
     jumps = np.repeat([0.0, 1.0], slots // 2)
     kept = np.array([0.0] * 5 + [0.05, 0.1, 0.15, 0.2, 0.25])
-    errors = [stream_errors(stream[None], (0.0, 1.0), 0.05, epsilon=8.0, repeats=repeats) for stream in (np.zeros(slots), jumps)]
+    errors = [
+        stream_errors(stream[None], (0.0, 1.0), 0.05, epsilon=8.0, repeats=repeats)
+        for stream in (np.zeros(slots), jumps)
+    ]
     assert np.isclose(errors[1]["cgm"] - errors[0]["cgm"], ((jumps - kept) ** 2).mean(), rtol=0.15)
     assert np.isclose(errors[1]["gaussian_direct"], errors[0]["gaussian_direct"], rtol=0.05)
 
@@ -35,14 +42,20 @@ def test_errors_of_streams_have_clipping_in_them():
 @pytest.mark.parametrize("bound", [0.05, 0.13, 0.3])
 @pytest.mark.parametrize("reports", [1, 2, 5, 30])
 def test_worst_streams_are_reached_by_the_methods_own_draws(bound, reports):
-    """The method's own step moves its draws by just so much on these two streams, and never by more on many others."""
+    """The method's own step moves its draws by just so much on these two streams, and never by more
+    on many others.
+    """
     worst, streams = worst_streams(bound, reports)
     one, everywhere = life("cgm", horizon=reports, differential_bound=bound), np.ones(reports, bool)
     _, _, given = inputs_of(one, streams, everywhere)
     assert ((given[0] - given[1]) ** 2).sum() == pytest.approx(worst, rel=1e-6)
     rng = np.random.default_rng(7)
     others = np.concatenate(
-        [rng.random((400, reports)), np.round(rng.random((400, reports))), np.clip(np.cumsum(rng.normal(0, bound, (400, reports)), 1), 0, 1)]
+        [
+            rng.random((400, reports)),
+            np.round(rng.random((400, reports))),
+            np.clip(np.cumsum(rng.normal(0, bound, (400, reports)), 1), 0, 1),
+        ]
     )
     _, _, given = inputs_of(one, others, everywhere)
     for mates in (np.arange(1200)[::-1], rng.permutation(1200)):
@@ -62,5 +75,11 @@ def test_worst_streams_against_all_paths_of_a_grid():
     for path in product(grid, repeat=reports):
         moves = np.diff(path)
         if np.abs(moves).max() <= 2 * bound + 1e-9:
-            found = max(found, sum(((d - a * b) / (1 - a + 2 * bound * a)) ** 2 for a, b, d in zip(r, (0.0, *path), path, strict=False)))
+            found = max(
+                found,
+                sum(
+                    ((d - a * b) / (1 - a + 2 * bound * a)) ** 2
+                    for a, b, d in zip(r, (0.0, *path), path, strict=False)
+                ),
+            )
     assert found == pytest.approx(worst, rel=1e-6)

@@ -40,7 +40,12 @@ def test_unknown_names_are_refused(folder):
 
 def test_days_are_whole_and_start_at_midnight(folder):
     """A day with a missing hour is in no run; runs of two days overlap."""
-    rows = [f"2020-01-0{day}T{hour:02d}:00:00,{100 * day + hour}" for day in (1, 2, 3, 4, 5) for hour in range(24) if (day, hour) != (4, 7)]
+    rows = [
+        f"2020-01-0{day}T{hour:02d}:00:00,{100 * day + hour}"
+        for day in (1, 2, 3, 4, 5)
+        for hour in range(24)
+        if (day, hour) != (4, 7)
+    ]
     (folder / "volume_hourly_dedup.csv").write_text("datetime,value\n" + "\n".join(rows) + "\n")
     runs = data.volume_days(2)
     assert runs.shape == (2, 48)

@@ -7,7 +7,14 @@ import pytest
 from scipy import stats
 from scipy.spatial import distance
 
-from ldp_kafka.evaluation.metrics import auc, cosine_distance, jensen_shannon, mean_error, roc, wasserstein
+from ldp_kafka.evaluation.metrics import (
+    auc,
+    cosine_distance,
+    jensen_shannon,
+    mean_error,
+    roc,
+    wasserstein,
+)
 
 
 @pytest.fixture
@@ -26,8 +33,12 @@ def test_mean_error_is_of_means(rng):
 def test_cosine_distance(rng):
     """As scipy's, averaged over pairs; pairs without a direction are left out."""
     a, b = rng.normal(size=(2, 20, 5))
-    assert cosine_distance(a, b) == pytest.approx(np.mean([distance.cosine(x, y) for x, y in zip(a, b, strict=True)]))
-    assert cosine_distance(np.vstack([a, np.zeros(5)]), np.vstack([b, np.ones(5)])) == pytest.approx(cosine_distance(a, b))
+    assert cosine_distance(a, b) == pytest.approx(
+        np.mean([distance.cosine(x, y) for x, y in zip(a, b, strict=True)])
+    )
+    assert cosine_distance(
+        np.vstack([a, np.zeros(5)]), np.vstack([b, np.ones(5)])
+    ) == pytest.approx(cosine_distance(a, b))
     assert np.isnan(cosine_distance(np.zeros(3), np.ones(3)))
 
 
@@ -56,8 +67,12 @@ def test_auc_is_the_chance_of_a_higher_score(rng):
     assert auc(-scores, cases) == pytest.approx(1 - auc(scores, cases))
     curve = roc(scores, cases)
     assert (np.diff(curve.false_positive) >= 0).all() and (np.diff(curve.true_positive) >= 0).all()
-    assert (curve.false_positive[[0, -1]] == [0, 1]).all() and (curve.true_positive[[0, -1]] == [0, 1]).all()
-    for threshold, wrong, found in zip(curve.thresholds, curve.false_positive, curve.true_positive, strict=True):
+    assert (curve.false_positive[[0, -1]] == [0, 1]).all() and (
+        curve.true_positive[[0, -1]] == [0, 1]
+    ).all()
+    for threshold, wrong, found in zip(
+        curve.thresholds, curve.false_positive, curve.true_positive, strict=True
+    ):
         assert (scores[~cases] >= threshold).mean() == pytest.approx(wrong)
         assert (scores[cases] >= threshold).mean() == pytest.approx(found)
 

@@ -50,8 +50,12 @@ def test_error_grows_with_tau(streams, calibration):
 
 
 def test_soundness_costs(streams):
-    """A third of the budget a segment: SPPA is worse sound than as published; ETM, whose blocks lose no value, is not, and comes out ahead of SPPA."""
-    published, sound = (sppa.by_epsilon(streams, (1.0,), calibration=c) for c in ("published", "sound"))
+    """A third of the budget a segment: SPPA is worse sound than as published; ETM, whose blocks
+    lose no value, is not, and comes out ahead of SPPA.
+    """
+    published, sound = (
+        sppa.by_epsilon(streams, (1.0,), calibration=c) for c in ("published", "sound")
+    )
     assert errors(sound, "sppa")[0] > 1.2 * errors(published, "sppa")[0]
     assert errors(sound, "etm")[0] < errors(sound, "sppa")[0]
 
@@ -62,12 +66,16 @@ def test_sppa_tells_velocity_best_on_real_series(name):
     with real_data.needed():
         streams = sppa.real(name)
     s, e, p = sppa.monitoring(streams)
-    assert s.rank_auc > e.rank_auc + 0.05 and e.rank_auc > p.rank_auc and abs(p.rank_auc - 0.5) < 0.03
+    assert (
+        s.rank_auc > e.rank_auc + 0.05 and e.rank_auc > p.rank_auc and abs(p.rank_auc - 0.5) < 0.03
+    )
     assert s.auc > e.auc > p.auc
 
 
 def test_who_tells_velocity_best_depends_on_how_long_it_lasts():
-    """SPPA where it changes within a window of 8 slots; where it lasts for several windows ETM, which the paper's figure does not show. PeGaSus never."""
+    """SPPA where it changes within a window of 8 slots; where it lasts for several windows ETM,
+    which the paper's figure does not show. PeGaSus never.
+    """
     rows = {(hold, row.method): row.rank_auc for hold, row in sppa.by_hold((4, 40), users=300)}
     assert rows[4, "sppa"] > rows[4, "etm"] + 0.02
     assert rows[40, "etm"] > rows[40, "sppa"] + 0.01
@@ -75,7 +83,9 @@ def test_who_tells_velocity_best_depends_on_how_long_it_lasts():
 
 
 def test_the_symmetric_interpolant_is_the_usable_one(streams):
-    """Close to the true period the sum as printed is off by far more. At the paper's budgets, where the period is anything, it is neither better nor worse by much."""
+    """Close to the true period the sum as printed is off by far more. At the paper's budgets, where
+    the period is anything, it is neither better nor worse by much.
+    """
     symmetric, printed = sppa.interpolants(streams, epsilon=60.0)
     assert printed.mse > 2 * symmetric.mse
     symmetric, printed = sppa.interpolants(streams, epsilon=3.0)
@@ -85,13 +95,17 @@ def test_the_symmetric_interpolant_is_the_usable_one(streams):
 def test_theorem_5_is_a_wide_upper_bound(streams):
     """It is stated as the error; its proof's inequality is what holds."""
     segments = streams[:, :60].reshape(-1, 10)
-    released = lk.method("swp", epsilon=1.0, window=8, domain=(0.0, 1.0), calibration="published").release(segments, lk.randomness.seeded(1))
+    released = lk.method(
+        "swp", epsilon=1.0, window=8, domain=(0.0, 1.0), calibration="published"
+    ).release(segments, lk.randomness.seeded(1))
     error = float(((released - segments)[:, 1:-1] ** 2).mean())
     assert 3 * error < sppa.theorem_5(segments, epsilon=1.0)
 
 
 def test_curves_of_what_is_known():
-    """A perfect release has area 1 under both curves; one that has nothing to do with the truth a half; a reversed one 0."""
+    """A perfect release has area 1 under both curves; one that has nothing to do with the truth a
+    half; a reversed one 0.
+    """
     rng = np.random.default_rng(1)
     truth = rng.random((50, 40))
     assert sppa.area(*sppa.sweep(truth, truth)) == pytest.approx(1)

@@ -1,4 +1,6 @@
-"""The generators say what LDP-IDS, section 7.1.1, says. Where chance is involved, a right generator fails with probability 10**-6 whatever the seed."""
+"""The generators say what LDP-IDS, section 7.1.1, says. Where chance is involved, a right generator
+fails with probability 10**-6 whatever the seed.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def test_paper_defaults():
 
 
 def test_lns_increments_are_normal_with_the_right_scale():
-    """Their sum of squares over Q is chi-square, their sum normal: the scale times 1.1 or 0.9 must fail both ways."""
+    """Their sum of squares over Q is chi-square, their sum normal: the scale times 1.1 or 0.9 must
+    fail both ways.
+    """
     n, scale = 20_000, 0.001
     steps = np.diff(lns(n, p0=0.5, sqrt_q=scale, seed=11), prepend=0.5)
     low, high = stats.chi2.ppf([ALARM / 4, 1 - ALARM / 4], n)
@@ -70,7 +74,9 @@ def test_binary_chooses_every_user_alike():
 
 
 def test_binary_chooses_anew():
-    """Two slots of one share are not the same users: chance of equality is 1 in C(60, 30), about 10**17."""
+    """Two slots of one share are not the same users: chance of equality is 1 in C(60, 30), about
+    10**17.
+    """
     one, other = binary([0.5, 0.5], users=60, seed=8)
     assert (one != other).any()
 

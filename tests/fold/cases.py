@@ -1,4 +1,6 @@
-"""Small inputs with everything in them: several shards, batches and single events, late and out-of-order events, repeats, bad rows, an idle partition, ticks."""
+"""Small inputs with everything in them: several shards, batches and single events, late and
+out-of-order events, repeats, bad rows, an idle partition, ticks.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,18 @@ CAPP = "{method: capp, epsilon: 2.0, window: 3, block: 2, domain: [0, 10]}"
 
 
 @cache
-def topology(partitions: int = 2, privacy: str = CAPP, statistics: str = "[mean, per_user]", lateness: int = LATENESS) -> Topology:
+def topology(
+    partitions: int = 2,
+    privacy: str = CAPP,
+    statistics: str = "[mean, per_user]",
+    lateness: int = LATENESS,
+) -> Topology:
     """The default one is stateful: a report depends on the reports before it."""
-    return loads(TEXT.format(partitions=partitions, privacy=privacy, statistics=statistics, lateness=lateness))
+    return loads(
+        TEXT.format(
+            partitions=partitions, privacy=privacy, statistics=statistics, lateness=lateness
+        )
+    )
 
 
 def randomness(of: Topology) -> Keyed:
@@ -50,7 +61,11 @@ def batch(rows: list[tuple[str, int, float]]) -> bytes:
         ((user, time, value),) = rows
         return json.dumps({"user": user, "time": time, "value": value}).encode()
     users, times, values = zip(*rows, strict=True)
-    return write_batch("event", ["user", "time", "value"], [pa.array(users), pa.array(np.array(times)), pa.array(values)])
+    return write_batch(
+        "event",
+        ["user", "time", "value"],
+        [pa.array(users), pa.array(np.array(times)), pa.array(values)],
+    )
 
 
 def closing(slots: int, lateness: int = LATENESS) -> bytes:
@@ -64,12 +79,21 @@ def log(values: list[bytes], first: int = 1) -> list[Message]:
 
 @cache
 def orderly(partitions: int = 1, slots: int = 6, first: int = 1) -> list[list[Message]]:
-    """Every user once a slot, in order, two or three events a message: nothing is late, nothing comes twice."""
+    """Every user once a slot, in order, two or three events a message: nothing is late, nothing
+    comes twice.
+    """
     logs = []
     for number in range(partitions):
         values = []
         for slot in range(slots):
-            rows = [(f"u{number}.{user}", START + slot * SLOT + 100 * user, (3 * user + slot) % 10 + 0.5) for user in range(USERS)]
+            rows = [
+                (
+                    f"u{number}.{user}",
+                    START + slot * SLOT + 100 * user,
+                    (3 * user + slot) % 10 + 0.5,
+                )
+                for user in range(USERS)
+            ]
             values += [batch(rows[:3]), batch(rows[3:5]), batch(rows[5:])]
         logs.append(log([*values, closing(slots)], first))
     return logs
@@ -90,14 +114,28 @@ def wild(seed: int, partitions: int = 2, slots: int = 8) -> list[list[Message]]:
             for user in range(USERS):
                 for _ in range(random.choice((0, 1, 1, 1, 1, 2))):
                     when = max(0, slot - random.choice((0, 0, 0, 0, 1, 1, 3)))
-                    rows.append((f"u{number}.{user}", START + when * SLOT + random.randrange(SLOT), random.uniform(-1, 11)))
+                    rows.append(
+                        (
+                            f"u{number}.{user}",
+                            START + when * SLOT + random.randrange(SLOT),
+                            random.uniform(-1, 11),
+                        )
+                    )
             random.shuffle(rows)
             while rows:
                 count = random.randint(1, 5)
                 values.append(batch(rows[:count]))
                 rows = rows[count:]
             if random.random() < 0.4:
-                values.append(random.choice((b"{", b'{"user": 1}', batch([("u0", START, float("inf")), ("u1", START + 10**8, 1.0)]))))
+                values.append(
+                    random.choice(
+                        (
+                            b"{",
+                            b'{"user": 1}',
+                            batch([("u0", START, float("inf")), ("u1", START + 10**8, 1.0)]),
+                        )
+                    )
+                )
         logs.append(log([*values, closing(slots)]))
     return logs
 

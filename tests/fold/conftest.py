@@ -11,7 +11,9 @@ from ldp_kafka.runtime import blocks, edge
 
 @pytest.fixture(autouse=True, scope="module")
 def _small() -> Iterator[None]:
-    """A few rows make several chunks of a report batch, and a few slots several blocks of a state, so that crashes come between them too."""
+    """A few rows make several chunks of a report batch, and a few slots several blocks of a state,
+    so that crashes come between them too.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edge, "CHUNK_ROWS", 2)
         patch.setattr(blocks, "MOST", 2)

@@ -1,10 +1,15 @@
-"""A broker and its workers in one thread: every step of the recovery recipe at the moment that a script says.
+"""A broker and its workers in one thread: every step of the recovery recipe at the moment that a
+script says.
 
-`World` is what brokers hold of one agent: a log a partition, the compacted changelog, the group's offsets, the topics written to. `Worker` is one process. What it runs is the production
-code (`Partition`, `persist`, the stages); what it replaces is Faust: the admission of `ldp_kafka.runtime.agent.Agent`, whose words it repeats, and the two producers. Whatever a worker
-waits for is in `Worker.waits` and comes about when the script calls `step`, so that a crash, a rebalance or another worker's step fits between any two.
+`World` is what brokers hold of one agent: a log a partition, the compacted changelog, the group's
+offsets, the topics written to. `Worker` is one process. What it runs is the production code
+(`Partition`, `persist`, the stages); what it replaces is Faust: the admission of
+`ldp_kafka.runtime.agent.Agent`, whose words it repeats, and the two producers. Whatever a worker
+waits for is in `Worker.waits` and comes about when the script calls `step`, so that a crash, a
+rebalance or another worker's step fits between any two.
 
-Offsets are committed as Faust does it: the end of the first run of acknowledged offsets, also where exactly one is missing before it (#606), and refused once the partition is another's.
+Offsets are committed as Faust does it: the end of the first run of acknowledged offsets, also where
+exactly one is missing before it (#606), and refused once the partition is another's.
 """
 
 from __future__ import annotations
@@ -82,7 +87,9 @@ class World:
         self.loop = asyncio.new_event_loop()
         self.changelog: dict[str, bytes] = {}
         self.start = 1 if self.header else 0
-        self.committed: dict[int, int | None] = dict.fromkeys(range(len(self.logs)), 1 if self.header else None)
+        self.committed: dict[int, int | None] = dict.fromkeys(
+            range(len(self.logs)), 1 if self.header else None
+        )
         self.owner: dict[int, Worker] = {}
         self.topics: dict[tuple[str, int], list[Record]] = defaultdict(list)
         self.workers: list[Worker] = []
@@ -139,7 +146,9 @@ class World:
 
 
 class Worker:
-    """One process: its partitions in memory, its view of the changelog, its producers, what it acknowledged."""
+    """One process: its partitions in memory, its view of the changelog, its producers, what it
+    acknowledged.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -161,13 +170,21 @@ class Worker:
     # what the group does
 
     def assign(self, number: int) -> None:
-        """Own a partition from now on: Faust drops what it knew, recovers the table, and seeks to the committed offset."""
+        """Own a partition from now on: Faust drops what it knew, recovers the table, and seeks to
+        the committed offset.
+        """
         self.revoke(number)
         world = self.world
         world.owner[number] = self
         self._known[number] = world.committed[number]
-        self.next[number] = world.start if world.committed[number] is None else world.committed[number]
-        own = {key: value for key, value in self.table.items() if any(wait.what == key for wait in self.waits)}
+        self.next[number] = (
+            world.start if world.committed[number] is None else world.committed[number]
+        )
+        own = {
+            key: value
+            for key, value in self.table.items()
+            if any(wait.what == key for wait in self.waits)
+        }
         self.table = {**world.changelog, **own}
 
     def revoke(self, number: int) -> None:
@@ -239,12 +256,21 @@ class Worker:
                 self.fold(owned)
 
     def load(self, number: int) -> Owned | None:
-        """None where it ends the process of one who does not own the partition any more, and whose table is old."""
+        """None where it ends the process of one who does not own the partition any more, and whose
+        table is old.
+        """
         committed = self.world.committed[number]
         passed = committed is not None and committed > self.world.start
         stage = self.world.recipe.stage(self.world.make(number))
         try:
-            partition = self.world.recipe.partition(stage, number, self.table, self.world.start if committed is None else committed, passed, False)
+            partition = self.world.recipe.partition(
+                stage,
+                number,
+                self.table,
+                self.world.start if committed is None else committed,
+                passed,
+                False,
+            )
         except StateError as error:
             self.crash()
             if self.world.owner[number] is self:
@@ -283,10 +309,14 @@ class Worker:
             await self.wait(key, lambda: self.world.put(key, value))
 
         self._marks.append(left)
-        await self.world.recipe.persist(snapshot, flush=flush, put=put, acknowledge=lambda event: self.acknowledge(owned, event))
+        await self.world.recipe.persist(
+            snapshot, flush=flush, put=put, acknowledge=lambda event: self.acknowledge(owned, event)
+        )
 
     def acknowledge(self, owned: Owned, event: Event) -> None:
-        """A tenure that has ended acknowledges nothing: the next one may have dropped its state already."""
+        """A tenure that has ended acknowledges nothing: the next one may have dropped its state
+        already.
+        """
         if self.parts.get(event.number) is owned:
             self.ack(event)
 
@@ -315,12 +345,19 @@ class Worker:
     def snapshot(self, number: int) -> None:
         """Begin one, if there is anything to acknowledge."""
         owned = self.parts.get(number)
-        if self.alive and owned is not None and (owned.partition.pending or owned.waiting) and not owned.lock.locked():
+        if (
+            self.alive
+            and owned is not None
+            and (owned.partition.pending or owned.waiting)
+            and not owned.lock.locked()
+        ):
             self._tasks.append(self.world.loop.create_task(self.save(owned)))
             self._spin()
 
     def step(self, which: int = 0) -> bool:
-        """One thing that is awaited comes about: of shards that are written together, any; False if nothing is awaited."""
+        """One thing that is awaited comes about: of shards that are written together, any; False if
+        nothing is awaited.
+        """
         if not self.waits:
             return False
         wait = self.waits.pop(which % len(self.waits))

@@ -1,4 +1,6 @@
-"""What should have come out, recomputed from the input by a straight fold, and every way in which a run can differ from it."""
+"""What should have come out, recomputed from the input by a straight fold, and every way in which a
+run can differ from it.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,21 @@ Shard = Mapping[bytes, tuple[Any, ...]]
 
 
 def shard(payload: bytes) -> Shard:
-    """A shard of the edge as {user: fields}, without users who were never in time: the order of rows means nothing. A block of slots as {slot: sums and ids}."""
+    """A shard of the edge as {user: fields}, without users who were never in time: the order of
+    rows means nothing. A block of slots as {slot: sums and ids}.
+    """
     if payload.startswith(b"{"):
-        return {slot.encode(): tuple(map(tuple, held)) for slot, held in json.loads(payload).items()}
+        return {
+            slot.encode(): tuple(map(tuple, held)) for slot, held in json.loads(payload).items()
+        }
     rows = read_batch(payload)[0].to_pylist()
-    return {row.pop("user"): tuple(tuple(cell) if isinstance(cell, list) else cell for cell in row.values()) for row in rows if row["last"] != NEVER}
+    return {
+        row.pop("user"): tuple(
+            tuple(cell) if isinstance(cell, list) else cell for cell in row.values()
+        )
+        for row in rows
+        if row["last"] != NEVER
+    }
 
 
 class Pure:
@@ -48,7 +60,9 @@ class Pure:
             self._metas[message.offset] = json.loads(json.dumps(stage.meta(state)))
             dirty = stage.dirty(state)
             dumped = {name: shard(payload) for name, payload in stage.dump(state, dirty).items()}
-            self._shards[message.offset] = {name: held for name, held in self._shards[self._last].items() if name not in dirty} | dumped
+            self._shards[message.offset] = {
+                name: held for name, held in self._shards[self._last].items() if name not in dirty
+            } | dumped
             self._last = message.offset
 
     def meta(self, cover: int) -> Any:
@@ -64,11 +78,14 @@ class Pure:
 class Judge:
     """Watches a `World`, and says what is wrong with it.
 
-    `state`: a changelog record, or a state that was loaded, is not that of its offset. `acknowledged`: an offset was committed that no complete tenure covers. `counted`: an event was
+    `state`: a changelog record, or a state that was loaded, is not that of its offset.
+    `acknowledged`: an offset was committed that no complete tenure covers. `counted`: an event was
     taken for a duplicate that is none, or a repeat for an event.
     """
 
-    def __init__(self, make: Callable[[int], Stage[Any]], logs: Sequence[Sequence[Message]]) -> None:
+    def __init__(
+        self, make: Callable[[int], Stage[Any]], logs: Sequence[Sequence[Message]]
+    ) -> None:
         self.logs = logs
         self.pure = [Pure(make(number), log) for number, log in enumerate(logs)]
         self.complaints: set[str] = set()
@@ -102,9 +119,14 @@ class Judge:
         pure, stage, state = self.pure[partition.number], partition.stage, partition.state
         if json.loads(json.dumps(stage.meta(state))) != pure.meta(partition.cover):
             self.complaints.add("state")
-        have = {name: shard(payload) for name, payload in stage.dump(state, stage.shards_of(state)).items()}
+        have = {
+            name: shard(payload)
+            for name, payload in stage.dump(state, stage.shards_of(state)).items()
+        }
         for name in have.keys() | pure.names(partition.cover):
-            if have.get(name, {}) != pure.shard(name, max(partition.cover, partition.covers.get(name, -1))):
+            if have.get(name, {}) != pure.shard(
+                name, max(partition.cover, partition.covers.get(name, -1))
+            ):
                 self.complaints.add("state")
 
     def folded(self, number: int, counts: Mapping[str, float]) -> None:
@@ -127,10 +149,14 @@ class Judge:
         seen: dict[tuple[str, int], set[Any]] = {}
         expected: dict[tuple[str, int], set[Any]] = {}
         for place, records in world.topics.items():
-            seen.setdefault(place, set()).update((record.key, record.value, record.headers) for record in records)
+            seen.setdefault(place, set()).update(
+                (record.key, record.value, record.headers) for record in records
+            )
         for pure in self.pure:
             for record in pure.records:
-                expected.setdefault((record.topic, record.partition), set()).add((record.key, record.value, record.headers))
+                expected.setdefault((record.topic, record.partition), set()).add(
+                    (record.key, record.value, record.headers)
+                )
         for place in seen.keys() | expected.keys():
             if seen.get(place, set()) - expected.get(place, set()):
                 self.complaints.add("different record")
@@ -139,9 +165,13 @@ class Judge:
 
 
 class EdgeJudge(Judge):
-    """Looks at each report by itself, as an outside consumer would, at what the collector makes of them, and at every user's budget."""
+    """Looks at each report by itself, as an outside consumer would, at what the collector makes of
+    them, and at every user's budget.
+    """
 
-    def __init__(self, topology: Topology, randomness: Keyed, logs: Sequence[Sequence[Message]]) -> None:
+    def __init__(
+        self, topology: Topology, randomness: Keyed, logs: Sequence[Sequence[Message]]
+    ) -> None:
         super().__init__(lambda number: stages.edge(topology, randomness, number), logs)
         self.topology, self.randomness = topology, randomness
         self.run = local.run(topology, randomness, logs)
@@ -149,7 +179,11 @@ class EdgeJudge(Judge):
     @cached_property
     def expected(self) -> dict[tuple[int, str], Any]:
         """Of each report: (partition, id) to what it says."""
-        return dict(item for number, records in enumerate(self.run.reports) for item in said(number, records))
+        return dict(
+            item
+            for number, records in enumerate(self.run.reports)
+            for item in said(number, records)
+        )
 
     @cached_property
     def users(self) -> dict[str, tuple[int, int]]:
@@ -164,7 +198,11 @@ class EdgeJudge(Judge):
                     continue
                 for name, time in zip(events.users.texts(), events.times.tolist(), strict=True):
                     digest = self.randomness.digests(Ids.of([name]))
-                    found[self.randomness.report_ids(digest, np.array([time // slot_ms]), 0).tobytes().hex()] = (int(digest[0, 0]), time // slot_ms)
+                    found[
+                        self.randomness.report_ids(digest, np.array([time // slot_ms]), 0)
+                        .tobytes()
+                        .hex()
+                    ] = (int(digest[0, 0]), time // slot_ms)
         return found
 
     def outcome(self, world: World) -> None:
@@ -182,36 +220,59 @@ class EdgeJudge(Judge):
             self.complaints.add("second report")
         if self.overspent(seen):
             self.complaints.add("over budget")
-        dead = [record for number in range(len(self.logs)) for record in world.topics[topology.dead_letters_topic, number]]
+        dead = [
+            record
+            for number in range(len(self.logs))
+            for record in world.topics[topology.dead_letters_topic, number]
+        ]
         dead += world.topics[topology.dead_letters_topic, -1]
-        if {(record.value, record.headers) for record in dead} != {(record.value, record.headers) for record in self.run.dead_letters}:
+        if {(record.value, record.headers) for record in dead} != {
+            (record.value, record.headers) for record in self.run.dead_letters
+        }:
             self.complaints.add("dead letters")
-        if sorted(releases(topology, reports)) != sorted({(record.key, record.value) for record in self.run.releases}):
+        if sorted(releases(topology, reports)) != sorted(
+            {(record.key, record.value) for record in self.run.releases}
+        ):
             self.complaints.add("different release")
 
     def overspent(self, seen: Mapping[tuple[int, str], set[Any]]) -> bool:
-        """Whether any user, in any run of window + memory slots, said more than the budget allows: each different report costs."""
+        """Whether any user, in any run of window + memory slots, said more than the budget allows:
+        each different report costs.
+        """
         ledger, spend = self.topology.method.ledger, self.topology.method.spend
         spent: dict[int, Counter[int]] = defaultdict(Counter)
         for (_, name), what in seen.items():
             if name in self.users:
                 user, slot = self.users[name]
                 spent[user][slot] += spend * len(what)
-        return any(sum(by[slot - back] for back in range(ledger.run)) > ledger.budget for by in spent.values() for slot in list(by))
+        return any(
+            sum(by[slot - back] for back in range(ledger.run)) > ledger.budget
+            for by in spent.values()
+            for slot in list(by)
+        )
 
 
 def said(number: int, records: Sequence[Record]) -> list[tuple[tuple[int, str], Any]]:
-    """Each single report in records of the reports topic: its place and id, and all that it says."""
+    """Each single report in records of the reports topic: its place and id, and all
+    that it says.
+    """
     found = []
     for record in records:
         batch = read_reports(record.value)
         if batch is not None:
-            found += [((number, one.id), (one.slot, one.phase, one.value, one.fingerprint, one.series)) for one in batch.singles()]
+            found += [
+                ((number, one.id), (one.slot, one.phase, one.value, one.fingerprint, one.series))
+                for one in batch.singles()
+            ]
     return found
 
 
-def releases(topology: Topology, reports: Sequence[Sequence[Record]]) -> set[tuple[bytes | None, bytes]]:
-    """What collectors and the merger make of the reports topic as it was written, repeats and all. Dead letters of theirs are releases that nobody expects."""
+def releases(
+    topology: Topology, reports: Sequence[Sequence[Record]]
+) -> set[tuple[bytes | None, bytes]]:
+    """What collectors and the merger make of the reports topic as it was written, repeats and all.
+    Dead letters of theirs are releases that nobody expects.
+    """
     partials: list[Record] = []
     made: list[Record] = []
     for number, records in enumerate(reports):

@@ -91,7 +91,9 @@ async def no_flush(snapshot: Any, *, flush: Any, **others: Any) -> None:
 
 async def flush_last(snapshot: Any, *, flush: Any, put: Any, acknowledge: Any) -> None:
     """The state is kept, and then its output is waited for."""
-    await no_flush(replace(snapshot, acknowledge=(), drop=()), flush=flush, put=put, acknowledge=acknowledge)
+    await no_flush(
+        replace(snapshot, acknowledge=(), drop=()), flush=flush, put=put, acknowledge=acknowledge
+    )
     await flush()
     for event in snapshot.acknowledge:
         acknowledge(event)
@@ -168,7 +170,10 @@ class EndedTenureAcks(Worker):
 
 def any_tenure(found: Any) -> str | None:
     """Without a look at the manifest."""
-    return max(((shards[META][0], tenure) for tenure, shards in found.items() if META in shards), default=(0, None))[1]
+    return max(
+        ((shards[META][0], tenure) for tenure, shards in found.items() if META in shards),
+        default=(0, None),
+    )[1]
 
 
 def first_tenure(found: Any) -> str | None:
@@ -190,7 +195,9 @@ class AllShardsAtMeta:
         return getattr(self._stage, name)
 
     def load(self, meta: Any, shards: Any) -> Any:
-        return self._stage.load(meta, {shard: (-1, payload) for shard, (_, payload) in shards.items()})
+        return self._stage.load(
+            meta, {shard: (-1, payload) for shard, (_, payload) in shards.items()}
+        )
 
 
 class OwnWatermark(Collect):
@@ -200,7 +207,11 @@ class OwnWatermark(Collect):
 
     def _count(self, state: Any, batch: Any, *rest: Any) -> None:
         self.latest.extend(batch.slots.tolist())
-        super()._count(state, replace(batch, closed=max(self.latest) - cases.LATENESS - 1 if self.latest else None), *rest)
+        super()._count(
+            state,
+            replace(batch, closed=max(self.latest) - cases.LATENESS - 1 if self.latest else None),
+            *rest,
+        )
 
 
 class CountsRepeats(Collect):
@@ -238,7 +249,9 @@ class EndedStays(Partition[Any]):
 
     def snapshot(self) -> Any:
         snapshot = super().snapshot()
-        return replace(snapshot, drop=[key for key in snapshot.drop if not key.endswith(self.tenure)])
+        return replace(
+            snapshot, drop=[key for key in snapshot.drop if not key.endswith(self.tenure)]
+        )
 
 
 async def ended_first(snapshot: Any, *, put: Any, **others: Any) -> None:
@@ -315,33 +328,73 @@ def choosing(how: Any) -> Callable[[pytest.MonkeyPatch], None]:
 
 
 EDGE_MUTANTS: dict[str, Mutant] = {
-    "fresh noise": Mutant(Recipe(stage=fresh_noise), scripts.crash_before_snapshot, "second report"),
-    "fresh noise, the budget": Mutant(Recipe(stage=fresh_noise), scripts.crash_before_snapshot, "over budget"),
+    "fresh noise": Mutant(
+        Recipe(stage=fresh_noise), scripts.crash_before_snapshot, "second report"
+    ),
+    "fresh noise, the budget": Mutant(
+        Recipe(stage=fresh_noise), scripts.crash_before_snapshot, "over budget"
+    ),
     "fresh noise, a zombie": Mutant(Recipe(stage=fresh_noise), scripts.zombie, "second report"),
     "no gap check, leftovers": Mutant(Recipe(NoGapCheck), scripts.leftovers, "missing report"),
-    "no gap check, a lost message": Mutant(Recipe(NoGapCheck), scripts.lost_message, "missing report"),
-    "no gap check, the first message lost": Mutant(Recipe(NoGapCheck), scripts.lost_first_message, "missing report"),
+    "no gap check, a lost message": Mutant(
+        Recipe(NoGapCheck), scripts.lost_message, "missing report"
+    ),
+    "no gap check, the first message lost": Mutant(
+        Recipe(NoGapCheck), scripts.lost_first_message, "missing report"
+    ),
     "no tenure": Mutant(Recipe(partial(OneTenure, tenure="one")), scripts.zombie, "acknowledged"),
-    "no tenure, the survivor": Mutant(Recipe(partial(OneTenure, tenure="one")), scripts.zombie, "halted"),
-    "meta first": Mutant(Recipe(persist=meta_first), scripts.crash_between_shards_and_meta, "halted"),
-    "acknowledged after an await": Mutant(Recipe(worker=AcksAfterAwait), scripts.fold_during_snapshot, "acknowledged"),
-    "acknowledged when folded": Mutant(Recipe(worker=EarlyAck), scripts.commit_before_snapshot, "acknowledged"),
-    "acknowledged before the snapshot is written": Mutant(Recipe(persist=acknowledge_first), scripts.crash_between_shards_and_meta, "acknowledged"),
-    "manifest not checked": Mutant(Recipe(), scripts.zombie_dropped, "second report", choosing(any_tenure)),
-    "the tenure that covers least": Mutant(Recipe(), scripts.crash_before_dropping, "halted", choosing(first_tenure)),
-    "changes forgotten during an await": Mutant(Recipe(worker=ForgetsChanges), scripts.fold_during_snapshot, "second report"),
+    "no tenure, the survivor": Mutant(
+        Recipe(partial(OneTenure, tenure="one")), scripts.zombie, "halted"
+    ),
+    "meta first": Mutant(
+        Recipe(persist=meta_first), scripts.crash_between_shards_and_meta, "halted"
+    ),
+    "acknowledged after an await": Mutant(
+        Recipe(worker=AcksAfterAwait), scripts.fold_during_snapshot, "acknowledged"
+    ),
+    "acknowledged when folded": Mutant(
+        Recipe(worker=EarlyAck), scripts.commit_before_snapshot, "acknowledged"
+    ),
+    "acknowledged before the snapshot is written": Mutant(
+        Recipe(persist=acknowledge_first), scripts.crash_between_shards_and_meta, "acknowledged"
+    ),
+    "manifest not checked": Mutant(
+        Recipe(), scripts.zombie_dropped, "second report", choosing(any_tenure)
+    ),
+    "the tenure that covers least": Mutant(
+        Recipe(), scripts.crash_before_dropping, "halted", choosing(first_tenure)
+    ),
+    "changes forgotten during an await": Mutant(
+        Recipe(worker=ForgetsChanges), scripts.fold_during_snapshot, "second report"
+    ),
     "no flush": Mutant(Recipe(persist=no_flush), scripts.output_never_arrived, "missing report"),
-    "flush after meta": Mutant(Recipe(persist=flush_last), scripts.crash_after_meta, "missing report"),
+    "flush after meta": Mutant(
+        Recipe(persist=flush_last), scripts.crash_after_meta, "missing report"
+    ),
     "repeats acknowledged": Mutant(Recipe(worker=AcksRepeats), scripts.delivered_again, "halted"),
     "what is ahead acknowledged": Mutant(Recipe(worker=AcksAhead), scripts.lost_message, "halted"),
-    "covers not used": Mutant(Recipe(stage=AllShardsAtMeta), scripts.crash_between_shards_and_meta, "counted"),
-    "a shard's cover taken from meta": Mutant(Recipe(CoverOfMeta), scripts.crash_between_shards_and_meta, "state"),
-    "only changed shards in a new tenure": Mutant(Recipe(ChangedShardsOnly), scripts.second_owner, "acknowledged"),
-    "older tenures dropped first": Mutant(Recipe(persist=drop_first), scripts.crash_in_first_snapshot, "acknowledged"),
-    "an ended tenure acknowledges": Mutant(Recipe(worker=EndedTenureAcks), scripts.rebalance_during_snapshot, "acknowledged"),
+    "covers not used": Mutant(
+        Recipe(stage=AllShardsAtMeta), scripts.crash_between_shards_and_meta, "counted"
+    ),
+    "a shard's cover taken from meta": Mutant(
+        Recipe(CoverOfMeta), scripts.crash_between_shards_and_meta, "state"
+    ),
+    "only changed shards in a new tenure": Mutant(
+        Recipe(ChangedShardsOnly), scripts.second_owner, "acknowledged"
+    ),
+    "older tenures dropped first": Mutant(
+        Recipe(persist=drop_first), scripts.crash_in_first_snapshot, "acknowledged"
+    ),
+    "an ended tenure acknowledges": Mutant(
+        Recipe(worker=EndedTenureAcks), scripts.rebalance_during_snapshot, "acknowledged"
+    ),
 }
 
 COLLECT_MUTANTS: dict[str, Mutant] = {
-    "watermark at the collector": Mutant(collector(OwnWatermark, latest=[]), scripts.one_source_behind, "missing record"),
-    "repeats counted": Mutant(collector(CountsRepeats), scripts.one_source_behind, "different record"),
+    "watermark at the collector": Mutant(
+        collector(OwnWatermark, latest=[]), scripts.one_source_behind, "missing record"
+    ),
+    "repeats counted": Mutant(
+        collector(CountsRepeats), scripts.one_source_behind, "different record"
+    ),
 }

@@ -1,4 +1,6 @@
-"""What can go wrong, scripted: each script is a function of a fresh `World` over `cases.orderly()` (19 messages, offsets 1 to 19) and stops where the survivor takes over."""
+"""What can go wrong, scripted: each script is a function of a fresh `World` over `cases.orderly()`
+(19 messages, offsets 1 to 19) and stops where the survivor takes over.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,10 @@ def crash_while_dropping(world: World) -> None:
     worker = world.begin(0)
     worker.deliver(0, 1)
     worker.snapshot(0)
-    while len([key for key in world.changelog if "meta" in key]) != 1 or worker.waits[0].what == "flush":
+    while (
+        len([key for key in world.changelog if "meta" in key]) != 1
+        or worker.waits[0].what == "flush"
+    ):
         worker.step()
     worker.step()
     worker.crash()
@@ -169,7 +174,9 @@ def fold_during_snapshot(world: World) -> None:
 
 
 def leftovers(world: World) -> None:
-    """After a rebalance two messages of the earlier assignment come first, then the log from the committed offset on."""
+    """After a rebalance two messages of the earlier assignment come first, then the log from the
+    committed offset on.
+    """
     worker = world.begin(0)
     worker.deliver(0, 3)
     keep(worker)
@@ -206,7 +213,9 @@ def lost_first_message(world: World) -> None:
 
 
 def delivered_again(world: World) -> None:
-    """Messages come twice in one assignment, the second time before the snapshot that holds the first."""
+    """Messages come twice in one assignment, the second time before the snapshot that holds the
+    first.
+    """
     worker = world.begin(0)
     worker.deliver(0, 6)
     for offset in range(1, 7):
@@ -216,7 +225,9 @@ def delivered_again(world: World) -> None:
 
 
 def join_before_first_commit(world: World) -> None:
-    """A second worker is given the partition while the first has folded, kept a part, and committed nothing; later it is given back."""
+    """A second worker is given the partition while the first has folded, kept a part, and committed
+    nothing; later it is given back.
+    """
     first = world.begin(0)
     first.deliver(0, 7)
     first.snapshot(0)
@@ -238,7 +249,9 @@ def join_before_first_commit(world: World) -> None:
 
 
 def zombie(world: World) -> None:
-    """The first owner sleeps through a rebalance, wakes up with messages in its buffer and keeps an old state after the new owner kept a newer one; the new owner dies at once."""
+    """The first owner sleeps through a rebalance, wakes up with messages in its buffer and keeps an
+    old state after the new owner kept a newer one; the new owner dies at once.
+    """
     old = world.begin(0)
     old.deliver(0, 6)
     keep(old)
@@ -255,7 +268,9 @@ def zombie(world: World) -> None:
 
 
 def zombie_dropped(world: World) -> None:
-    """A zombie whose keys the new owner dropped writes the shard that changed, and a manifest of all."""
+    """A zombie whose keys the new owner dropped writes the shard that changed, and a manifest of
+    all.
+    """
     old = world.begin(0)
     old.deliver(0, 9)
     old.snapshot(0)
@@ -293,7 +308,9 @@ def zombie_interleaved(world: World) -> None:
 
 
 def rebalance_during_snapshot(world: World) -> None:
-    """The worker loses the partition and gets it back while a snapshot is under way, which then ends; the new tenure keeps less, drops the old one, and dies."""
+    """The worker loses the partition and gets it back while a snapshot is under way, which then
+    ends; the new tenure keeps less, drops the old one, and dies.
+    """
     worker = world.begin(0)
     worker.deliver(0, 4)
     keep(worker)
@@ -358,15 +375,25 @@ def one_source_behind(world: World) -> None:
     worker.crash()
 
 
-def edge_world(logs: list[list[Message]], recipe: Recipe | None = None, *, header: bool = True) -> World:
+def edge_world(
+    logs: list[list[Message]], recipe: Recipe | None = None, *, header: bool = True
+) -> World:
     """A world that perturbs."""
     topology = cases.topology(len(logs))
     randomness = cases.randomness(topology)
-    return World(lambda number: stages.edge(topology, randomness, number), logs, recipe or Recipe(), header, cases.judge(topology, logs))
+    return World(
+        lambda number: stages.edge(topology, randomness, number),
+        logs,
+        recipe or Recipe(),
+        header,
+        cases.judge(topology, logs),
+    )
 
 
 def finish(world: World, script: Script) -> set[str]:
-    """What the judge complains of when a script has been played and the survivor has read everything."""
+    """What the judge complains of when a script has been played and the survivor has read
+    everything.
+    """
     with world:
         try:
             script(world)
@@ -378,21 +405,35 @@ def finish(world: World, script: Script) -> set[str]:
 
 def play(script: Script, recipe: Recipe | None = None, *, header: bool = True) -> set[str]:
     """The same over the standard input of the edge."""
-    return finish(edge_world(cases.orderly(1, first=1 if header else 0), recipe, header=header), script)
+    return finish(
+        edge_world(cases.orderly(1, first=1 if header else 0), recipe, header=header), script
+    )
 
 
-def collect_world(partitions: int, written: Sequence[Sequence[Any]], recipe: Recipe | None = None) -> World:
+def collect_world(
+    partitions: int, written: Sequence[Sequence[Any]], recipe: Recipe | None = None
+) -> World:
     """A world that collects what an edge's world wrote."""
     topology = cases.topology(partitions)
     logs = [local.log(records, 1) for records in written]
-    return World(lambda number: stages.collect(topology, number), logs, recipe or Recipe(), watch=Judge(lambda number: stages.collect(topology, number), logs))
+    return World(
+        lambda number: stages.collect(topology, number),
+        logs,
+        recipe or Recipe(),
+        watch=Judge(lambda number: stages.collect(topology, number), logs),
+    )
 
 
 def merge_world(partitions: int, written: Sequence[Any], recipe: Recipe | None = None) -> World:
     """A world that merges what a collector's world wrote."""
     topology = cases.topology(partitions)
     logs = [local.log(written, 1)]
-    return World(lambda _: stages.merge(topology), logs, recipe or Recipe(), watch=Judge(lambda _: stages.merge(topology), logs))
+    return World(
+        lambda _: stages.merge(topology),
+        logs,
+        recipe or Recipe(),
+        watch=Judge(lambda _: stages.merge(topology), logs),
+    )
 
 
 def pure_releases(judge: EdgeJudge) -> set[Any]:
@@ -400,7 +441,9 @@ def pure_releases(judge: EdgeJudge) -> set[Any]:
 
 
 def routine(worker: Worker, number: int, every: int = 2) -> Iterator[None]:
-    """Read a log, with a snapshot after every few messages and one more message folded after each second await; stops before whatever is awaited."""
+    """Read a log, with a snapshot after every few messages and one more message folded after each
+    second await; stops before whatever is awaited.
+    """
     turn = 0
     while worker.alive and worker.next[number] < worker.world.end_of(number):
         worker.deliver(number, every)

@@ -18,11 +18,17 @@ from tests.fold.judge import shard
 
 SW = "{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}"
 LPU = "{method: lpu, epsilon: 2.0, window: 3, categories: 12}"
-METHODS = {"capp": (cases.CAPP, "[mean, per_user], shrinkage: false"), "sw_direct": (SW, "[mean]"), "lpu": (LPU, "[frequencies]")}
+METHODS = {
+    "capp": (cases.CAPP, "[mean, per_user], shrinkage: false"),
+    "sw_direct": (SW, "[mean]"),
+    "lpu": (LPU, "[frequencies]"),
+}
 
 
 def wild(method, seed):
-    """One partition's log with everything in it; whole numbers where the method is for categories."""
+    """One partition's log with everything in it; whole numbers where the method is for
+    categories.
+    """
     return categorical(cases.wild(seed)[0]) if method == "lpu" else cases.wild(seed)[0]
 
 
@@ -35,7 +41,9 @@ def categorical(log):
         if events is None:
             values.append(message.value)
             continue
-        for user, time, value in zip(events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True):
+        for user, time, value in zip(
+            events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True
+        ):
             values.append(json.dumps({"user": user, "time": time, "value": int(value)}).encode())
     return cases.log(values)
 
@@ -47,12 +55,17 @@ def edge_of(method, partitions=1):
 
 def by_topic(records):
     """Records in their order, topic by topic: that of different topics says nothing."""
-    return {topic: [record for record in records if record.topic == topic] for topic in {record.topic for record in records}}
+    return {
+        topic: [record for record in records if record.topic == topic]
+        for topic in {record.topic for record in records}
+    }
 
 
 def state_of(stage, state):
     """All that a state says."""
-    shards = {name: shard(payload) for name, payload in stage.dump(state, stage.shards_of(state)).items()}
+    shards = {
+        name: shard(payload) for name, payload in stage.dump(state, stage.shards_of(state)).items()
+    }
     return json.dumps(stage.meta(state)), {name: users for name, users in shards.items() if users}
 
 
@@ -94,21 +107,36 @@ def test_messages_together_or_one_by_one(method, seed):
 
 
 def in_time(method, slots=7, users=11):
-    """(user, event) of users, none of them late: half of them lag one slot behind the others, which is allowed."""
+    """(user, event) of users, none of them late: half of them lag one slot behind the others, which
+    is allowed.
+    """
     random = Random(5)
     found = []
     for slot in range(slots + 1):
-        now = [(user, slot - user % 2) for user in range(users) if 0 <= slot - user % 2 < slots and random.random() < 0.9]
+        now = [
+            (user, slot - user % 2)
+            for user in range(users)
+            if 0 <= slot - user % 2 < slots and random.random() < 0.9
+        ]
         random.shuffle(now)
         for user, when in now:
             value = random.randrange(12) if method == "lpu" else random.uniform(-1, 11)
-            found.append((f"user {user}", cases.START + when * cases.SLOT + random.randrange(cases.SLOT), value))
+            found.append(
+                (
+                    f"user {user}",
+                    cases.START + when * cases.SLOT + random.randrange(cases.SLOT),
+                    value,
+                )
+            )
     return found
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_partitions_make_no_difference(method):
-    """The same events on 1, 2 and 4 partitions give the same reports and, bit for bit, the same releases; nothing of it depends on how they come together in messages. (What is shrunk does: by the crowd of its partition so far.)"""
+    """The same events on 1, 2 and 4 partitions give the same reports and, bit for bit, the same
+    releases; nothing of it depends on how they come together in messages. (What is shrunk does: by
+    the crowd of its partition so far.)
+    """
     events = in_time(method)
     seen = {}
     for partitions in (1, 2, 4):
@@ -127,14 +155,25 @@ def test_partitions_make_no_difference(method):
         assert run.counts["late"] == 0
         assert not run.dead_letters
         assert all(len(log) > 2 for log in logs)
-        reports = {one.id: one for records in run.reports for record in records for one in read_reports(record.value).singles()}
-        seen[partitions] = reports, {(record.key, record.value) for record in run.releases}, len(run.releases)
+        reports = {
+            one.id: one
+            for records in run.reports
+            for record in records
+            for one in read_reports(record.value).singles()
+        }
+        seen[partitions] = (
+            reports,
+            {(record.key, record.value) for record in run.releases},
+            len(run.releases),
+        )
     assert len(seen[1][1]) == seen[1][2] > 5
     assert seen[1] == seen[2] == seen[4]
 
 
 def stage_and_log(role, method):
-    """A stage of each role and a log for it: what the one before it wrote, once more from half of it on."""
+    """A stage of each role and a log for it: what the one before it wrote, once more from half of
+    it on.
+    """
     topology = cases.topology(1, *METHODS[method])
     log = wild(method, 1)
     if role == "edge":
@@ -142,7 +181,10 @@ def stage_and_log(role, method):
     run = local.run(topology, cases.randomness(topology), [log])
     written = run.reports[0] if role == "collect" else run.partials
     again = written[: len(written) // 2] + written[len(written) // 4 :]
-    return lambda: stages.collect(topology, 0) if role == "collect" else stages.merge(topology), local.log(again, 1)
+    return (
+        lambda: stages.collect(topology, 0) if role == "collect" else stages.merge(topology),
+        local.log(again, 1),
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -159,7 +201,13 @@ def test_state_is_all_that_counts(role, method):
             first.admit(message.offset)
             first.fold([message])
         snapshot = first.snapshot()
-        second = Partition(make(), 0, {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}, at + 2, committed=True)
+        second = Partition(
+            make(),
+            0,
+            {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]},
+            at + 2,
+            committed=True,
+        )
         rest = [second.fold([message]).records for message in log[at + 1 :]]
         assert rest == whole[at + 1 :]
         assert state_of(second.stage, second.state) == state_of(pure, state)
@@ -208,7 +256,12 @@ OLD = {
     "shards": 3,
     "snapshot": 100,
 }
-CATEGORIES = {"method": "lpu", "more": "", "statistics": "[frequencies]", "domain": "categories: [a, b, c]"}
+CATEGORIES = {
+    "method": "lpu",
+    "more": "",
+    "statistics": "[frequencies]",
+    "domain": "categories: [a, b, c]",
+}
 
 FINGERPRINT = [
     {"epsilon": 2.000001},
@@ -261,11 +314,36 @@ def stage_under(settings, role):
 
 
 CHANGES = [
-    *[pytest.param(OLD, change, "fingerprint: a privacy parameter or the slot", id=f"{change}") for change in FINGERPRINT],
-    *[pytest.param(OLD | CATEGORIES, change, "fingerprint: a privacy parameter or the slot", id=f"lpu {change}") for change in FINGERPRINT_CATEGORIES],
+    *[
+        pytest.param(OLD, change, "fingerprint: a privacy parameter or the slot", id=f"{change}")
+        for change in FINGERPRINT
+    ],
+    *[
+        pytest.param(
+            OLD | CATEGORIES,
+            change,
+            "fingerprint: a privacy parameter or the slot",
+            id=f"lpu {change}",
+        )
+        for change in FINGERPRINT_CATEGORIES
+    ],
     *[
         pytest.param(OLD, change, f"layout: .*{word}", id=f"{change}")
-        for change, word in zip(LAYOUT, ["topic", "partitions", "fields", "fields", "fields", "lateness", "partitioning", "max_ahead", "shards"], strict=True)
+        for change, word in zip(
+            LAYOUT,
+            [
+                "topic",
+                "partitions",
+                "fields",
+                "fields",
+                "fields",
+                "lateness",
+                "partitioning",
+                "max_ahead",
+                "shards",
+            ],
+            strict=True,
+        )
     ],
 ]
 
@@ -273,16 +351,22 @@ CHANGES = [
 @pytest.mark.parametrize("role", ["edge", "collect", "merge"])
 @pytest.mark.parametrize(("old", "change", "words"), CHANGES)
 def test_changed_topology_refuses_the_old_state(old, change, words, role):
-    """A state is of one topology: another one says that it is not its own, and what may have changed."""
+    """A state is of one topology: another one says that it is not its own, and what may have
+    changed.
+    """
     table = state_under(old, role)
-    with pytest.raises(StateError, match=f"partition 0: the state was written under another {words}"):
+    with pytest.raises(
+        StateError, match=f"partition 0: the state was written under another {words}"
+    ):
         Partition(stage_under(old | change, role), 0, table, 2, committed=True)
 
 
 @pytest.mark.parametrize("role", ["edge", "collect", "merge"])
 @pytest.mark.parametrize("change", HARMLESS, ids=str)
 def test_harmless_change_takes_the_old_state(change, role):
-    """What shapes neither reports nor the state's place may change; so may a default be left out (block: 2 is one)."""
+    """What shapes neither reports nor the state's place may change; so may a default be left out
+    (block: 2 is one).
+    """
     table = state_under(OLD, role)
     assert Partition(stage_under(OLD | change, role), 0, table, 2, committed=True).cover == 1
 
@@ -298,11 +382,15 @@ def test_another_key_refuses_the_old_state():
     other = stages.edge(topology, stages.edge_randomness(topology, bytes(range(1, 33))), 0)
     with pytest.raises(StateError, match="key changed"):
         Partition(other, 0, table, 0)
-    Partition(stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0), 0, table, 0)
+    Partition(
+        stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0), 0, table, 0
+    )
 
 
 def test_where_offsets_may_be_missing_a_leftover_is_still_known():
-    """What an earlier assignment left in the queue comes before what the log has next: neither folded nor acknowledged. From the first of this assignment on, a jump is a gap."""
+    """What an earlier assignment left in the queue comes before what the log has next: neither
+    folded nor acknowledged. From the first of this assignment on, a jump is a gap.
+    """
     partition = Partition(stage_under(OLD, "perturb"), 0, {}, 100, gaps=True, first=104)
     assert [partition.admit(offset) for offset in (150, 151, 104, 107, 105)] == [
         Admission.AHEAD,

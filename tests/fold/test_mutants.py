@@ -1,4 +1,6 @@
-"""Every rule of the recipe is needed: without it a named script ends with a named complaint, and with it the same script ends with none."""
+"""Every rule of the recipe is needed: without it a named script ends with a named complaint, and
+with it the same script ends with none.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,15 @@ import pytest
 from tests.fold import cases
 from tests.fold.driver import Recipe
 from tests.fold.mutants import COLLECT_MUTANTS, EDGE_MUTANTS
-from tests.fold.scripts import collect_world, crash_before_snapshot, edge_world, finish, keep, play, pure_releases
+from tests.fold.scripts import (
+    collect_world,
+    crash_before_snapshot,
+    edge_world,
+    finish,
+    keep,
+    play,
+    pure_releases,
+)
 
 
 @pytest.mark.parametrize("name", EDGE_MUTANTS)

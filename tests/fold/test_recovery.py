@@ -1,4 +1,6 @@
-"""The recipe as it is: no script of faults makes a second report, loses one, or makes a release that the straight fold does not make."""
+"""The recipe as it is: no script of faults makes a second report, loses one, or makes a release
+that the straight fold does not make.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,18 @@ import pytest
 from tests.fold import cases
 from tests.fold.driver import Halt, World
 from tests.fold.mutants import BLOCK_MUTANTS, EDGE_MUTANTS
-from tests.fold.scripts import SCRIPTS, collect_world, edge_world, finish, keep, merge_world, one_source_behind, play, pure_releases, routine
+from tests.fold.scripts import (
+    SCRIPTS,
+    collect_world,
+    edge_world,
+    finish,
+    keep,
+    merge_world,
+    one_source_behind,
+    play,
+    pure_releases,
+    routine,
+)
 
 SCRIPTED = 150  # random scripts at the edge
 CHAINED = 40  # random scripts through edge, collectors and merger
@@ -26,13 +39,18 @@ def test_named_fault(name, header):
 
 
 def test_undisturbed():
-    """The routine that the exhaustive tests disturb takes at least three snapshots, and folds at awaits of theirs."""
+    """The routine that the exhaustive tests disturb takes at least three snapshots, and folds at
+    awaits of theirs.
+    """
     world = edge_world(cases.orderly(1, 8))
     metas = []
 
     def script(world):
         worker = world.begin(0)
-        metas.extend(frozenset(value for key, value in world.changelog.items() if "meta" in key) for _ in routine(worker, 0))
+        metas.extend(
+            frozenset(value for key, value in world.changelog.items() if "meta" in key)
+            for _ in routine(worker, 0)
+        )
 
     assert finish(world, script) == set()
     assert len(set(metas)) > 3
@@ -120,7 +138,19 @@ def disturbed(how, at):
     return script
 
 
-@pytest.mark.parametrize("how", [crash, crash_as_it_arrives, crash_out_of_order, zombie, zombie_then_crash, rebalance, rebalance_and_back, leave])
+@pytest.mark.parametrize(
+    "how",
+    [
+        crash,
+        crash_as_it_arrives,
+        crash_out_of_order,
+        zombie,
+        zombie_then_crash,
+        rebalance,
+        rebalance_and_back,
+        leave,
+    ],
+)
 def test_at_every_await(how):
     """The fault comes at each point of the routine in turn."""
     logs = cases.orderly(1, 8)
@@ -137,7 +167,9 @@ def points(make):
 
 
 def test_two_crashes():
-    """After a crash at each point of a shorter routine, a second one at each point of the next owner's."""
+    """After a crash at each point of a shorter routine, a second one at each point of the next
+    owner's.
+    """
     logs = cases.orderly(1, 3)
     for first in range(sum(1 for _ in points(lambda: edge_world(logs)))):
         for second in range(40):
@@ -160,17 +192,38 @@ STEPS = (
     ["deliver"] * 5
     + ["step"] * 5
     + ["snapshot"] * 3
-    + ["run", "commit", "commit", "crash", "begin", "zombie", "assign", "revoke", "skip", "again", "leftover", "leave", "gap", "hold", "arrive"]
+    + [
+        "run",
+        "commit",
+        "commit",
+        "crash",
+        "begin",
+        "zombie",
+        "assign",
+        "revoke",
+        "skip",
+        "again",
+        "leftover",
+        "leave",
+        "gap",
+        "hold",
+        "arrive",
+    ]
 )
 
 
 def random_script(random: Random) -> list[tuple[str, int, int]]:
     """Steps for `act`."""
-    return [(random.choice(STEPS), random.randrange(6), random.randrange(6)) for _ in range(random.randint(25, 70))]
+    return [
+        (random.choice(STEPS), random.randrange(6), random.randrange(6))
+        for _ in range(random.randint(25, 70))
+    ]
 
 
 def act(world: World, step: str, a: int, b: int) -> None:
-    """One step of a random script; b chooses the worker among the last three, dead or alive, and a the partition."""
+    """One step of a random script; b chooses the worker among the last three, dead or alive, and a
+    the partition.
+    """
     number = a % len(world.logs)
     if not world.workers:
         world.begin(*range(len(world.logs)))
@@ -227,26 +280,50 @@ def test_random_scripts():
     random = Random(1)
     for number in range(SCRIPTED):
         steps = random_script(random)
-        assert finish(edge_world(cases.wild(number % 4)), wild_script(steps)) == set(), (number, steps)
+        assert finish(edge_world(cases.wild(number % 4)), wild_script(steps)) == set(), (
+            number,
+            steps,
+        )
 
 
-@pytest.mark.parametrize("name", ["no gap check, leftovers", "no flush", "acknowledged when folded", "acknowledged after an await", "fresh noise"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "no gap check, leftovers",
+        "no flush",
+        "acknowledged when folded",
+        "acknowledged after an await",
+        "fresh noise",
+    ],
+)
 def test_random_scripts_find_mutants(name, monkeypatch):
-    """Steps of random scripts do what they are named after: the same kind of script stumbles over broken recipes soon."""
+    """Steps of random scripts do what they are named after: the same kind of script stumbles over
+    broken recipes soon.
+    """
     mutant = EDGE_MUTANTS[name]
     mutant.patch(monkeypatch)
     random = Random(2)
-    assert any(finish(edge_world(cases.wild(number % 4), mutant.recipe), wild_script(random_script(random))) for number in range(60))
+    assert any(
+        finish(
+            edge_world(cases.wild(number % 4), mutant.recipe), wild_script(random_script(random))
+        )
+        for number in range(60)
+    )
 
 
 def test_random_scripts_all_the_way():
-    """Faults at the edge, then at collectors that read the reports as they were written, then at the merger that reads their partials: the releases are the pure ones."""
+    """Faults at the edge, then at collectors that read the reports as they were written, then at
+    the merger that reads their partials: the releases are the pure ones.
+    """
     random = Random(3)
     for number in range(CHAINED):
         logs = cases.wild(number % 4)
         with edge_world(logs) as world:
             play_out(world, random)
-            judge, written = world.watch, [world.topics["fold.reports", number] for number in range(len(logs))]
+            judge, written = (
+                world.watch,
+                [world.topics["fold.reports", number] for number in range(len(logs))],
+            )
         with collect_world(len(logs), written) as world:
             play_out(world, random)
             partials, made = world.topics["fold.partials", 0], released(world)
@@ -266,12 +343,19 @@ def play_out(world, random):
 
 def released(world):
     """What came out, whatever the partition."""
-    return {(record.key, record.value) for (topic, _), records in world.topics.items() if topic == "fold.releases" for record in records}
+    return {
+        (record.key, record.value)
+        for (topic, _), records in world.topics.items()
+        if topic == "fold.releases"
+        for record in records
+    }
 
 
 @pytest.fixture(scope="module")
 def written():
-    """A reports topic with repeats, and the partials topic that a collector with repeats made of it."""
+    """A reports topic with repeats, and the partials topic that a collector with repeats made of
+    it.
+    """
     with edge_world(cases.orderly(2)) as world:
         worker = world.begin(0, 1)
         worker.deliver(0, 9)
@@ -287,10 +371,24 @@ def written():
         return reports, world.topics["fold.partials", 0]
 
 
-@pytest.mark.parametrize("how", [crash, crash_as_it_arrives, crash_out_of_order, zombie, zombie_then_crash, rebalance, rebalance_and_back, leave])
+@pytest.mark.parametrize(
+    "how",
+    [
+        crash,
+        crash_as_it_arrives,
+        crash_out_of_order,
+        zombie,
+        zombie_then_crash,
+        rebalance,
+        rebalance_and_back,
+        leave,
+    ],
+)
 @pytest.mark.parametrize("role", ["collect", "merge"])
 def test_collector_and_merger_at_every_await(role, how, written):
-    """Collectors and the merger are folds like the edge: the same faults at each of their awaits."""
+    """Collectors and the merger are folds like the edge: the same faults at each of
+    their awaits.
+    """
     reports, partials = written
 
     def make():
@@ -305,7 +403,9 @@ def test_collector_and_merger_at_every_await(role, how, written):
 @pytest.mark.parametrize("which", [0, -1])
 @pytest.mark.parametrize("role", ["collect", "merge"])
 def test_two_crashes_of_collector_and_merger(role, which, written):
-    """The second one while the first one's blocks are still ahead of what the new owner has kept: of what each awaited, the first or the last has arrived."""
+    """The second one while the first one's blocks are still ahead of what the new owner has kept:
+    of what each awaited, the first or the last has arrived.
+    """
     reports, partials = written
 
     def make():
@@ -329,19 +429,26 @@ def test_two_crashes_of_collector_and_merger(role, which, written):
 
 @pytest.mark.parametrize("name", BLOCK_MUTANTS)
 def test_broken_blocks_are_found(name, written):
-    """A crash at one of the awaits, as the undisturbed recipe survives them all, shows what is wrong."""
+    """A crash at one of the awaits, as the undisturbed recipe survives them all, shows what is
+    wrong.
+    """
     recipe, complaint = BLOCK_MUTANTS[name]
     reports, partials = written
     assert any(
         complaint in finish(make(), disturbed(how, at))
-        for make in (lambda: merge_world(2, partials, recipe), lambda: collect_world(2, reports, recipe))
+        for make in (
+            lambda: merge_world(2, partials, recipe),
+            lambda: collect_world(2, reports, recipe),
+        )
         for how in (crash_as_it_arrives, crash, crash_out_of_order)
         for at in range(sum(1 for _ in points(make)))
     )
 
 
 def test_old_changelog_is_refused():
-    """A changelog that is behind what was acknowledged, or gone, stops the worker: it must not begin anew."""
+    """A changelog that is behind what was acknowledged, or gone, stops the worker: it must not
+    begin anew.
+    """
     for lost in ("meta", ""):
         with edge_world(cases.orderly()) as world:
             worker = world.begin(0)
@@ -352,12 +459,21 @@ def test_old_changelog_is_refused():
             keep(worker)
             worker.crash()
             world.changelog = {} if lost else old
-            with pytest.raises(Halt, match="complete state .*`ldp-kafka state inspect`" if lost else "was acknowledged.*`ldp-kafka state rewind`"):
+            with pytest.raises(
+                Halt,
+                match=(
+                    "complete state .*`ldp-kafka state inspect`"
+                    if lost
+                    else "was acknowledged.*`ldp-kafka state rewind`"
+                ),
+            ):
                 world.survivor()
 
 
 def test_leftover_of_a_lost_partition_ends_the_process_only():
-    """One who lost the partition and still has a message of it does not begin from its old table."""
+    """One who lost the partition and still has a message of it does not begin from its
+    old table.
+    """
     with edge_world(cases.orderly()) as world:
         first = world.begin(0)
         first.deliver(0, 4)

@@ -1,4 +1,6 @@
-"""Every rule that halts a worker: it is provoked, the message is read, the way out that it names is gone, and the worker runs again: no event lost, nothing drawn twice."""
+"""Every rule that halts a worker: it is provoked, the message is read, the way out that it names is
+gone, and the worker runs again: no event lost, nothing drawn twice.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ OTHER = bytes(reversed(cases.KEY))
 
 @dataclass
 class Place:
-    """What brokers hold of one partition, and a worker that comes and goes: `Agent.load` decides, as in a worker."""
+    """What brokers hold of one partition, and a worker that comes and goes: `Agent.load` decides,
+    as in a worker.
+    """
 
     topology: object = TOPOLOGY
     key: object = cases.KEY
@@ -41,7 +45,7 @@ class Place:
     sent: list = field(default_factory=list)
 
     def __post_init__(self):
-        (self.spec, *_) = stages.agents(self.topology, self.role)
+        self.spec, *_ = stages.agents(self.topology, self.role)
 
     @property
     def position(self):
@@ -53,15 +57,28 @@ class Place:
         return stages.edge(self.topology, stages.edge_randomness(self.topology, self.key), number)
 
     def load(self):
-        standing = SimpleNamespace(position=lambda *_: self.position, reported=lambda *_: bool(self.sent), first=lambda *_: None, table=lambda _: self.table)
-        agent = Agent(SimpleNamespace(app=MagicMock(), topology=self.topology, standing=standing), self.spec, self.stage)
+        standing = SimpleNamespace(
+            position=lambda *_: self.position,
+            reported=lambda *_: bool(self.sent),
+            first=lambda *_: None,
+            table=lambda _: self.table,
+        )
+        agent = Agent(
+            SimpleNamespace(app=MagicMock(), topology=self.topology, standing=standing),
+            self.spec,
+            self.stage,
+        )
         agent.table.data = dict(self.table)
         return agent.load(0).partition
 
     def work(self, until=None, *, keep=True):
         """A worker reads so far, keeps its state, acknowledges, and ends."""
         partition = self.load()
-        wanted = [message for message in self.log if message.offset >= partition.want and (until is None or message.offset <= until)]
+        wanted = [
+            message
+            for message in self.log
+            if message.offset >= partition.want and (until is None or message.offset <= until)
+        ]
         fresh = [message for message in wanted if partition.admit(message.offset) is Admission.FOLD]
         if fresh:
             self.sent += partition.fold(fresh).records
@@ -79,7 +96,9 @@ class Place:
     def rewind(self):
         """`ldp-kafka state rewind`; what it refused."""
         key = self.stage().key if self.role == "perturb" else None
-        plan = plan_rewind(self.spec, inspect(self.topology, self.spec, 0, self.table, self.position, key=key), 1)
+        plan = plan_rewind(
+            self.spec, inspect(self.topology, self.spec, 0, self.table, self.position, key=key), 1
+        )
         for move in plan.moves:
             self.committed = move.to
         return plan.refusals
@@ -87,14 +106,23 @@ class Place:
     def reports(self):
         """Of each report what was ever said."""
         found = {}
-        for name, what in said(0, [record for record in self.sent if record.topic == self.topology.reports_topic]):
+        for name, what in said(
+            0, [record for record in self.sent if record.topic == self.topology.reports_topic]
+        ):
             found.setdefault(name, set()).add(what)
         return found
 
     def clean(self, log=None):
         """Whether each report that the log gives was made, once or again the same, and no other."""
-        run = local.run(self.topology, stages.edge_randomness(self.topology, self.key), [self.log if log is None else log])
-        return self.reports() == {name: {what} for name, what in said(0, run.reports[0])} and len(self.reports()) > 0
+        run = local.run(
+            self.topology,
+            stages.edge_randomness(self.topology, self.key),
+            [self.log if log is None else log],
+        )
+        return (
+            self.reports() == {name: {what} for name, what in said(0, run.reports[0])}
+            and len(self.reports()) > 0
+        )
 
 
 def worked(**more):
@@ -108,15 +136,23 @@ def worked(**more):
 
 def renamed(place, name="fold-2", **more):
     """The topology under a new name, on what the raw log still holds."""
-    text = cases.TEXT.format(partitions=1, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1).replace("topology: fold", f"topology: {name}")
+    text = cases.TEXT.format(
+        partitions=1, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1
+    ).replace("topology: fold", f"topology: {name}")
     text = text.replace("input: {", f"input: {{topic: {place.topology.raw_topic}, ")
     return Place(
-        loads(text), log=[message for message in place.log if message.offset >= place.start], start=place.start, committed=None if place.start else 1, **more
+        loads(text),
+        log=[message for message in place.log if message.offset >= place.start],
+        start=place.start,
+        committed=None if place.start else 1,
+        **more,
     )
 
 
 def test_undisturbed():
-    """The harness itself: three workers, one report each; and it sees a second draw, a lost event and another's report."""
+    """The harness itself: three workers, one report each; and it sees a second draw, a lost event
+    and another's report.
+    """
     place, _ = worked()
     place.work()
     assert place.clean()
@@ -131,18 +167,25 @@ def test_an_old_changelog_rewound():
     """What the state does not cover is read again, and reported again as it was."""
     place, old = worked()
     newer, place.table = place.table, old
-    place.halts("state covers offset 5, but offset 11 was acknowledged: it is an old one.*`ldp-kafka state rewind`")
+    place.halts(
+        "state covers offset 5, but offset 11 was acknowledged: it is an old one.*`ldp-kafka state"
+        " rewind`"
+    )
     assert place.rewind() == [] and place.committed == KEPT + 1
     before = len(place.sent)
     place.work()
     assert place.clean() and len(place.sent) > before
-    other = Place(table=newer, committed=LATER + 1, sent=place.sent[:before])  # or the newer one is brought back
+    other = Place(
+        table=newer, committed=LATER + 1, sent=place.sent[:before]
+    )  # or the newer one is brought back
     other.work()
     assert other.clean()
 
 
 def test_other_ways_around_an_old_changelog_are_found():
-    """Why it goes back to what the state covers: a worker that went on from what was acknowledged would lose events, one with an empty state would say other things of what it reads again."""
+    """Why it goes back to what the state covers: a worker that went on from what was acknowledged
+    would lose events, one with an empty state would say other things of what it reads again.
+    """
     place, old = worked()
     stage = place.stage()
     for held, first in ((old, LATER), ({}, KEPT)):
@@ -152,7 +195,9 @@ def test_other_ways_around_an_old_changelog_are_found():
 
 
 def test_no_changelog():
-    """A rewind is refused, since nothing tells whether the key is the same; the changelog brought back is the way."""
+    """A rewind is refused, since nothing tells whether the key is the same; the changelog brought
+    back is the way.
+    """
     place, _ = worked()
     newer, place.table = place.table, {}
     place.halts("no complete state.*bring it back")
@@ -178,7 +223,9 @@ def test_a_collector_without_changelog():
     """It begins anew from the whole log: it has no secret and no budget."""
     edge = Place()
     edge.work()
-    reports = local.log([record for record in edge.sent if record.topic == TOPOLOGY.reports_topic], 1)
+    reports = local.log(
+        [record for record in edge.sent if record.topic == TOPOLOGY.reports_topic], 1
+    )
     place = Place(role="collect", log=reports)
     place.work(4)
     place.work(len(reports) - 1)
@@ -197,7 +244,10 @@ def test_a_log_that_was_cut_behind_an_old_state():
     """A rewind is refused, the newer changelog is the way."""
     place, old = worked()
     newer, place.table, place.start, place.committed = place.table, old, KEPT + 3, None
-    place.halts(f"the log begins at offset {KEPT + 3}, but no state covers what was before it: bring the changelog back, or give the topology a new name")
+    place.halts(
+        f"the log begins at offset {KEPT + 3}, but no state covers what was before it: bring the"
+        " changelog back, or give the topology a new name"
+    )
     place.committed = LATER + 1
     assert "new name" in place.rewind()[0]
     place.table = newer
@@ -206,10 +256,15 @@ def test_a_log_that_was_cut_behind_an_old_state():
 
 
 def test_a_log_that_was_cut_before_it_was_read():
-    """Events are gone; under a new name what is left is folded by a topology that shares no report with the old one."""
+    """Events are gone; under a new name what is left is folded by a topology that shares no report
+    with the old one.
+    """
     place, _ = worked()
     place.start = LATER + 3
-    place.halts("begins at offset 14, after the acknowledged 12: records were lost before they were read; give the topology a new name")
+    place.halts(
+        "begins at offset 14, after the acknowledged 12: records were lost before they were read;"
+        " give the topology a new name"
+    )
     fresh = renamed(place)
     fresh.work(LATER + 4)
     fresh.work()
@@ -220,7 +275,10 @@ def test_a_log_that_was_made_anew():
     """Its offsets begin again: other events than those that the state has."""
     place, _ = worked()
     place.log = place.log[:KEPT]
-    place.halts("covers offset 11, but the log ends before 6: the topic was made anew; give the topology a new name")
+    place.halts(
+        "covers offset 11, but the log ends before 6: the topic was made anew; give the topology a"
+        " new name"
+    )
     committed, place.committed = place.committed, END
     assert "made anew" in place.rewind()[0]
     place.committed = committed
@@ -241,7 +299,9 @@ def test_changed_parameters(what):
     """The old ones back, or a new name."""
     place, _ = worked()
     place.topology = CHANGED[what]
-    place.halts(f"written under another {what}: .*give the topology a new name, or its old parameters")
+    place.halts(
+        f"written under another {what}: .*give the topology a new name, or its old parameters"
+    )
     place.committed = KEPT + 1
     assert not place.rewind()  # nothing to move: no way around it either
     place.halts(f"written under another {what}")
@@ -266,7 +326,9 @@ def test_another_key():
 
 
 def test_no_key(tmp_path, monkeypatch):
-    """The message names the command for a first key; over a state that command's key is another one, and only the old file helps."""
+    """The message names the command for a first key; over a state that command's key is another
+    one, and only the old file helps.
+    """
     monkeypatch.delenv("LDP_KAFKA_EDGE_KEY", raising=False)
     file = tmp_path / "edge.key"
     for path in (file, None):
@@ -285,9 +347,19 @@ def test_no_key(tmp_path, monkeypatch):
 def test_other_partitions(monkeypatch):
     """Found at the start and again and again while it runs; a new name takes the new number."""
     place, _ = worked()
-    metadata = SimpleNamespace(topics={place.topology.raw_topic: SimpleNamespace(partitions={0: None, 1: None})})
-    monkeypatch.setattr("ldp_kafka.runtime.standing.Consumer", lambda _: SimpleNamespace(list_topics=lambda *_, **__: metadata))
-    with pytest.raises(StateError, match=r"must have 1 partitions, found 2: users have moved.*new name, with input.partitions: 2"):
+    metadata = SimpleNamespace(
+        topics={place.topology.raw_topic: SimpleNamespace(partitions={0: None, 1: None})}
+    )
+    monkeypatch.setattr(
+        "ldp_kafka.runtime.standing.Consumer",
+        lambda _: SimpleNamespace(list_topics=lambda *_, **__: metadata),
+    )
+    with pytest.raises(
+        StateError,
+        match=(
+            r"must have 1 partitions, found 2: users have moved.*new name, with input.partitions: 2"
+        ),
+    ):
         Standing(place.topology, "perturb", [place.spec], {}, {}).counted()
     two = replace(place.topology.input, partitions=2)
     assert replace(place.topology, input=two).layout != place.topology.layout
@@ -296,6 +368,8 @@ def test_other_partitions(monkeypatch):
     (spec,) = stages.agents(fresh.topology, "perturb")
     Standing(fresh.topology, "perturb", [spec], {}, {}).counted()
     fresh.work()
-    run = local.run(fresh.topology, stages.edge_randomness(fresh.topology, fresh.key), [fresh.log, []])
+    run = local.run(
+        fresh.topology, stages.edge_randomness(fresh.topology, fresh.key), [fresh.log, []]
+    )
     assert fresh.reports() == {name: {what} for name, what in said(0, run.reports[0])}
     assert not fresh.reports().keys() & place.reports().keys()

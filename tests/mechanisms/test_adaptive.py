@@ -41,32 +41,54 @@ def test_least_variance(epsilon, categories):
 
 @pytest.mark.parametrize(("epsilon", "categories"), GRID)
 def test_fewest_bytes(epsilon, categories):
-    """Never larger than the least variance's choice, nor 1.25 times as noisy; anything smaller is noisier than that."""
+    """Never larger than the least variance's choice, nor 1.25 times as noisy; anything smaller is
+    noisier than that.
+    """
     best, chosen = adaptive(epsilon, categories), adaptive(epsilon, categories, minimize="bytes")
     limit = FACTOR * best.variance(1 / categories)
     assert size(chosen) <= size(best)
     assert chosen.variance(1 / categories) <= limit
-    assert all(size(other) >= size(chosen) or other.variance(1 / categories) > limit for other in candidates(epsilon, categories).values())
+    assert all(
+        size(other) >= size(chosen) or other.variance(1 / categories) > limit
+        for other in candidates(epsilon, categories).values()
+    )
 
 
 @pytest.mark.parametrize("categories", [2, 4, 20])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("name", [*CANDIDATES, "hadamard", "sue"])
 def test_variances_are_those_of_the_estimates(name, epsilon, categories):
-    """What is compared is the square of the stated standard error, times the reports: equal frequencies, as nearly as reports can show them."""
+    """What is compared is the square of the stated standard error, times the reports: equal
+    frequencies, as nearly as reports can show them.
+    """
     m, n = lk.mechanism(name, epsilon=epsilon, categories=categories), 400 * categories
     values = np.arange(n) % categories
-    errors = np.mean([m.estimate(m.perturb(values, lk.randomness.seeded(i))).standard_error ** 2 for i in range(20)], axis=0)
+    errors = np.mean(
+        [
+            m.estimate(m.perturb(values, lk.randomness.seeded(i))).standard_error ** 2
+            for i in range(20)
+        ],
+        axis=0,
+    )
     assert np.allclose(errors * n, m.variance(1 / categories), rtol=0.05)
-    assert np.allclose(m.variance(np.array([0.0, 0.5, 1.0])), [m.variance(f) for f in (0.0, 0.5, 1.0)], rtol=1e-12)
-    assert np.isclose(2 * m.variance(0.5), m.variance(0.0) + m.variance(1.0), rtol=1e-9), "affine in the frequency"
+    assert np.allclose(
+        m.variance(np.array([0.0, 0.5, 1.0])), [m.variance(f) for f in (0.0, 0.5, 1.0)], rtol=1e-12
+    )
+    assert np.isclose(2 * m.variance(0.5), m.variance(0.0) + m.variance(1.0), rtol=1e-9), (
+        "affine in the frequency"
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_the_papers_rule(epsilon):
-    """Nothing beats randomized response for few categories; something does from well above 3 e^epsilon + 2 on."""
+    """Nothing beats randomized response for few categories; something does from well above 3
+    e^epsilon + 2 on.
+    """
     few, many = 3, int(3 * (3 * np.exp(epsilon) + 2))
-    grr = [lk.mechanism("grr", epsilon=epsilon, categories=categories).variance(1 / categories) for categories in (few, many)]
+    grr = [
+        lk.mechanism("grr", epsilon=epsilon, categories=categories).variance(1 / categories)
+        for categories in (few, many)
+    ]
     assert np.isclose(adaptive(epsilon, few).variance(1 / few), grr[0], rtol=1e-3)
     assert adaptive(epsilon, many).variance(1 / many) < 0.9 * grr[1]
 
@@ -80,7 +102,10 @@ def test_it_returns_the_mechanism_itself():
 @pytest.mark.parametrize(
     "parameters",
     [
-        *({"epsilon": bad, "categories": 4} for bad in (0, -1.0, float("nan"), float("inf"), "1", None, True)),
+        *(
+            {"epsilon": bad, "categories": 4}
+            for bad in (0, -1.0, float("nan"), float("inf"), "1", None, True)
+        ),
         *({"epsilon": 1.0, "categories": bad} for bad in (1, 0, 2**20 + 1, 4.0, "4", None, True)),
         *({"epsilon": 1.0, "categories": 4, "minimize": bad} for bad in ("Variance", "", None, 1)),
     ],

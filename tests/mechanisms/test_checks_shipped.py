@@ -1,4 +1,6 @@
-"""`ldp_kafka.checks` in the hands of a third party: a mechanism written from the docstrings alone passes, broken ones get readable failures."""
+"""`ldp_kafka.checks` in the hands of a third party: a mechanism written from the docstrings alone
+passes, broken ones get readable failures.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from ldp_kafka.checks.trial import MEMBERS, PRECISE, MechanismTrial
 
 
 class YesOrNo:
-    """Warner's randomized response (1965): the truth with probability p / 2**32, p / (2**32 - p) just below e^epsilon."""
+    """Warner's randomized response (1965): the truth with probability p / 2**32, p / (2**32 - p)
+    just below e^epsilon.
+    """
 
     scale = 1
     width = 0
@@ -38,7 +42,11 @@ class YesOrNo:
 
     def law(self, value):
         (value,) = self._checked(np.array([value])).tolist()
-        return lk.Law(np.array([0, 1]), [self.truth if answer == value else self.lie for answer in (0, 1)], 2**32)
+        return lk.Law(
+            np.array([0, 1]),
+            [self.truth if answer == value else self.lie for answer in (0, 1)],
+            2**32,
+        )
 
     def certificate(self):
         ratio = Fraction(self.truth, self.lie)
@@ -77,7 +85,11 @@ class Mostly(YesOrNo):
 
     def perturb(self, values, randomness):
         values = self._checked(values)
-        return np.where(randomness.words(len(values), 1)[:, 0] < np.uint32(1.03 * self.truth), values, 1 - values)
+        return np.where(
+            randomness.words(len(values), 1)[:, 0] < np.uint32(1.03 * self.truth),
+            values,
+            1 - values,
+        )
 
 
 class Boastful(YesOrNo):
@@ -109,12 +121,18 @@ def test_a_third_partys_mechanism_passes(epsilon):
     ("broken", "check", "says"),
     [
         (Mostly, "sampler_follows_law", "reports must follow the law"),
-        (Boastful, "certificate_is_true", "two probed laws must not differ by more than the certified ratio"),
+        (
+            Boastful,
+            "certificate_is_true",
+            "two probed laws must not differ by more than the certified ratio",
+        ),
         (Unfinished, "has_every_member", "lacks `tables`: tables() -> the Python ints"),
     ],
 )
 def test_a_broken_one_is_told_what_is_wrong(broken, check, says):
-    """One line for each check that failed: its name and what must hold; the names are in ``checks`` too."""
+    """One line for each check that failed: its name and what must hold; the names are in ``checks``
+    too.
+    """
     with pytest.raises(CheckFailure) as caught:
         check_mechanism(broken)
     assert caught.value.checks == (check,)
@@ -124,7 +142,9 @@ def test_a_broken_one_is_told_what_is_wrong(broken, check, says):
 
 
 def test_what_is_no_mechanism_is_told_what_it_lacks():
-    """Never a bare traceback of the first attribute that is missing: all of them, by name, and nothing else is tried."""
+    """Never a bare traceback of the first attribute that is missing: all of them, by name, and
+    nothing else is tried.
+    """
     with pytest.raises(CheckFailure) as caught:
         check_mechanism(lambda epsilon: object())
     assert caught.value.checks == ("has_every_member",)
@@ -136,12 +156,26 @@ def test_a_missing_member_is_named(name):
     """Each by itself, with what it should be."""
     broken = type("Broken", (YesOrNo,), {name: None})
     if name == "epsilon":
-        broken = type("Broken", (YesOrNo,), {"epsilon": property(lambda self: None, lambda self, epsilon: None)})
+        broken = type(
+            "Broken",
+            (YesOrNo,),
+            {"epsilon": property(lambda self: None, lambda self, epsilon: None)},
+        )
     elif name == "categories":
-        broken = type("Broken", (), {key: value for key, value in vars(YesOrNo).items() if key not in ("categories", "__dict__", "__weakref__")})
+        broken = type(
+            "Broken",
+            (),
+            {
+                key: value
+                for key, value in vars(YesOrNo).items()
+                if key not in ("categories", "__dict__", "__weakref__")
+            },
+        )
     with pytest.raises(CheckFailure) as caught:
         check_mechanism(broken)
-    assert str(caught.value).startswith(f"has_every_member: the mechanism lacks `{'domain' if name == 'categories' else name}`: ")
+    assert str(caught.value).startswith(
+        f"has_every_member: the mechanism lacks `{'domain' if name == 'categories' else name}`: "
+    )
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -153,11 +187,26 @@ def test_a_missing_member_is_named(name):
         ({"domain": (1.0, 0.0)}, "`domain` must be"),
         ({"domain": (0.0, nan)}, "`domain` must be"),
         ({"tables": (1, 2)}, "`tables` must be a method"),
-        ({"index_range": lambda self: (0, 1)}, "`index_range` must be a number or a pair, not a method"),
-        ({"law": lambda self, value: ([0, 1], [1, 1], 2)}, "`law` must return an ldp_kafka.Law(support, weights, denominator)"),
-        ({"certificate": lambda self: 2.0}, "`certificate` must return an ldp_kafka.Certificate(ratio, epsilon_effective, delta)"),
-        ({"estimate_support": lambda self, support, population=False: (0.5, 0.1)}, "`estimate_support` must return an ldp_kafka.Estimate(value, "),
-        ({"__init__": lambda self, epsilon, size: None}, "the factory must build a mechanism from epsilon alone: TypeError"),
+        (
+            {"index_range": lambda self: (0, 1)},
+            "`index_range` must be a number or a pair, not a method",
+        ),
+        (
+            {"law": lambda self, value: ([0, 1], [1, 1], 2)},
+            "`law` must return an ldp_kafka.Law(support, weights, denominator)",
+        ),
+        (
+            {"certificate": lambda self: 2.0},
+            "`certificate` must return an ldp_kafka.Certificate(ratio, epsilon_effective, delta)",
+        ),
+        (
+            {"estimate_support": lambda self, support, population=False: (0.5, 0.1)},
+            "`estimate_support` must return an ldp_kafka.Estimate(value, ",
+        ),
+        (
+            {"__init__": lambda self, epsilon, size: None},
+            "the factory must build a mechanism from epsilon alone: TypeError",
+        ),
     ],
 )
 def test_a_wrong_member_is_named(members, says):
@@ -186,15 +235,25 @@ def test_sums_that_would_overflow_are_told():
 def test_where_nothing_fits_the_exact_law_is_still_put_in():
     """Sums of many cells are large: fewer reports then stand for the law, and the algebra holds."""
     for name, epsilon, kw in (("laplace", 16.0, {}), ("square_wave", 1.0, {"cells": 2**14})):
-        trial = MechanismTrial(lambda e, name=name, kw=kw: lk.mechanism(name, epsilon=e, **kw), epsilon)
+        trial = MechanismTrial(
+            lambda e, name=name, kw=kw: lk.mechanism(name, epsilon=e, **kw), epsilon
+        )
         assert trial.precise < PRECISE
         for check in ("estimator_is_unbiased", "error_is_stated"):
             MECHANISM_CHECKS[check](trial)
 
 
 def test_it_runs_in_a_method():
-    """What passes can be used: a method takes a factory of it as its mechanism, and an audit takes it as it is."""
-    method = lk.method("lpu", epsilon=1.0, window=2, categories=2, mechanism=lambda epsilon, categories: YesOrNo(epsilon))
+    """What passes can be used: a method takes a factory of it as its mechanism, and an audit takes
+    it as it is.
+    """
+    method = lk.method(
+        "lpu",
+        epsilon=1.0,
+        window=2,
+        categories=2,
+        mechanism=lambda epsilon, categories: YesOrNo(epsilon),
+    )
     released = method.release(np.ones((50, 6), np.int64), lk.randomness.system())
     assert set(np.unique(released)) <= {-1, 0, 1}
     assert not audit(YesOrNo(1.0), 0, 1, reports=100_000).violated

@@ -1,4 +1,6 @@
-"""Parameters as data: each declares what it must be, and the values that it must refuse are generated from that. A parameter that declares nothing fails the inventory."""
+"""Parameters as data: each declares what it must be, and the values that it must refuse are
+generated from that. A parameter that declares nothing fails the inventory.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,37 @@ import pytest
 
 import ldp_kafka as lk
 
-NO_NUMBERS = (True, False, np.True_, "1", b"1", None, 1j, [], [1.0], {}, (), object(), np.array([1.0]), Decimal(1), Fraction(1, 2), int)
+NO_NUMBERS = (
+    True,
+    False,
+    np.True_,
+    "1",
+    b"1",
+    None,
+    1j,
+    [],
+    [1.0],
+    {},
+    (),
+    object(),
+    np.array([1.0]),
+    Decimal(1),
+    Fraction(1, 2),
+    int,
+)
 NO_REALS = (*NO_NUMBERS, nan, inf, -inf, np.float64(nan), np.float32(inf), 10**400, -(10**400))
-NO_WHOLES = (*NO_NUMBERS, 4.0, 4.5, np.float64(4.0), np.array(4.0), "4", nan, inf, 10**400, -(10**400))
+NO_WHOLES = (
+    *NO_NUMBERS,
+    4.0,
+    4.5,
+    np.float64(4.0),
+    np.array(4.0),
+    "4",
+    nan,
+    inf,
+    10**400,
+    -(10**400),
+)
 
 
 @dataclass(frozen=True)
@@ -34,11 +64,24 @@ class Number:
 
     def bad(self):
         yield from (value for value in NO_REALS if not (self.optional and value is None))
-        yield from (self.low, -0.0 if self.low == 0 else self.low, nextafter(self.low, -inf), self.low - 1, np.float64(self.low - 1), -1e300)
+        yield from (
+            self.low,
+            -0.0 if self.low == 0 else self.low,
+            nextafter(self.low, -inf),
+            self.low - 1,
+            np.float64(self.low - 1),
+            -1e300,
+        )
         yield from (self.high, nextafter(self.high, inf), self.high + 1)
 
     def good(self):
-        return (*self.typical, *self.tried, np.float64(self.typical[0]), np.float32(self.typical[0]), *((None,) if self.optional else ()))
+        return (
+            *self.typical,
+            *self.tried,
+            np.float64(self.typical[0]),
+            np.float32(self.typical[0]),
+            *((None,) if self.optional else ()),
+        )
 
 
 @dataclass(frozen=True)
@@ -55,13 +98,35 @@ class Whole:
 
     def bad(self):
         yield from (value for value in NO_WHOLES if not (self.optional and value is None))
-        yield from (self.low - 1, self.high + 1, 0 if self.low > 0 else -2, -1, -self.high, np.int64(self.low - 1), 2**63, 2**64 + self.low, float(self.low))
+        yield from (
+            self.low - 1,
+            self.high + 1,
+            0 if self.low > 0 else -2,
+            -1,
+            -self.high,
+            np.int64(self.low - 1),
+            2**63,
+            2**64 + self.low,
+            float(self.low),
+        )
         if self.power:
-            yield from (3, self.low // 2 if self.low > 1 else -4, 2 * self.high, self.high - 1, self.high // 2 + 1)
+            yield from (
+                3,
+                self.low // 2 if self.low > 1 else -4,
+                2 * self.high,
+                self.high - 1,
+                self.high // 2 + 1,
+            )
 
     def good(self):
         ends = (self.low, self.high) if self.tried is None else self.tried
-        return (*self.typical, *ends, np.int64(self.typical[0]), np.uint32(self.typical[0]), *((None,) if self.optional else ()))
+        return (
+            *self.typical,
+            *ends,
+            np.int64(self.typical[0]),
+            np.uint32(self.typical[0]),
+            *((None,) if self.optional else ()),
+        )
 
 
 @dataclass(frozen=True)
@@ -74,7 +139,22 @@ class Prime:
 
     def bad(self):
         yield from (value for value in NO_WHOLES if value is not None)
-        yield from (-self.typical[0], 0, 1, 2, 4, 9, self.low - 1, 25, 49, 7 * 11, self.high + 1, 2**31 - 1, 2**61 - 1, float(self.typical[0]))
+        yield from (
+            -self.typical[0],
+            0,
+            1,
+            2,
+            4,
+            9,
+            self.low - 1,
+            25,
+            49,
+            7 * 11,
+            self.high + 1,
+            2**31 - 1,
+            2**61 - 1,
+            float(self.typical[0]),
+        )
 
     def good(self):
         return (*self.typical, self.low, np.int64(self.typical[0]), None)
@@ -88,14 +168,49 @@ class Interval:
     farthest: float = 8e307
 
     def bad(self):
-        yield from (0.5, 3, "01", b"01", None, True, nan, (), (0.0,), (0.0, 0.5, 1.0), [], {}, object(), np.array([]), np.array(1.0), np.array([[0.0, 1.0]]))
-        yield from ((0.0, 0.0), (1.0, 0.0), (0.0, -0.0), (-inf, inf), (-1e308, 1e308), (0.0, 5e-324), (0.0, 1e-300), (1e16, 1e16 + 1), ({0.0: 1.0}, 1.0))
+        yield from (
+            0.5,
+            3,
+            "01",
+            b"01",
+            None,
+            True,
+            nan,
+            (),
+            (0.0,),
+            (0.0, 0.5, 1.0),
+            [],
+            {},
+            object(),
+            np.array([]),
+            np.array(1.0),
+            np.array([[0.0, 1.0]]),
+        )
+        yield from (
+            (0.0, 0.0),
+            (1.0, 0.0),
+            (0.0, -0.0),
+            (-inf, inf),
+            (-1e308, 1e308),
+            (0.0, 5e-324),
+            (0.0, 1e-300),
+            (1e16, 1e16 + 1),
+            ({0.0: 1.0}, 1.0),
+        )
         yield from ((0.0, bad) for bad in NO_REALS)
         yield from ((bad, 2.0) for bad in NO_REALS)
         yield from ((-1e308, 0.0), (0.0, 1.001 * self.farthest)) if self.farthest < 8e307 else ()
 
     def good(self):
-        return (*self.typical, [0, 1], (-5, 7), np.array([0.0, 2.0]), (np.float32(0), np.int64(2)), (1e15, 1e15 + 1), (-self.farthest, self.farthest))
+        return (
+            *self.typical,
+            [0, 1],
+            (-5, 7),
+            np.array([0.0, 2.0]),
+            (np.float32(0), np.int64(2)),
+            (1e15, 1e15 + 1),
+            (-self.farthest, self.farthest),
+        )
 
 
 @dataclass(frozen=True)
@@ -105,7 +220,20 @@ class Choice:
     typical: tuple[str, ...]
 
     def bad(self):
-        yield from (None, True, 0, 1.0, nan, "", self.typical[0].upper(), self.typical[0] + " ", self.typical[0].encode(), [self.typical[0]], self.typical, {})
+        yield from (
+            None,
+            True,
+            0,
+            1.0,
+            nan,
+            "",
+            self.typical[0].upper(),
+            self.typical[0] + " ",
+            self.typical[0].encode(),
+            [self.typical[0]],
+            self.typical,
+            {},
+        )
 
     def good(self):
         return self.typical
@@ -118,7 +246,20 @@ class Factory:
     typical: tuple[str, ...]
 
     def bad(self):
-        yield from ("", "no_such", self.typical[0].upper(), b"grr", 5, True, 1.0, nan, [], ["grr"], {}, object())
+        yield from (
+            "",
+            "no_such",
+            self.typical[0].upper(),
+            b"grr",
+            5,
+            True,
+            1.0,
+            nan,
+            [],
+            ["grr"],
+            {},
+            object(),
+        )
 
     def good(self):
         return (*self.typical, None, lk.MECHANISMS[self.typical[0]])
@@ -148,16 +289,22 @@ CONSTRAINTS: dict[Any, Any] = {
     "dimension": Whole(1, 2**20, (2,), tried=(1, 100)),
     "diameter": Number(0, inf, (1.0,), (1e-9, 1e9)),
     "minimize": Choice(("variance", "bytes")),
-    "window": Whole(1, 2**16, (4,), tried=(1, 1000)),  # how much less than 2**16 is left with memory, or enough epsilon, is the method's
+    "window": Whole(
+        1, 2**16, (4,), tried=(1, 1000)
+    ),  # how much less than 2**16 is left with memory, or enough epsilon, is the method's
     "block": Whole(1, 2**16, (3,), optional=True, tried=(1, 64)),
     "calibration": Choice(("sound", "published")),
     # where a mechanism has bounds of its own, at the typical values of the others
     ("subset_selection", "categories"): Whole(2, 2**14, (5,)),
-    ("laplace", "cells"): Whole(1, 2**16, (64,), power=True, optional=True, tried=(8, 2**12)),  # bounds that depend on epsilon have tests of their own
+    ("laplace", "cells"): Whole(
+        1, 2**16, (64,), power=True, optional=True, tried=(8, 2**12)
+    ),  # bounds that depend on epsilon have tests of their own
     ("gaussian", "cells"): Whole(1, 2**16, (64,), power=True, optional=True, tried=(4,)),
     ("gaussian_vector", "cells"): Whole(2, 2**16, (64,), power=True, optional=True, tried=(4,)),
     ("gaussian_vector", "epsilon"): Number(0, inf, (0.5, 1.0), (10.0,)),
-    ("numeric", "epsilon"): Number(0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)),  # the ledger's integers
+    ("numeric", "epsilon"): Number(
+        0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)
+    ),  # the ledger's integers
     ("categorical", "epsilon"): Number(0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)),
     ("numeric", "mechanism"): Factory(("square_wave",)),
     ("categorical", "mechanism"): Factory(("grr",)),
@@ -165,9 +312,15 @@ CONSTRAINTS: dict[Any, Any] = {
     ("sw_direct", "window"): Whole(1, 2**16, (4,)),
     ("etm", "mechanism"): Factory(("grr",)),
     **{(name, "mechanism"): Factory(("laplace",)) for name in ("fast", "pegasus_local")},
-    **{(name, "mechanism"): Factory(("gaussian",)) for name in ("cgm", "fast_cgm", "gaussian_differential", "gaussian_direct")},
+    **{
+        (name, "mechanism"): Factory(("gaussian",))
+        for name in ("cgm", "fast_cgm", "gaussian_differential", "gaussian_direct")
+    },
     ("cgm_vector", "mechanism"): Factory(("gaussian_vector",)),
-    **{(name, "epsilon"): Number(0, inf, (0.5, 1.0), (12.0,)) for name in ("cgm", "cgm_vector", "fast_cgm", "gaussian_differential", "gaussian_direct")},
+    **{
+        (name, "epsilon"): Number(0, inf, (0.5, 1.0), (12.0,))
+        for name in ("cgm", "cgm_vector", "fast_cgm", "gaussian_differential", "gaussian_direct")
+    },
     ("fast", "epsilon"): Number(0, inf, (0.5, 1.0), (20.0, 1e4)),
     "scout": Maker((lk.MECHANISMS["square_wave"],)),
     # of methods by window
@@ -176,7 +329,9 @@ CONSTRAINTS: dict[Any, Any] = {
     "position": Whole(0, 1, (0,), optional=True),  # of the default segment of two slots
     "delay": Whole(1, 255, (3,), optional=True),
     "threshold": Whole(2, 3, (2,), optional=True),  # of the default delay of three slots
-    "theta": Number(nextafter(2.0**-16, 0), nextafter(256, inf), (0.5,), (2.0**-16, 256.0), optional=True),
+    "theta": Number(
+        nextafter(2.0**-16, 0), nextafter(256, inf), (0.5,), (2.0**-16, 256.0), optional=True
+    ),
     "tau": Number(nextafter(2.0**-10, 0), nextafter(2, inf), (0.5,), (2.0**-10, 2.0)),
     ("pegasus_local", "block"): Whole(1, 256, (3,), optional=True),
     ("ba_sw", "window"): Whole(1, 1024, (4,), tried=(1, 32)),
@@ -198,9 +353,12 @@ CONSTRAINTS: dict[Any, Any] = {
     "differential_bound": Number(nextafter(2.0**-20, 0), 0.5, (0.0625,), (0.001, 0.499)),
     "lag": Whole(1, 2**16, (2,), tried=(1, 64)),
     "change": Choice(("additive", "multiplicative")),
-    ("cgm", "domain"): Interval(((1.0, 2.0), (-40.0, 7280.0)), 2.0**480),  # above 0, as a multiplicative change asks
+    ("cgm", "domain"): Interval(
+        ((1.0, 2.0), (-40.0, 7280.0)), 2.0**480
+    ),  # above 0, as a multiplicative change asks
 }
-"""Name of a parameter, or (mechanism, parameter) or (kind of method, parameter) -> its constraint."""
+"""Name of a parameter, or (mechanism, parameter) or (kind of method, parameter) -> its constraint.
+"""
 INSTEAD = {"sigma": "horizon"}
 """What a parameter takes the place of."""
 NEEDS = {(name, "block"): {"inner": "app"} for name in ("budget_split", "sample_split")}
@@ -213,7 +371,9 @@ def constraint(owner, parameter):
 
 
 def keys(owner, parameter):
-    """Where its constraint may stand: under its own name, the kind of method that it is, or the parameter's name alone."""
+    """Where its constraint may stand: under its own name, the kind of method that it is, or the
+    parameter's name alone.
+    """
     kind = getattr(lk.METHODS.get(owner), "kind", owner)
     return (owner, parameter), (kind, parameter), parameter
 
@@ -221,7 +381,11 @@ def keys(owner, parameter):
 def signature(callable_):
     """Parameters by name, without what only passes them on."""
     passing = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    return {name: each for name, each in inspect.signature(callable_).parameters.items() if name != "self" and each.kind not in passing}
+    return {
+        name: each
+        for name, each in inspect.signature(callable_).parameters.items()
+        if name != "self" and each.kind not in passing
+    }
 
 
 def required(parameters):
@@ -238,14 +402,23 @@ class Built:
     needs: tuple[str, ...]
 
     def base(self, **others):
-        """Keyword arguments that it can be built from, with others of which one may be ``parameter``."""
-        needs = (name for name in self.needs if name not in (INSTEAD.get(other) for other, value in others.items() if value is not None))
+        """Keyword arguments that it can be built from, with others of which one may be
+        ``parameter``.
+        """
+        needs = (
+            name
+            for name in self.needs
+            if name
+            not in (INSTEAD.get(other) for other, value in others.items() if value is not None)
+        )
         return {**{name: constraint(self.name, name).typical[0] for name in needs}, **others}
 
 
 def mechanism(name):
     parameters = signature(lk.MECHANISMS[name])
-    return Built(name, lambda **kw: lk.mechanism(name, **kw), tuple(parameters), tuple(required(parameters)))
+    return Built(
+        name, lambda **kw: lk.mechanism(name, **kw), tuple(parameters), tuple(required(parameters))
+    )
 
 
 def method(name):
@@ -253,33 +426,56 @@ def method(name):
     kind, found = lk.METHODS[name], {}
     for base in (base for base in kind.__mro__ if "__init__" in vars(base)):
         found = {**signature(base), **found}
-        if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in inspect.signature(base).parameters.values()):
+        if not any(
+            each.kind is inspect.Parameter.VAR_KEYWORD
+            for each in inspect.signature(base).parameters.values()
+        ):
             break  # what stands behind is not passed on to
     never = ELSEWHERE.get(name, ("categories",) if kind.kind == "numeric" else ("domain",))
     names = {each for each in found if each not in never}
     shape = {"domain", "categories", "horizon"} & names
-    return Built(name, lambda **kw: lk.method(name, **kw), tuple(sorted(names)), tuple(sorted({*required(found), *shape} - {"mechanism"})))
+    return Built(
+        name,
+        lambda **kw: lk.method(name, **kw),
+        tuple(sorted(names)),
+        tuple(sorted({*required(found), *shape} - {"mechanism"})),
+    )
 
 
 ELSEWHERE = {"cgm_vector": ("categories", "domain", "change")}
 """Parameters of what a method is built on that are not its own."""
 BUILT = [*(mechanism(name) for name in lk.MECHANISMS), *(method(name) for name in lk.METHODS)]
-PAIRS = [pytest.param(one, name, id=f"{one.name}-{name}") for one in BUILT for name in one.parameters]
+PAIRS = [
+    pytest.param(one, name, id=f"{one.name}-{name}") for one in BUILT for name in one.parameters
+]
 
 
 def undeclared(built):
     """``parameter of name`` for each parameter without a constraint."""
-    return [f"{parameter} of {one.name}" for one in built for parameter in one.parameters if constraint(one.name, parameter) is None]
+    return [
+        f"{parameter} of {one.name}"
+        for one in built
+        for parameter in one.parameters
+        if constraint(one.name, parameter) is None
+    ]
 
 
 def test_every_parameter_declares_its_constraint():
-    """A new mechanism, method or parameter is refused here until someone has said what its parameters must be."""
+    """A new mechanism, method or parameter is refused here until someone has said what its
+    parameters must be.
+    """
     assert not undeclared(BUILT), "has no constraint: declare it in CONSTRAINTS"
 
 
 def test_no_constraint_is_without_a_parameter():
     """What is declared is used."""
-    used = {key for one in BUILT for name in one.parameters for key in keys(one.name, name) if key in CONSTRAINTS}
+    used = {
+        key
+        for one in BUILT
+        for name in one.parameters
+        for key in keys(one.name, name)
+        if key in CONSTRAINTS
+    }
     assert used == CONSTRAINTS.keys()
 
 
@@ -299,7 +495,10 @@ def faults(one, parameter):
     for epsilon in constraint(one.name, "epsilon").typical:
         for bad in constraint(one.name, parameter).bad():
             try:
-                one.make(**one.base(epsilon=epsilon, **NEEDS.get((one.name, parameter), {})) | {parameter: bad})
+                one.make(
+                    **one.base(epsilon=epsilon, **NEEDS.get((one.name, parameter), {}))
+                    | {parameter: bad}
+                )
             except (ValueError, TypeError) as error:
                 if not re.search(rf"\b{parameter}\b", str(error)):
                     found.append(f"{bad!r:.60}: the error does not name {parameter}: {error}")
@@ -312,7 +511,9 @@ def faults(one, parameter):
 
 @pytest.mark.parametrize(("one", "parameter"), PAIRS)
 def test_what_it_must_not_be_is_refused(one, parameter):
-    """With an error that names the parameter; nothing invalid is taken, or falls through to an error of another kind."""
+    """With an error that names the parameter; nothing invalid is taken, or falls through to an
+    error of another kind.
+    """
     found = faults(one, parameter)
     assert not found, "\n".join(found)
 
@@ -336,12 +537,36 @@ def plain(value):
 @pytest.mark.parametrize(
     ("check", "message", "says"),
     [
-        (lambda value: plain(value) and value >= 2, "categories must be fewer", "taken"),  # no upper end
-        (lambda value: plain(value) and value <= 2**20, "categories must be more", "taken"),  # no lower end
-        (lambda value: type(value) is bool or (plain(value) and 2 <= value <= 2**20), "categories must be whole", "True: taken"),
-        (lambda value: not isinstance(value, float) or 2 <= value <= 2**20, "categories must be whole", "4.5: taken"),
-        (lambda value: plain(value) and 2 <= value <= 2**20, "out of range", "does not name categories"),
-        (lambda value: plain(value) and 1 / (value - 2**20 - 1) < 1 and 2 <= value <= 2**20, "categories must be fewer", "ZeroDivisionError"),
+        (
+            lambda value: plain(value) and value >= 2,
+            "categories must be fewer",
+            "taken",
+        ),  # no upper end
+        (
+            lambda value: plain(value) and value <= 2**20,
+            "categories must be more",
+            "taken",
+        ),  # no lower end
+        (
+            lambda value: type(value) is bool or (plain(value) and 2 <= value <= 2**20),
+            "categories must be whole",
+            "True: taken",
+        ),
+        (
+            lambda value: not isinstance(value, float) or 2 <= value <= 2**20,
+            "categories must be whole",
+            "4.5: taken",
+        ),
+        (
+            lambda value: plain(value) and 2 <= value <= 2**20,
+            "out of range",
+            "does not name categories",
+        ),
+        (
+            lambda value: plain(value) and 1 / (value - 2**20 - 1) < 1 and 2 <= value <= 2**20,
+            "categories must be fewer",
+            "ZeroDivisionError",
+        ),
     ],
 )
 def test_careless_mechanisms_are_found(check, message, says, monkeypatch):
@@ -357,7 +582,9 @@ def test_a_careful_mechanism_is_not():
 
 @pytest.mark.parametrize(("one", "parameter"), PAIRS)
 def test_what_it_may_be_is_taken(one, parameter):
-    """The typical values and the ends: a constraint that refused too much would make the test above easy."""
+    """The typical values and the ends: a constraint that refused too much would make the test above
+    easy.
+    """
     for good in constraint(one.name, parameter).good():
         one.make(**one.base(**NEEDS.get((one.name, parameter), {}), **{parameter: good}))
 
@@ -368,7 +595,10 @@ def test_numbers_of_numpy_build_the_same(name):
     one = method(name)
     plain_ones = one.base()
     kinds = {int: np.int64, float: np.float32}  # epsilon 0.5 is the same number in both
-    theirs = {key: kinds[type(value)](value) if type(value) in kinds else value for key, value in plain_ones.items()}
+    theirs = {
+        key: kinds[type(value)](value) if type(value) in kinds else value
+        for key, value in plain_ones.items()
+    }
     assert any(type(value) in (np.int64, np.float32) for value in theirs.values())
     if "delta" in theirs:
         theirs["delta"] = np.float64(plain_ones["delta"])

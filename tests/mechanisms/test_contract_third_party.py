@@ -1,4 +1,6 @@
-"""A mechanism of numbers, written from the docstrings of `ldp_kafka.Mechanism` and `ldp_kafka.checks` alone: it passes, and each of its broken twins is told what is wrong."""
+"""A mechanism of numbers, written from the docstrings of `ldp_kafka.Mechanism` and
+`ldp_kafka.checks` alone: it passes, and each of its broken twins is told what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ WORD, UNSURE = 2**32, 2**30
 
 
 class UpDownOrUnsure:
-    """A number of [lo, hi] as +1, 0 or -1: 0 with probability 1/4 whatever it is, +1 the likelier the higher it is."""
+    """A number of [lo, hi] as +1, 0 or -1: 0 with probability 1/4 whatever it is, +1 the likelier
+    the higher it is.
+    """
 
     scale = 1.0
     index_range = (-1, 1)
@@ -54,7 +58,10 @@ class UpDownOrUnsure:
         return lk.Certificate(ratio, log(ratio))
 
     def support(self, reports):
-        return np.array([len(reports), np.count_nonzero(reports > 0.5), np.count_nonzero(reports < -0.5)], np.int64)
+        return np.array(
+            [len(reports), np.count_nonzero(reports > 0.5), np.count_nonzero(reports < -0.5)],
+            np.int64,
+        )
 
     def estimate(self, reports, *, population=False):
         return self.estimate_support(self.support(reports), population=population)
@@ -66,7 +73,11 @@ class UpDownOrUnsure:
         lo, hi = self.domain
         mean, slope = (up - down) / n, 2 * (self.truth - self.lie) / WORD
         share = (mean - (2 * self.lie - self.sure) / WORD) / slope
-        return lk.Estimate(lo + share * (hi - lo), ((up + down) / n - mean**2) ** 0.5 / n**0.5 / slope * (hi - lo), n)
+        return lk.Estimate(
+            lo + share * (hi - lo),
+            ((up + down) / n - mean**2) ** 0.5 / n**0.5 / slope * (hi - lo),
+            n,
+        )
 
     def tables(self):
         return (self.truth, self.lie)
@@ -77,7 +88,11 @@ class TooSure(UpDownOrUnsure):
 
     def perturb(self, values, randomness):
         word, cut = randomness.words(len(values), 1)[:, 0].astype(np.int64), self.cuts(values)
-        return np.where(word < np.minimum(cut * 103 // 100, self.sure), 1.0, np.where(word < self.sure, -1.0, 0.0))
+        return np.where(
+            word < np.minimum(cut * 103 // 100, self.sure),
+            1.0,
+            np.where(word < self.sure, -1.0, 0.0),
+        )
 
 
 class TooShy(UpDownOrUnsure):
@@ -134,7 +149,11 @@ class Dimmed(UpDownOrUnsure):
 
     def estimate_support(self, support, *, population=False):
         n, up, down = support.tolist()
-        return super().estimate_support(np.array([up + down, up, down]), population=population)._replace(reports=n)
+        return (
+            super()
+            .estimate_support(np.array([up + down, up, down]), population=population)
+            ._replace(reports=n)
+        )
 
 
 class Unstated(UpDownOrUnsure):
@@ -160,15 +179,27 @@ def test_it_passes_as_it_is_called():
 @pytest.mark.parametrize(
     ("twin", "check", "says"),
     [
-        (TooSure, "sampler_follows_law", "reports must follow the law (chi-square, false-alarm rate 1e-6)"),
-        (TooShy, "sampler_follows_law", "reports must follow the law (chi-square, false-alarm rate 1e-6)"),
+        (
+            TooSure,
+            "sampler_follows_law",
+            "reports must follow the law (chi-square, false-alarm rate 1e-6)",
+        ),
+        (
+            TooShy,
+            "sampler_follows_law",
+            "reports must follow the law (chi-square, false-alarm rate 1e-6)",
+        ),
         (Spender, "certificate_is_true", "the certified ratio must lie between 1 and e^epsilon"),
         (LeakyBits, "reports_are_float_safe", "low bits can tell inputs apart"),
         (NeverUnsureAtTheTop, "law_is_exact", "every output must be possible for every input"),
         (NanIsLow, "bad_values_are_refused", "a value that is not finite: must be refused"),
         (OwnDice, "randomness_has_one_door", "some randomness does not come from the source"),
         (Dimmed, "estimator_is_unbiased", "the expected estimate of one report must be the value"),
-        (Unstated, "error_is_stated", "the standard error given the values must be the one that follows from the law"),
+        (
+            Unstated,
+            "error_is_stated",
+            "the standard error given the values must be the one that follows from the law",
+        ),
     ],
 )
 def test_a_broken_twin_is_told_what_is_wrong(twin, check, says):
@@ -183,5 +214,9 @@ def test_a_broken_twin_is_told_what_is_wrong(twin, check, says):
 
 def test_it_runs_in_a_method():
     """On arrays, as any mechanism of ours."""
-    method = lk.method("sw_direct", epsilon=2.0, window=2, domain=(0.0, 1.0), mechanism=UpDownOrUnsure)
-    assert isfinite(float(np.nanmean(method.release(np.full((20, 5), 0.5), lk.randomness.system()))))
+    method = lk.method(
+        "sw_direct", epsilon=2.0, window=2, domain=(0.0, 1.0), mechanism=UpDownOrUnsure
+    )
+    assert isfinite(
+        float(np.nanmean(method.release(np.full((20, 5), 0.5), lk.randomness.system())))
+    )

@@ -1,4 +1,6 @@
-"""What mechanisms are given: one value a row, numbers, reports that are some. Anything else is refused before a word is drawn or a report counted."""
+"""What mechanisms are given: one value a row, numbers, reports that are some. Anything else is
+refused before a word is drawn or a report counted.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ LOUD = "987654321"
 
 def build(name, epsilon=1.0):
     shape = {"categories": 6} if name in CATEGORICAL else {"domain": (0.0, 1.0)}
-    return lk.mechanism(name, epsilon=epsilon, **shape, **({"delta": 1e-5} if name == "gaussian" else {}))
+    return lk.mechanism(
+        name, epsilon=epsilon, **shape, **({"delta": 1e-5} if name == "gaussian" else {})
+    )
 
 
 @pytest.mark.parametrize("name", [*CATEGORICAL, *NUMERIC])
@@ -24,7 +28,10 @@ def build(name, epsilon=1.0):
 def test_values_that_are_no_column_are_refused(name, shape):
     """Rows of a table would share their words: one report would tell the noise of the others."""
     with pytest.raises(ValueError, match="values must be"):
-        build(name).perturb(np.zeros(shape, np.int64 if name in CATEGORICAL else np.float64), lk.randomness.seeded(1))
+        build(name).perturb(
+            np.zeros(shape, np.int64 if name in CATEGORICAL else np.float64),
+            lk.randomness.seeded(1),
+        )
 
 
 @pytest.mark.parametrize("name", [*CATEGORICAL, *NUMERIC])
@@ -38,7 +45,9 @@ def test_values_that_are_no_numbers_are_refused_unseen(name, bad):
 
 @pytest.mark.parametrize("name", ["grr", "hadamard", "olh"])
 def test_numbers_that_are_no_report_are_refused(name):
-    """A collector reads what strangers write: none may count for another category, or make a support of another length."""
+    """A collector reads what strangers write: none may count for another category, or make a
+    support of another length.
+    """
     m = build(name)
     low, high = m.index_range
     assert m.support(np.arange(low, high + 1))[0] == high + 1
@@ -61,7 +70,16 @@ def test_a_set_that_is_too_large_is_not_made_up_for_by_one_that_is_too_small():
 
 @pytest.mark.parametrize("name", [*CATEGORICAL, *NUMERIC, "adaptive"])
 @pytest.mark.parametrize(
-    "bad", [10**400, -(10**400), np.longdouble("1e4000"), np.longdouble("1e-4000"), np.float32(inf), np.float16(nan)], ids=lambda number: str(number)[:9]
+    "bad",
+    [
+        10**400,
+        -(10**400),
+        np.longdouble("1e4000"),
+        np.longdouble("1e-4000"),
+        np.float32(inf),
+        np.float16(nan),
+    ],
+    ids=lambda number: str(number)[:9],
 )
 def test_epsilon_beyond_floats_is_refused(name, bad):
     """What is finite, and not when it is a float."""

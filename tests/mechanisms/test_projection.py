@@ -8,12 +8,18 @@ import pytest
 from ldp_kafka.mechanisms.projection import norm_sub, project_simplex
 
 RNG = np.random.default_rng(5)
-NOISY = [RNG.normal(1 / k, spread, (4, k)) for k in (1, 2, 3, 16, 1000) for spread in (1e-9, 0.1, 3.0, 1e6)]
+NOISY = [
+    RNG.normal(1 / k, spread, (4, k))
+    for k in (1, 2, 3, 16, 1000)
+    for spread in (1e-9, 0.1, 3.0, 1e6)
+]
 
 
 @pytest.mark.parametrize("frequencies", NOISY)
 def test_what_comes_out_is_a_distribution(frequencies):
-    """Non-negative, sum one, same shape; doing it again changes no bit, and the input is left alone."""
+    """Non-negative, sum one, same shape; doing it again changes no bit, and the input is left
+    alone.
+    """
     frequencies.flags.writeable = False
     projected = norm_sub(frequencies)
     assert projected.shape == frequencies.shape
@@ -24,7 +30,9 @@ def test_what_comes_out_is_a_distribution(frequencies):
 
 @pytest.mark.parametrize("frequencies", NOISY)
 def test_no_other_distribution_is_nearer(frequencies):
-    """The conditions of Karush, Kuhn and Tucker: one shift for all that stays above zero, and what is zero lies below it."""
+    """The conditions of Karush, Kuhn and Tucker: one shift for all that stays above zero, and what
+    is zero lies below it.
+    """
     projected = norm_sub(frequencies)
     for before, after in zip(frequencies, projected, strict=True):
         shift = (before - after)[after > 0]
@@ -34,7 +42,9 @@ def test_no_other_distribution_is_nearer(frequencies):
 
 
 def iterated(f):
-    """Norm-Sub step by step: what is below zero becomes zero, what is missing or too much is shared by the others."""
+    """Norm-Sub step by step: what is below zero becomes zero, what is missing or too much is shared
+    by the others.
+    """
     f = np.array(f)
     while (f < 0).any() or abs(f.sum() - 1) > 1e-13:
         f = np.maximum(f, 0)
@@ -50,7 +60,9 @@ def test_it_is_norm_sub_as_it_is_usually_programmed(seed):
     assert np.allclose(norm_sub(f), iterated(f), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("valid", [[1.0], [0.0, 1.0], [0.1] * 10, [1 / 3] * 3, [0.7, 0.2, 0.1, 0.0]])
+@pytest.mark.parametrize(
+    "valid", [[1.0], [0.0, 1.0], [0.1] * 10, [1 / 3] * 3, [0.7, 0.2, 0.1, 0.0]]
+)
 def test_valid_frequencies_stay(valid):
     """To the last bit."""
     assert norm_sub(valid).tolist() == valid
@@ -76,7 +88,9 @@ def test_it_is_never_further_from_the_truth():
 def test_other_totals(total):
     """The simplex of any size is the unit one, scaled."""
     points = RNG.normal(0, 2 * total, (5, 9))
-    assert np.allclose(project_simplex(points, total), total * norm_sub(points / total), rtol=0, atol=1e-12 * total)
+    assert np.allclose(
+        project_simplex(points, total), total * norm_sub(points / total), rtol=0, atol=1e-12 * total
+    )
 
 
 def test_extremes_do_not_overflow():
@@ -106,7 +120,16 @@ def test_bad_totals_are_refused(total):
 
 
 @pytest.mark.parametrize("total", [1e308, 1.7e308, 1e-300])
-@pytest.mark.parametrize("point", [[1.0, 1.0], [1.0, 0.0, 0.0, -1.0], [1e308, 0.0, 0.0, -1e308], [0.0, 0.0, 0.0], [3.0, -7.0, 2.5, 2.25]])
+@pytest.mark.parametrize(
+    "point",
+    [
+        [1.0, 1.0],
+        [1.0, 0.0, 0.0, -1.0],
+        [1e308, 0.0, 0.0, -1e308],
+        [0.0, 0.0, 0.0],
+        [3.0, -7.0, 2.5, 2.25],
+    ],
+)
 def test_totals_of_any_size(total, point):
     """Sums of what lies far below never overflow, whatever is to be their sum."""
     nearest = project_simplex(point, total=total)

@@ -19,7 +19,9 @@ def dense(m):
 
 
 def dense_of_bins(m, bins, inner=256):
-    """(outputs, bins): the mean law over the values of each bin, by the law itself at ``inner`` values of it."""
+    """(outputs, bins): the mean law over the values of each bin, by the law itself at ``inner``
+    values of it.
+    """
     lo, hi = m.domain
     values = lo + (hi - lo) * (np.arange(bins * inner) + 0.5) / (bins * inner)
     laws = [m.law(value) for value in values.tolist()]
@@ -59,7 +61,9 @@ def test_cumulative_sums_are_the_dense_matrix(kind, epsilon):
 @pytest.mark.parametrize("bins", [2, 3, 16, 64, 100, 1024])
 @pytest.mark.parametrize("kind", KINDS)
 def test_bins_are_rounded_as_the_mechanism_rounds(kind, bins):
-    """Each bin's share is spread over grid points, whether or not the bins divide the grid, or are finer than it."""
+    """Each bin's share is spread over grid points, whether or not the bins divide the grid, or are
+    finer than it.
+    """
     m = kind(1.0, cells=64)
     column, weight = _grid(m.steps, bins)
     assert weight.sum(1) == pytest.approx(1.0, abs=1e-12)
@@ -84,7 +88,9 @@ def test_it_is_em_with_the_dense_matrix(kind, smooth):
             shares = _smoothed(shares)
     found = reconstruct(m, histogram, bins=bins, smooth=smooth, tolerance=0, iterations=40)
     assert found.iterations == 40
-    assert found.shares == pytest.approx(shares, abs=1e-5)  # the law takes values to 2**-16 of a cell, the means above 256 of a bin
+    assert found.shares == pytest.approx(
+        shares, abs=1e-5
+    )  # the law takes values to 2**-16 of a cell, the means above 256 of a bin
     assert found.log_likelihood == pytest.approx(trail, rel=1e-6)
 
 
@@ -113,7 +119,9 @@ def test_likelihood_never_falls_and_converges(kind, epsilon):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_known_law_is_recovered(kind):
-    """Three quarters in one bin, the rest in another: from exact expected counts, within a thousandth of the domain."""
+    """Three quarters in one bin, the rest in another: from exact expected counts, within a
+    thousandth of the domain.
+    """
     m, truth = kind(2.0, (0.0, 1.0)), np.zeros(32)
     truth[[5, 20]] = 0.75, 0.25
     column, weight = _grid(m.steps, 32)
@@ -127,7 +135,9 @@ def test_a_known_law_is_recovered(kind):
 @pytest.mark.parametrize("bins", [64, 256, 1000, 1024])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_population_is_recovered(kind, bins):
-    """A hundred thousand reports at two nats: within one hundredth of the domain, whatever the bins."""
+    """A hundred thousand reports at two nats: within one hundredth of the domain, whatever the
+    bins.
+    """
     m = kind(2.0, (0.0, 1.0))
     values, truth = beta(100_000, 3, bins)
     for smooth in (False, True):
@@ -145,7 +155,9 @@ def test_smoothing_is_better_where_the_truth_is_smooth():
         values, truth = beta(50_000, seed, 512)
         reports = reports_of(m, values, seed)
         for smooth in far:
-            far[smooth] += wasserstein(m.distribution(reports, bins=512, smooth=smooth).shares, truth)
+            far[smooth] += wasserstein(
+                m.distribution(reports, bins=512, smooth=smooth).shares, truth
+            )
     assert far[True] < 0.8 * far[False]
 
 
@@ -153,7 +165,10 @@ def test_domains_are_affine_maps():
     """Edges and density are in the domain's unit; the shares are those of the unit interval."""
     unit, metres = SquareWave(1.0), SquareWave(1.0, (-100.0, 300.0))
     values, _ = beta(20_000, 4, 64)
-    one, other = unit.distribution(reports_of(unit, values, 4), bins=64), metres.distribution(reports_of(metres, values * 400 - 100, 4), bins=64)
+    one, other = (
+        unit.distribution(reports_of(unit, values, 4), bins=64),
+        metres.distribution(reports_of(metres, values * 400 - 100, 4), bins=64),
+    )
     assert other.edges == pytest.approx(one.edges * 400 - 100)
     assert other.shares == pytest.approx(one.shares, abs=1e-3)
     assert (other.density * np.diff(other.edges)).sum() == pytest.approx(1)
@@ -165,7 +180,9 @@ def test_domains_are_affine_maps():
 
 @pytest.mark.parametrize("smooth", [False, True])
 def test_a_warm_start_needs_fewer_iterations(smooth):
-    """From the same slot's result for both; with smoothing from the last slot's too, and to nearly the same shares."""
+    """From the same slot's result for both; with smoothing from the last slot's too, and to nearly
+    the same shares.
+    """
     m = SquareWave(1.0)
     last, now = (m.histogram(reports_of(m, beta(100_000, seed, 256)[0], seed)) for seed in (5, 6))
     cold = reconstruct(m, now, smooth=smooth)
@@ -183,7 +200,9 @@ def test_a_start_rules_nothing_out():
     m = SquareWave(3.0)
     start = np.zeros(64)
     start[:8] = 1.0
-    found = m.distribution(reports_of(m, np.full(20_000, 0.8), 7), bins=64, smooth=False, start=start)
+    found = m.distribution(
+        reports_of(m, np.full(20_000, 0.8), 7), bins=64, smooth=False, start=start
+    )
     assert found.mean == pytest.approx(0.8, abs=0.02)
 
 
@@ -242,7 +261,15 @@ def test_the_iterations_end():
 # --- parameters
 
 
-@pytest.mark.parametrize("m", [lk.mechanism("duchi", epsilon=1.0), lk.mechanism("hybrid", epsilon=0.5), lk.mechanism("grr", epsilon=1.0, categories=4), None])
+@pytest.mark.parametrize(
+    "m",
+    [
+        lk.mechanism("duchi", epsilon=1.0),
+        lk.mechanism("hybrid", epsilon=0.5),
+        lk.mechanism("grr", epsilon=1.0, categories=4),
+        None,
+    ],
+)
 def test_only_windows_have_distributions(m):
     """Two points tell a mean only; categories have frequencies."""
     with pytest.raises(TypeError, match="square_wave"):
@@ -286,8 +313,18 @@ def test_bad_parameters_are_refused(parameters):
     [
         (lambda h: h[1:], ValueError),
         (lambda h: h.astype(float), TypeError),
-        (lambda h: h + np.eye(1, len(h), 0, np.int64)[0], ValueError),  # says one report more than it holds
-        (lambda h: h - np.eye(1, len(h), 3, np.int64)[0] * (h[3] + 1) - np.eye(1, len(h), 0, np.int64)[0] * (h[3] + 1), ValueError),  # a count below zero
+        (
+            lambda h: h + np.eye(1, len(h), 0, np.int64)[0],
+            ValueError,
+        ),  # says one report more than it holds
+        (
+            lambda h: (
+                h
+                - np.eye(1, len(h), 3, np.int64)[0] * (h[3] + 1)
+                - np.eye(1, len(h), 0, np.int64)[0] * (h[3] + 1)
+            ),
+            ValueError,
+        ),  # a count below zero
         (lambda h: h.reshape(1, -1), ValueError),
     ],
 )
@@ -302,4 +339,6 @@ def test_words_left_over_are_in_the_model():
     """The highest output has them for every input."""
     m = Piecewise(8.0)
     assert m._left > 0
-    assert m.push(np.eye(1, m.steps + 1, 0)[0])[-1] == pytest.approx((m._far + m._left) / WORD, rel=1e-12)
+    assert m.push(np.eye(1, m.steps + 1, 0)[0])[-1] == pytest.approx(
+        (m._far + m._left) / WORD, rel=1e-12
+    )

@@ -1,4 +1,6 @@
-"""Checks of methods that protect a user's whole stream, by their own step code: what goes into each draw, and what is published of scripted draws."""
+"""Checks of methods that protect a user's whole stream, by their own step code: what goes into each
+draw, and what is published of scripted draws.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Spy:
 
 
 class Script(Spy):
-    """A mechanism that says what it was told to, whatever it is given: the k-th draw of each user."""
+    """A mechanism that says what it was told to, whatever it is given: the k-th draw
+    of each user.
+    """
 
     def perturb(self, values, randomness):
         low, high = self._real.index_range
@@ -71,7 +75,9 @@ class Life:
 
 
 class Trial(MethodTrial):
-    """The contract's trial of a method whose mechanism takes a delta, without what is held between reports."""
+    """The contract's trial of a method whose mechanism takes a delta, without what is held between
+    reports.
+    """
 
     def real(self):
         made = self.make(MECHANISMS[self.make.mechanism])
@@ -90,12 +96,16 @@ def trial(life):
 
 
 def adversaries(slots, rng):
-    """Pairs of streams (pairs, 2, slots) in shares of the domain: constant, alternating, stepping apart and together at several speeds, and random."""
+    """Pairs of streams (pairs, 2, slots) in shares of the domain: constant, alternating, stepping
+    apart and together at several speeds, and random.
+    """
     t = np.arange(slots)
     lines = [np.full(slots, level) for level in (0.0, 0.5, 1.0)]
     lines += [np.where(t % 2 == k, a, b) for a in LEVELS for b in LEVELS for k in (0,) if a != b]
     lines += [np.where((t // 2 + k) % 2, a, 1 - a) for a in (0.0, 0.1, 0.4) for k in (0, 1)]
-    lines += [np.clip(start + speed * t, 0, 1) for start in (0.0, 0.5) for speed in (0.02, 0.05, 0.1, 0.3)]
+    lines += [
+        np.clip(start + speed * t, 0, 1) for start in (0.0, 0.5) for speed in (0.02, 0.05, 0.1, 0.3)
+    ]
     lines = np.array(lines)
     picked = rng.integers(len(lines), size=(600, 2))
     fixed = np.stack([lines[picked[:, 0]], lines[picked[:, 1]]], axis=1)
@@ -106,16 +116,24 @@ def adversaries(slots, rng):
 
 
 def inputs_of(life, streams, present):
-    """What each of the draws of each stream (n, slots) was given: (n, slots), NaN where nothing was drawn; all streams report, or not, together."""
+    """What each of the draws of each stream (n, slots) was given: (n, slots), NaN where nothing was
+    drawn; all streams report, or not, together.
+    """
     method, spy = life.over(Spy)
     lo, hi = method.domain
     source = keyed(KEY)
     state = method.state(source.digests([str(i) for i in range(len(streams))]))
     given = np.full(streams.shape, np.nan)
     for t in np.flatnonzero(present):
-        values = lo + (hi - lo) * streams[:, t] if getattr(method, "change", "additive") == "additive" else lo * (hi / lo) ** streams[:, t]
+        values = (
+            lo + (hi - lo) * streams[:, t]
+            if getattr(method, "change", "additive") == "additive"
+            else lo * (hi / lo) ** streams[:, t]
+        )
         before = len(spy.inputs)
-        status = method.step(state, np.arange(len(streams)), int(t), method.bound(values), source).status
+        status = method.step(
+            state, np.arange(len(streams)), int(t), method.bound(values), source
+        ).status
         sent = np.asarray(status) == SENT
         if sent.any():
             require(len(spy.inputs) == before + 1, "one draw a report")
@@ -124,7 +142,9 @@ def inputs_of(life, streams, present):
 
 
 def draws_move_within_the_budget(life):
-    """For any two streams: no draw's mean moves by more than the sensitivity, and all of them together lose no more than is promised."""
+    """For any two streams: no draw's mean moves by more than the sensitivity, and all of them
+    together lose no more than is promised.
+    """
     rng = np.random.default_rng(11)
     for presence in (1.0, 0.6):
         reports = life.real.window
@@ -133,32 +153,64 @@ def draws_move_within_the_budget(life):
         present = rng.random(slots) < presence
         method, spy, given = inputs_of(life, pairs.reshape(-1, slots), present)
         moved = given[0::2] - given[1::2]
-        require((np.isnan(given[0::2]) == np.isnan(given[1::2])).all(), "which slots are reported must not depend on values")
+        require(
+            (np.isnan(given[0::2]) == np.isnan(given[1::2])).all(),
+            "which slots are reported must not depend on values",
+        )
         squares = np.nan_to_num(moved) ** 2
-        require(squares.max() <= 1 + TINY, f"the mean of a draw must not move by more than 1 (it moves by {squares.max() ** 0.5:.3f})")
-        require((squares.sum(1) <= reports + TINY).all(), "all draws together must not move by more than the root of their number")
+        require(
+            squares.max() <= 1 + TINY,
+            "the mean of a draw must not move by more than 1 (it moves by"
+            f" {squares.max() ** 0.5:.3f})",
+        )
+        require(
+            (squares.sum(1) <= reports + TINY).all(),
+            "all draws together must not move by more than the root of their number",
+        )
         worst = squares.sum(1).max() ** 0.5 / spy.sigma
-        require(gaussian_epsilon(worst, method.delta) <= method.guarantee.epsilon, "what is lost at delta must not exceed the guarantee's epsilon")
+        require(
+            gaussian_epsilon(worst, method.delta) <= method.guarantee.epsilon,
+            "what is lost at delta must not exceed the guarantee's epsilon",
+        )
 
 
 def guarantee_is_what_was_asked(life):
-    """A sound method promises the (epsilon, delta) it was given for what it was given for, its proof's sensitivity put through Balle and Wang."""
+    """A sound method promises the (epsilon, delta) it was given for what it was given for, its
+    proof's sensitivity put through Balle and Wang.
+    """
     method = life.real
     stated = method.guarantee
-    require(stated.level == "user" and stated.window == method.window == stated.influence, "level and reports must be stated")
+    require(
+        stated.level == "user" and stated.window == method.window == stated.influence,
+        "level and reports must be stated",
+    )
     if stated.delta == 0:
         mechanism = method.mechanism.certificate().epsilon_effective
-        require(method.window * mechanism <= stated.epsilon <= method.epsilon, "so many reports must not lose more than is stated")
+        require(
+            method.window * mechanism <= stated.epsilon <= method.epsilon,
+            "so many reports must not lose more than is stated",
+        )
         return
     mu = method.window**0.5 / method.mechanism.sigma
-    require(gaussian_epsilon(mu, stated.delta) <= stated.epsilon, "so many reports must not lose more than is stated")
+    require(
+        gaussian_epsilon(mu, stated.delta) <= stated.epsilon,
+        "so many reports must not lose more than is stated",
+    )
     refresh = getattr(method, "refresh", method.window)
-    require(gaussian_epsilon(refresh**0.5 / method.mechanism.sigma, stated.delta) <= method.epsilon, "what is refreshed together must keep epsilon")
-    require(refresh < method.window or stated.epsilon <= method.epsilon, "all reports must keep the epsilon that was given for them")
+    require(
+        gaussian_epsilon(refresh**0.5 / method.mechanism.sigma, stated.delta) <= method.epsilon,
+        "what is refreshed together must keep epsilon",
+    )
+    require(
+        refresh < method.window or stated.epsilon <= method.epsilon,
+        "all reports must keep the epsilon that was given for them",
+    )
 
 
 def outputs_tell_all(life):
-    """All that is published, and when, follows from the mechanism's outputs: with scripted outputs every stream gives the same."""
+    """All that is published, and when, follows from the mechanism's outputs: with scripted outputs
+    every stream gives the same.
+    """
     rng, slots = np.random.default_rng(3), 40
     streams = adversaries(slots, rng)[:, 0]
     method, _ = life.over(Script)
@@ -166,13 +218,22 @@ def outputs_tell_all(life):
     source = keyed(KEY)
     state = method.state(source.digests([str(i) for i in range(len(streams))]))
     for t in range(slots):
-        step = method.step(state, np.arange(len(streams)), t, method.bound(lo + (hi - lo) * streams[:, t]), source)
-        require(len(np.unique(step.status)) == 1, "whether a slot is reported must follow from outputs alone")
-        require(len(np.unique(step.answers)) == 1, "what is reported must follow from outputs alone")
+        step = method.step(
+            state, np.arange(len(streams)), t, method.bound(lo + (hi - lo) * streams[:, t]), source
+        )
+        require(
+            len(np.unique(step.status)) == 1,
+            "whether a slot is reported must follow from outputs alone",
+        )
+        require(
+            len(np.unique(step.answers)) == 1, "what is reported must follow from outputs alone"
+        )
 
 
 def noise_is_bound_to_its_input(life):
-    """No two draws of one user in one slot with one context have different inputs, whatever its values were."""
+    """No two draws of one user in one slot with one context have different inputs, whatever its
+    values were.
+    """
     slots, users = 8, 200
     seen = {}
     method, spy = life.over(Spy)
@@ -183,15 +244,22 @@ def noise_is_bound_to_its_input(life):
         state = method.state(source.digests(["one"]))
         lo, hi = method.domain
         for t in range(slots):
-            method.step(state, np.array([0]), t, method.bound(lo + (hi - lo) * streams[:, t]), source)
+            method.step(
+                state, np.array([0]), t, method.bound(lo + (hi - lo) * streams[:, t]), source
+            )
         require(len(source.draws) == len(spy.inputs), "every draw must have a context")
         for context, given in zip(source.draws, spy.inputs, strict=True):
-            require(seen.setdefault(context, float(given[0])) == float(given[0]), "noise must be bound to the mechanism's input: one context had several")
+            require(
+                seen.setdefault(context, float(given[0])) == float(given[0]),
+                "noise must be bound to the mechanism's input: one context had several",
+            )
     require(len(set(seen.values())) > 2, "inputs must differ at all")
 
 
 def silent_ever_after(life):
-    """A user makes as many reports as are allowed, in whichever slots; after that it is refused for ever, and nothing is drawn for it."""
+    """A user makes as many reports as are allowed, in whichever slots; after that it is refused for
+    ever, and nothing is drawn for it.
+    """
     method, users = life.real, 30
     slots = 6 * getattr(method, "horizon", method.window) + 10
     present = np.random.default_rng(5).random((users, slots)) < 0.5
@@ -203,17 +271,43 @@ def silent_ever_after(life):
         rows = np.flatnonzero(present[:, t])
         values = np.random.default_rng(t).random(len(rows))
         step = method.step(state, rows, t, method.bound(lo + (hi - lo) * values), source)
-        require((np.asarray(step.answers)[step.status != SENT] == 0).all(), "what is not sent must be 0")
-        require((step.status[refused[rows] > 0] == REFUSED).all() or method.holds, "who was refused must stay refused")
-        require(not (step.status == SILENT).any() or method.holds, "a method that reports every slot is never silent by itself")
+        require(
+            (np.asarray(step.answers)[step.status != SENT] == 0).all(), "what is not sent must be 0"
+        )
+        require(
+            (step.status[refused[rows] > 0] == REFUSED).all() or method.holds,
+            "who was refused must stay refused",
+        )
+        require(
+            not (step.status == SILENT).any() or method.holds,
+            "a method that reports every slot is never silent by itself",
+        )
         sent[rows[step.status == SENT]] += 1
         refused[rows[step.status == REFUSED]] += 1
-        require(not (sent > method.window).any(), "no user may make more reports than are allowed in its life")
-        require(((sent == method.window) | (refused == 0)).all(), "nothing may be refused that the budget would allow")
-        require(len(source.draws) == sent.sum(), "noise must be drawn for reports that are sent, and for no other")
-        require(method.ledger.largest(state) <= method.ledger.budget, "what is shown as spent must not exceed the budget")
-    require((sent == method.window).all() and refused.all(), "the streams must be long enough to use the budget up")
-    require(method.ledger.largest(state) >= 0.9 * method.ledger.budget, "a budget that is used up must show as used up")
+        require(
+            not (sent > method.window).any(),
+            "no user may make more reports than are allowed in its life",
+        )
+        require(
+            ((sent == method.window) | (refused == 0)).all(),
+            "nothing may be refused that the budget would allow",
+        )
+        require(
+            len(source.draws) == sent.sum(),
+            "noise must be drawn for reports that are sent, and for no other",
+        )
+        require(
+            method.ledger.largest(state) <= method.ledger.budget,
+            "what is shown as spent must not exceed the budget",
+        )
+    require(
+        (sent == method.window).all() and refused.all(),
+        "the streams must be long enough to use the budget up",
+    )
+    require(
+        method.ledger.largest(state) >= 0.9 * method.ledger.budget,
+        "a budget that is used up must show as used up",
+    )
 
 
 LIFE_CHECKS = {
@@ -226,7 +320,13 @@ LIFE_CHECKS = {
         silent_ever_after,
     )
 }
-SHARED = ("release_is_step", "users_are_apart", "noise_is_keyed", "slots_must_increase", "values_are_checked")
+SHARED = (
+    "release_is_step",
+    "users_are_apart",
+    "noise_is_keyed",
+    "slots_must_increase",
+    "values_are_checked",
+)
 for name in SHARED:
     LIFE_CHECKS[name] = lambda life, check=METHOD_CHECKS[name]: check(trial(life))
 

@@ -1,11 +1,19 @@
-"""Broken twins of the methods for a user's life: each has one fault, and the check that must find it."""
+"""Broken twins of the methods for a user's life: each has one fault, and the check that must find
+it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ldp_kafka.accounting import LifetimeLedger
-from ldp_kafka.methods import CorrelatedGaussian, Fast, FastCorrelated, GaussianDifferential, GaussianDirect
+from ldp_kafka.methods import (
+    CorrelatedGaussian,
+    Fast,
+    FastCorrelated,
+    GaussianDifferential,
+    GaussianDirect,
+)
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.gaussian import RATIO, Aimed, Chain
@@ -51,10 +59,15 @@ class _RawClip(Chain):
         lane = slot % self.lag
         raw = columns["raw"][lane].take(rows)
         columns["raw"][lane][rows] = values
-        turn, before = columns["count"][lane].take(rows).astype(np.int64), columns["kept"][lane].take(rows)
+        turn, before = (
+            columns["count"][lane].take(rows).astype(np.int64),
+            columns["kept"][lane].take(rows),
+        )
         kept = self._clipped(values, turn, raw)
         k = np.minimum(turn, len(self.ratios) - 1)
-        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], Aimed(turn, kept, before)
+        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], Aimed(
+            turn, kept, before
+        )
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -90,7 +103,11 @@ class CgmBoundIsInUnitsOfValues(Unbroken):
 
     class kind_of_chain(Chain):
         def _clipped(self, values, turn, around):
-            return np.where(turn == 0, values, np.clip(values, around - 2 * self._bound, around + 2 * self._bound))
+            return np.where(
+                turn == 0,
+                values,
+                np.clip(values, around - 2 * self._bound, around + 2 * self._bound),
+            )
 
 
 # --- noise
@@ -129,7 +146,9 @@ class _Lagging(Chain):
         _, (turn, kept, _) = super().aim(state, rows, slot, values)
         other = state.columns["kept"][(slot - 1) % self.lag].take(rows)
         k = np.minimum(turn, len(self.ratios) - 1)
-        return (RATIO * kept - self.ratios[k] * other + self._shifts[k]) / self._spans[k], Aimed(turn, kept, other)
+        return (RATIO * kept - self.ratios[k] * other + self._shifts[k]) / self._spans[k], Aimed(
+            turn, kept, other
+        )
 
 
 @dies("draws_move_within_the_budget", lag=3, horizon=21)
@@ -152,7 +171,9 @@ class _Gap(Chain):
         late = (turn > 0) & (slot - state.columns["since"][0].take(rows) > 1)
         k = np.minimum(turn, len(self.ratios) - 1)
         kept = np.where(late, values, kept)
-        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], Aimed(turn, kept, before)
+        return (RATIO * kept - self.ratios[k] * before + self._shifts[k]) / self._spans[k], Aimed(
+            turn, kept, before
+        )
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -176,7 +197,15 @@ class _Cheap(GaussianBudget):
 class _OtherBudget:
     def __init__(self, **parameters):
         super().__init__(**parameters)
-        self.budget = _Cheap(self.epsilon, self.delta, horizon=self.horizon, refresh=None, sigma=None, widest=1.0, mechanism=parameters["mechanism"])
+        self.budget = _Cheap(
+            self.epsilon,
+            self.delta,
+            horizon=self.horizon,
+            refresh=None,
+            sigma=None,
+            widest=1.0,
+            mechanism=parameters["mechanism"],
+        )
         self.mechanism = self.budget.mechanism
 
 
@@ -208,7 +237,9 @@ class CgmBudgetComesBack(CorrelatedGaussian):
 class DirectStopsAReportEarly(GaussianDirect):
     def __init__(self, **parameters):
         super().__init__(**parameters)
-        self.ledger = LifetimeLedger(self.horizon - 1, self.ledger.budget, lambda n: self.ledger.budget)
+        self.ledger = LifetimeLedger(
+            self.horizon - 1, self.ledger.budget, lambda n: self.ledger.budget
+        )
 
 
 @dies("guarantee_is_what_was_asked", mechanism="laplace", epsilon=4.0, samples=6)
@@ -237,7 +268,9 @@ class FastLooksAtTheValue(Fast):
         return super()._sample(state, rows, slot, values, randomness)
 
     def _wait(self, state, rows, moved, gap):
-        return super()._wait(state, rows, np.abs(self._true - state.columns["estimate"].take(rows)), gap)
+        return super()._wait(
+            state, rows, np.abs(self._true - state.columns["estimate"].take(rows)), gap
+        )
 
 
 @dies("outputs_tell_all", samples=6)

@@ -68,16 +68,23 @@ def test_a_report_stands_until_the_next():
 
 
 def test_one_context_has_one_mechanism():
-    """A word that serves reports of one value with several budgets, in runs whose pasts differ, would tell more than either."""
+    """A word that serves reports of one value with several budgets, in runs whose pasts differ,
+    would tell more than either.
+    """
     contexts, noted = [], {}
 
     class Noting:
         def at(self, users, slot, phase, bound):
-            contexts[:] = [(tuple(user), slot, phase, tuple(row)) for user, row in zip(users.tolist(), bound.tolist(), strict=True)]
+            contexts[:] = [
+                (tuple(user), slot, phase, tuple(row))
+                for user, row in zip(users.tolist(), bound.tolist(), strict=True)
+            ]
             return source.at(users, slot, phase, bound)
 
     def make(epsilon, domain):
-        noting, plain = (lk.mechanism("square_wave", epsilon=epsilon, domain=domain) for _ in range(2))
+        noting, plain = (
+            lk.mechanism("square_wave", epsilon=epsilon, domain=domain) for _ in range(2)
+        )
 
         def note(values, randomness):
             for context in contexts:
@@ -87,11 +94,23 @@ def test_one_context_has_one_mechanism():
         noting.perturb = note
         return noting
 
-    method, source = lk.method("ba_sw", epsilon=40.0, window=5, domain=UNIT, mechanism=make), lk.randomness.seeded(5)
+    method, source = (
+        lk.method("ba_sw", epsilon=40.0, window=5, domain=UNIT, mechanism=make),
+        lk.randomness.seeded(5),
+    )
     for past in (0.1, 0.9):
-        state, values = method.state(source.digests([str(i) for i in range(200)])), method.bound(np.full(200, 0.9))
+        state, values = (
+            method.state(source.digests([str(i) for i in range(200)])),
+            method.bound(np.full(200, 0.9)),
+        )
         for slot in range(12):
-            method.step(state, np.arange(200), slot, method.bound(np.full(200, past)) if slot < 6 else values, Noting())
+            method.step(
+                state,
+                np.arange(200),
+                slot,
+                method.bound(np.full(200, past)) if slot < 6 else values,
+                Noting(),
+            )
     assert all(len(budgets) == 1 for budgets in noted.values())
     reported = [(user, slot, bound[0]) for user, slot, phase, bound in noted if phase == 1]
     assert len(reported) > len(set(reported)), "the same value was reported with several budgets"
@@ -105,7 +124,9 @@ def test_reports_of_any_units_are_on_one_grid(name):
     state = method.state(source.digests([str(i) for i in range(400)]))
     low, high = method.index_range
     for t in range(12):
-        step = method.step(state, np.arange(400), t, method.bound(np.random.default_rng(t).random(400)), source)
+        step = method.step(
+            state, np.arange(400), t, method.bound(np.random.default_rng(t).random(400)), source
+        )
         index = step.answers / method.scale
         assert np.array_equal(index, np.rint(index))
         assert index.min() >= low

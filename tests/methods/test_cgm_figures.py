@@ -47,7 +47,9 @@ def ratio_of(name, bound, i):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_measured_variances_are_the_papers(name):
-    """Every report's within six standard errors; the fresh parts y_i - r_i y_(i-1), which are independent of each other, to 1 %, where a deviation off by a fiftieth would fail."""
+    """Every report's within six standard errors; the fresh parts y_i - r_i y_(i-1), which are
+    independent of each other, to 1 %, where a deviation off by a fiftieth would fail.
+    """
     bound, horizon, users = 0.05, 60, 6_000
     measured, errors = variances(name, bound, horizon, users)
     stated = np.array([law(name, bound, i) for i in range(1, horizon + 1)])
@@ -65,7 +67,9 @@ def test_measured_variances_are_the_papers(name):
 
 
 def test_noise_carries_on():
-    """Reports next to each other share noise: Cov(y_i, y_(i+1)) = r_(i+1) Var(y_i), and none in the baseline."""
+    """Reports next to each other share noise: Cov(y_i, y_(i+1)) = r_(i+1) Var(y_i), and none in the
+    baseline.
+    """
     cgm, direct = (lk.method(name, horizon=30, **UNIT) for name in ("cgm", "gaussian_direct"))
     for m, expected in ((cgm, 0.9), (direct, 0.0)):
         noise = m.release(np.full((20_000, 30), 0.3), lk.randomness.seeded(3)) - 0.3
@@ -75,21 +79,27 @@ def test_noise_carries_on():
 
 
 def test_sigma_is_the_analytic_one():
-    """Eq. 7 and 14: sensitivity sqrt(l); what words of 64 bits and the table's grid add is below a thousandth."""
+    """Eq. 7 and 14: sensitivity sqrt(l); what words of 64 bits and the table's grid add is below a
+    thousandth.
+    """
     for epsilon, horizon in ((1.0, 100), (0.25, 48), (2.0, 48)):
         m = lk.method("cgm", epsilon=epsilon, delta=1e-5, horizon=horizon, domain=(0.0, 1.0))
         assert 1 <= m.sigma / (sqrt(horizon) * analytic_sigma(epsilon, 1e-5)) < 1.001
 
 
 def test_two_steps_of_the_papers_example():
-    """Section 4.1: sigma 5.28 for two reports, and the second one's variance sigma^2 / (1 + (1 - 2C)^2)."""
+    """Section 4.1: sigma 5.28 for two reports, and the second one's variance sigma^2 / (1 + (1 -
+    2C)^2).
+    """
     m = lk.method("cgm", horizon=2, differential_bound=0.1, **UNIT)
     assert m.sigma == pytest.approx(5.2759, rel=1e-3)
     assert m.variance(2) == pytest.approx(m.sigma**2 / (1 + 0.8**2), rel=1e-6)
 
 
 def test_smooth_streams_gain_and_clipped_ones_are_followed():
-    """On streams within the bound CGM has about 0.19 of the baseline's error; a jump is followed at C a report."""
+    """On streams within the bound CGM has about 0.19 of the baseline's error; a jump is followed at
+    C a report.
+    """
     slots = np.arange(60)
     smooth = 0.5 + 0.3 * np.sin(slots / 20)[None]
     errors = stream_errors(smooth, (0.0, 1.0), 0.05, epsilon=1.0, repeats=4_000)
@@ -122,7 +132,9 @@ def worst(name, streams, **parameters):
     """Method, and the largest epsilon at delta that the draws of these two streams lose."""
     one = life(name, **parameters)
     method, spy, given = inputs_of(one, np.array(streams), np.ones(len(streams[0]), bool))
-    return method, gaussian_epsilon(float(((given[0] - given[1]) ** 2).sum()) ** 0.5 / spy.sigma, method.delta)
+    return method, gaussian_epsilon(
+        float(((given[0] - given[1]) ** 2).sum()) ** 0.5 / spy.sigma, method.delta
+    )
 
 
 def lost_mu(lost, delta=1e-5):
@@ -135,7 +147,9 @@ def lost_mu(lost, delta=1e-5):
 
 
 def test_published_clipping_breaks_its_promise():
-    """0, .4, 0, .4, ... with C = .05 against the same a slot later: clipped values step by .3 and .35, and the draws lose three times the epsilon that the paper says."""
+    """0, .4, 0, .4, ... with C = .05 against the same a slot later: clipped values step by .3 and
+    .35, and the draws lose three times the epsilon that the paper says.
+    """
     slots = 40
     first = [0.0, 0.4] * (slots // 2)
     second = [0.4, 0.0] * (slots // 2)
@@ -147,20 +161,28 @@ def test_published_clipping_breaks_its_promise():
     assert method.guarantee.calibration == "published"
     sound, kept = worst("cgm", [first, second], horizon=slots)
     assert kept <= sound.guarantee.epsilon == 1.0
-    assert sound.sigma == pytest.approx(method.sigma, rel=1e-3)  # the same noise: it is the clipping
+    assert sound.sigma == pytest.approx(
+        method.sigma, rel=1e-3
+    )  # the same noise: it is the clipping
 
 
 def test_published_clipping_over_the_whole_range_is_nearly_as_bad_as_is_stated():
-    """Against 1, 0, 1, 0, ...: what is stated of the published calibration is what it nearly loses."""
+    """Against 1, 0, 1, 0, ...: what is stated of the published calibration is what it
+    nearly loses.
+    """
     slots = 40
-    method, lost = worst("cgm", [[0.0, 1.0] * 20, [1.0, 0.0] * 20], horizon=slots, calibration="published")
+    method, lost = worst(
+        "cgm", [[0.0, 1.0] * 20, [1.0, 0.0] * 20], horizon=slots, calibration="published"
+    )
     assert 0.6 * method.guarantee.epsilon < lost <= method.guarantee.epsilon
     assert lost > 10
 
 
 def test_where_nothing_can_be_proved_nothing_is_stated():
     """A small C published: more nats than words of 64 bits can tell."""
-    nothing = lk.method("cgm", horizon=50, differential_bound=0.02, calibration="published", **UNIT).guarantee
+    nothing = lk.method(
+        "cgm", horizon=50, differential_bound=0.02, calibration="published", **UNIT
+    ).guarantee
     assert nothing.epsilon == inf
     assert nothing.describe().startswith("NONE for a user")
     assert lk.method("cgm", horizon=50, differential_bound=0.02, **UNIT).guarantee.epsilon == 1.0
@@ -179,7 +201,9 @@ def test_published_steps_exceed_the_bound():
 def test_published_has_the_variance_law_too():
     m = lk.method("cgm", horizon=20, calibration="published", **UNIT)
     noise = (m.release(np.full((20_000, 20), 0.5), lk.randomness.seeded(2)) - 0.5) / m.sigma
-    assert ((noise**2).mean(0) / [law("cgm", 0.05, i) for i in range(1, 21)]).mean() == pytest.approx(1, abs=0.02)
+    assert (
+        (noise**2).mean(0) / [law("cgm", 0.05, i) for i in range(1, 21)]
+    ).mean() == pytest.approx(1, abs=0.02)
 
 
 # --- modes
@@ -189,7 +213,9 @@ def test_refresh_states_what_the_horizon_loses():
     """(1, 1e-5) a report: noise of one report, and over 100 of them ten times the mu."""
     m = lk.method("cgm", horizon=100, refresh=1, **UNIT)
     assert m.sigma == pytest.approx(analytic_sigma(1.0, 1e-5), rel=1e-3)
-    assert m.guarantee.epsilon == pytest.approx(gaussian_epsilon(10 / m.mechanism.sigma, 1e-5), rel=1e-2)
+    assert m.guarantee.epsilon == pytest.approx(
+        gaussian_epsilon(10 / m.mechanism.sigma, 1e-5), rel=1e-2
+    )
     assert m.guarantee.epsilon > 10
     assert "over the first 100 reports" in m.guarantee.describe()
 
@@ -197,14 +223,23 @@ def test_refresh_states_what_the_horizon_loses():
 def test_a_fixed_sigma_lasts_as_long_as_the_budget():
     """As many reports as epsilon and delta allow, and not one more."""
     m = lk.method("cgm", sigma=10.0, **UNIT)
-    assert gaussian_epsilon(sqrt(m.horizon) / m.mechanism.sigma, 1e-5) <= 1.0 < gaussian_epsilon(sqrt(m.horizon + 1.01) / m.mechanism.sigma, 1e-5)
+    assert (
+        gaussian_epsilon(sqrt(m.horizon) / m.mechanism.sigma, 1e-5)
+        <= 1.0
+        < gaussian_epsilon(sqrt(m.horizon + 1.01) / m.mechanism.sigma, 1e-5)
+    )
     state, source = m.state(lk.randomness.seeded(1).digests(["a"])), lk.randomness.seeded(1)
-    status = [int(m.step(state, np.array([0]), t, m.bound(np.array([0.5])), source).status[0]) for t in range(m.horizon + 5)]
+    status = [
+        int(m.step(state, np.array([0]), t, m.bound(np.array([0.5])), source).status[0])
+        for t in range(m.horizon + 5)
+    ]
     assert status == [SENT] * m.horizon + [REFUSED] * 5
 
 
 def test_lag_is_interleaved_streams():
-    """With lag 7 each weekday is a stream of its own: the same draws' inputs as seven methods would have."""
+    """With lag 7 each weekday is a stream of its own: the same draws' inputs as seven methods would
+    have.
+    """
     rng = np.random.default_rng(1)
     streams = rng.random((5, 28))
     _, _, together = inputs_of(life("cgm", horizon=28, lag=7), streams, np.ones(28, bool))
@@ -215,7 +250,13 @@ def test_lag_is_interleaved_streams():
 
 def test_multiplicative_bound():
     """Values that grow by less than the bound are followed; a jump is followed at that factor."""
-    m = lk.method("cgm", horizon=40, change="multiplicative", differential_bound=0.1, **UNIT | {"domain": (1.0, 1000.0)})
+    m = lk.method(
+        "cgm",
+        horizon=40,
+        change="multiplicative",
+        differential_bound=0.1,
+        **UNIT | {"domain": (1.0, 1000.0)},
+    )
     values = np.concatenate([1.09 ** np.arange(20), np.full(10, 1000.0)])
     state = m.state(np.zeros((1, 2), np.uint64))
     for t, value in enumerate(values):
@@ -238,12 +279,20 @@ def test_a_missing_slot_changes_nothing_but_time():
 
 @pytest.mark.parametrize("horizon", [1, 2])
 def test_the_integers_of_the_table_keep_delta(horizon):
-    """Not the normal law but the table's own words: the exact delta of one and of two reports at opposite ends, no more than asked for and nearly all of it."""
+    """Not the normal law but the table's own words: the exact delta of one and of two reports at
+    opposite ends, no more than asked for and nearly all of it.
+    """
     m = lk.method("gaussian_direct", horizon=horizon, epsilon=1.0, delta=1e-3, domain=(0.0, 1.0))
-    at = [np.array([w / law.denominator for w in law.weights]) for law in (m.mechanism.law(0.0), m.mechanism.law(1.0))]
+    at = [
+        np.array([w / law.denominator for w in law.weights])
+        for law in (m.mechanism.law(0.0), m.mechanism.law(1.0))
+    ]
     for here, there in (at, at[::-1]):
         if horizon == 2:
-            exact = sum(float(np.maximum(p * here - np.exp(1.0) * q * there, 0).sum()) for p, q in zip(here, there, strict=True))
+            exact = sum(
+                float(np.maximum(p * here - np.exp(1.0) * q * there, 0).sum())
+                for p, q in zip(here, there, strict=True)
+            )
         else:
             exact = float(np.maximum(here - np.exp(1.0) * there, 0).sum())
         assert 0.98e-3 < exact <= 1e-3
@@ -268,4 +317,6 @@ def test_the_integers_of_the_table_keep_delta(horizon):
 )  # fmt: skip
 def test_wrong_parameters_are_refused(wrong):
     with pytest.raises((TypeError, ValueError)):
-        lk.method("cgm", **{"epsilon": 1.0, "delta": 1e-5, "horizon": 10, "domain": (0.0, 1.0)} | wrong)
+        lk.method(
+            "cgm", **{"epsilon": 1.0, "delta": 1e-5, "horizon": 10, "domain": (0.0, 1.0)} | wrong
+        )

@@ -1,4 +1,6 @@
-"""CGM for vectors: the ball, the clipping along a line, the law in every coordinate, and twins that must die."""
+"""CGM for vectors: the ball, the clipping along a line, the law in every coordinate, and twins that
+must die.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,19 @@ from ldp_kafka.randomness import keyed
 from tests.methods.lifelong import Spy
 
 VECTOR = {"epsilon": 1.0, "delta": 1e-5, "horizon": 14}
-SHAPES = [{"dimension": 1}, {"dimension": 2, "diameter": 6.0}, {"dimension": 3, "lag": 3}, {"dimension": 20, "differential_bound": 0.3}, {"dimension": 40}]
+SHAPES = [
+    {"dimension": 1},
+    {"dimension": 2, "diameter": 6.0},
+    {"dimension": 3, "lag": 3},
+    {"dimension": 20, "differential_bound": 0.3},
+    {"dimension": 40},
+]
 
 
 def pairs(slots, dimension, rng):
-    """Pairs of streams (n, 2, slots, dimension) in units of the diameter: opposite ends, walks apart and together, corners of cubes, jumps along one coordinate, and beyond the ball."""
+    """Pairs of streams (n, 2, slots, dimension) in units of the diameter: opposite ends, walks
+    apart and together, corners of cubes, jumps along one coordinate, and beyond the ball.
+    """
     few = 30
     poles = rng.normal(size=(few, dimension))
     poles /= 2 * np.linalg.norm(poles, axis=1, keepdims=True)
@@ -42,7 +52,9 @@ def pairs(slots, dimension, rng):
 
 
 def moves(kind, present=1.0, **parameters):
-    """How far the draws' means of two streams are apart, (n, slots), in diameters; and the method and its mechanism."""
+    """How far the draws' means of two streams are apart, (n, slots), in diameters; and the method
+    and its mechanism.
+    """
     spies = []
 
     def factory(*args):
@@ -69,20 +81,33 @@ def moves(kind, present=1.0, **parameters):
 @pytest.mark.parametrize("present", [1.0, 0.6])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_draws_move_within_the_budget(shape, present):
-    """No draw's mean by more than a diameter, whatever two users' vectors were; and what all lose together, with the grid that a vector is rounded to, is what is stated."""
+    """No draw's mean by more than a diameter, whatever two users' vectors were; and what all lose
+    together, with the grid that a vector is rounded to, is what is stated.
+    """
     apart, method, spy = moves(CorrelatedGaussianVector, present, **shape)
     assert apart.max() <= 1 + 1e-7
     assert apart.max() > 0.9
     grid = 1 + sqrt(method.dimension) / spy.cells
-    assert gaussian_epsilon(sqrt(method.horizon) * grid / spy.sigma, method.delta) <= method.guarantee.epsilon == 1.0
-    assert gaussian_delta(1.0, float((apart**2).sum(1).max()) ** 0.5 * grid / spy.sigma) <= method.delta
+    assert (
+        gaussian_epsilon(sqrt(method.horizon) * grid / spy.sigma, method.delta)
+        <= method.guarantee.epsilon
+        == 1.0
+    )
+    assert (
+        gaussian_delta(1.0, float((apart**2).sum(1).max()) ** 0.5 * grid / spy.sigma)
+        <= method.delta
+    )
 
 
 class _Cube(VectorChain):
     """Clips every coordinate by itself."""
 
     def _clipped(self, values, turn, around):
-        return np.where(turn[:, None] == 0, values, np.clip(values, around - self._radius, around + self._radius))
+        return np.where(
+            turn[:, None] == 0,
+            values,
+            np.clip(values, around - self._radius, around + self._radius),
+        )
 
 
 class _Still(VectorChain):
@@ -101,12 +126,17 @@ class _Wide(VectorChain):
         self._radius *= 2
 
 
-@pytest.mark.parametrize(("chain", "shape"), [(_Cube, {"dimension": 20}), (_Still, {"dimension": 20}), (_Wide, {"dimension": 2})])
+@pytest.mark.parametrize(
+    ("chain", "shape"),
+    [(_Cube, {"dimension": 20}), (_Still, {"dimension": 20}), (_Wide, {"dimension": 2})],
+)
 def test_mutant_dies(chain, shape):
     class Mutant(CorrelatedGaussianVector):
         def _chain(self):
             units = int(self.differential_bound * FIXED)
-            return chain(self.dimension, reuse_ratios(units / FIXED), units, self.calibration, self.lag)
+            return chain(
+                self.dimension, reuse_ratios(units / FIXED), units, self.calibration, self.lag
+            )
 
     apart, _, _ = moves(Mutant, **shape)
     assert apart.max() > 1.05
@@ -115,21 +145,41 @@ def test_mutant_dies(chain, shape):
 def test_one_dimension_is_cgm():
     """The same inputs of the draws as `cgm` has on the same values, from another origin."""
     values = np.random.default_rng(1).random((40, 12))
-    numbers, vectors = lk.method("cgm", **VECTOR, domain=(-0.5, 0.5)), lk.method("cgm_vector", **VECTOR, dimension=1)
-    states = [m.state(lk.randomness.seeded(1).digests([str(i) for i in range(40)])) for m in (numbers, vectors)]
+    numbers, vectors = (
+        lk.method("cgm", **VECTOR, domain=(-0.5, 0.5)),
+        lk.method("cgm_vector", **VECTOR, dimension=1),
+    )
+    states = [
+        m.state(lk.randomness.seeded(1).digests([str(i) for i in range(40)]))
+        for m in (numbers, vectors)
+    ]
     for t in range(12):
-        numbers.step(states[0], np.arange(40), t, numbers.bound(values[:, t] - 0.5), lk.randomness.seeded(1))
-        vectors.step(states[1], np.arange(40), t, vectors.bound(values[:, t, None] - 0.5), lk.randomness.seeded(1))
+        numbers.step(
+            states[0], np.arange(40), t, numbers.bound(values[:, t] - 0.5), lk.randomness.seeded(1)
+        )
+        vectors.step(
+            states[1],
+            np.arange(40),
+            t,
+            vectors.bound(values[:, t, None] - 0.5),
+            lk.randomness.seeded(1),
+        )
         kept = states[0].columns["kept"][0][:40] - FIXED // 2
-        assert np.abs(kept - states[1].columns["kept"][0][:40]).max() <= 14  # units of 2**-32: rounding towards the last one
+        assert (
+            np.abs(kept - states[1].columns["kept"][0][:40]).max() <= 14
+        )  # units of 2**-32: rounding towards the last one
 
 
 @pytest.mark.parametrize("dimension", [2, 5])
 def test_variance_law_in_every_coordinate(dimension):
-    """Within six standard errors at each report, unbiased, and coordinates apart from each other."""
+    """Within six standard errors at each report, unbiased, and coordinates apart from
+    each other.
+    """
     m, users = lk.method("cgm_vector", **VECTOR, dimension=dimension, diameter=4.0), 12_000
     point = np.full(dimension, 1.0 / dimension)
-    noise = (m.release(np.tile(point, (users, 14, 1)), lk.randomness.seeded(5)) - point) / (m.sigma * m.diameter)
+    noise = (m.release(np.tile(point, (users, 14, 1)), lk.randomness.seeded(5)) - point) / (
+        m.sigma * m.diameter
+    )
     expected = np.array([law("cgm", 0.05, i) for i in range(1, 15)])[:, None]
     assert (np.abs((noise**2).mean(0) / expected - 1) < 6 * sqrt(2 / users)).all()
     assert (np.abs(noise.mean(0)) / np.sqrt(expected) < 6 / sqrt(users)).all()
@@ -142,7 +192,9 @@ def test_a_jump_is_followed_along_the_line():
     for t, expected in enumerate([0.0, 0.1, 0.2, 0.3]):
         target = np.zeros(2) if t == 0 else np.array([0.6, 0.8])
         m.step(state, np.array([0]), t, m.bound(target[None]), source)
-        assert state.columns["kept"][:2, 0] / FIXED * 2 == pytest.approx(expected * np.array([0.6, 0.8]), abs=1e-8)
+        assert state.columns["kept"][:2, 0] / FIXED * 2 == pytest.approx(
+            expected * np.array([0.6, 0.8]), abs=1e-8
+        )
 
 
 def test_release_is_step_in_any_order_and_silent_after_the_horizon():
@@ -151,8 +203,12 @@ def test_release_is_step_in_any_order_and_silent_after_the_horizon():
     ids = [f"user-{i}" for i in range(6)]
     whole = m.release(streams, keyed(KEY), users=ids, first_slot=3)
     assert np.isnan(whole[:, 14:]).all() and not np.isnan(whole[:, :14]).any()
-    assert np.array_equal(m.release(streams[2], keyed(KEY), users=ids[2:3], first_slot=3), whole[2], equal_nan=True)
-    assert not np.array_equal(m.release(streams, keyed(KEY[::-1]), users=ids, first_slot=3), whole, equal_nan=True)
+    assert np.array_equal(
+        m.release(streams[2], keyed(KEY), users=ids[2:3], first_slot=3), whole[2], equal_nan=True
+    )
+    assert not np.array_equal(
+        m.release(streams, keyed(KEY[::-1]), users=ids, first_slot=3), whole, equal_nan=True
+    )
     source = Recorder(keyed(KEY))
     state = m.state(source.digests(ids))
     for t in range(20):
@@ -165,9 +221,27 @@ def test_release_is_step_in_any_order_and_silent_after_the_horizon():
 
 def test_vectors_are_held_in_the_ball():
     m = lk.method("cgm_vector", **VECTOR, dimension=3, diameter=2.0)
-    bound = m.bound(np.array([[3.0, 4.0, 0.0], [1e300, 1e300, 1e300], [0.1, 0.2, 0.3], [0.0, 0.0, 0.0], [-1.0, 0.0, 0.0]])) / (FIXED / 2)
-    assert bound == pytest.approx(np.array([[0.6, 0.8, 0.0], [3**-0.5] * 3, [0.1, 0.2, 0.3], [0.0] * 3, [-1.0, 0.0, 0.0]]), abs=1e-9)
-    for bad in (np.zeros(3), np.zeros((2, 2)), np.array([[0.0, nan, 0.0]]), np.array([[inf, 0.0, 0.0]])):
+    bound = m.bound(
+        np.array(
+            [
+                [3.0, 4.0, 0.0],
+                [1e300, 1e300, 1e300],
+                [0.1, 0.2, 0.3],
+                [0.0, 0.0, 0.0],
+                [-1.0, 0.0, 0.0],
+            ]
+        )
+    ) / (FIXED / 2)
+    assert bound == pytest.approx(
+        np.array([[0.6, 0.8, 0.0], [3**-0.5] * 3, [0.1, 0.2, 0.3], [0.0] * 3, [-1.0, 0.0, 0.0]]),
+        abs=1e-9,
+    )
+    for bad in (
+        np.zeros(3),
+        np.zeros((2, 2)),
+        np.array([[0.0, nan, 0.0]]),
+        np.array([[inf, 0.0, 0.0]]),
+    ):
         with pytest.raises(ValueError):
             m.bound(bad)
 

@@ -1,4 +1,6 @@
-"""Composition against exact convolutions, against each other, and against an accountant where there is one."""
+"""Composition against exact convolutions, against each other, and against an accountant where there
+is one.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from ldp_kafka.errors import ConfigurationError
 
 
 def by_hand(epsilon, delta, reports, total):
-    """The hockey-stick of randomised response that fails openly with probability delta, all outcomes written out."""
+    """The hockey-stick of randomised response that fails openly with probability delta, all
+    outcomes written out.
+    """
     p = exp(epsilon) / (1 + exp(epsilon))
     here = {"fail0": delta, "0": (1 - delta) * p, "1": (1 - delta) * (1 - p), "fail1": 0.0}
     there = {"fail0": 0.0, "0": (1 - delta) * (1 - p), "1": (1 - delta) * p, "fail1": delta}
@@ -40,8 +44,12 @@ def by_hand(epsilon, delta, reports, total):
 @pytest.mark.parametrize("total", [0.0, 0.3, 0.7, 1.5, 2.4])
 @pytest.mark.parametrize("reports", [1, 2, 4])
 def test_approximate_composition_is_exact(reports, total, delta):
-    assert approximate_delta(0.6, delta, reports, total) == pytest.approx(by_hand(0.6, delta, reports, total), rel=1e-6, abs=1e-12)
-    assert approximate_delta(0.6, delta, reports, total) >= by_hand(0.6, delta, reports, total) - 1e-15
+    assert approximate_delta(0.6, delta, reports, total) == pytest.approx(
+        by_hand(0.6, delta, reports, total), rel=1e-6, abs=1e-12
+    )
+    assert (
+        approximate_delta(0.6, delta, reports, total) >= by_hand(0.6, delta, reports, total) - 1e-15
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
@@ -80,14 +88,19 @@ def test_gaussians_compose_as_one():
     """Exactly: the loss of two is normal again. Against the outer product of two laws."""
     x = np.linspace(-12, 14, 1301)
     width, mus = x[1] - x[0], (0.6, 0.9)
-    here, there = ([np.exp(-((x - m) ** 2) / 2) / sqrt(2 * np.pi) * width for m in means] for means in (mus, (0.0, 0.0)))
+    here, there = (
+        [np.exp(-((x - m) ** 2) / 2) / sqrt(2 * np.pi) * width for m in means]
+        for means in (mus, (0.0, 0.0))
+    )
     exact = np.maximum(np.outer(*here) - exp(1.0) * np.outer(*there), 0).sum()
     assert gaussian_delta(1.0, gaussian_mu(mus)) == pytest.approx(exact, rel=1e-4)
 
 
 @pytest.mark.parametrize(("rho", "delta"), [(0.001, 1e-5), (0.1, 1e-6), (0.5, 1e-9), (5.0, 1e-5)])
 def test_zcdp_lies_between_gaussian_and_the_old_bound(rho, delta):
-    """A Gaussian mechanism is rho-zCDP with mu = sqrt(2 rho): the conversion must not be below its exact loss, nor above Bun and Steinke's."""
+    """A Gaussian mechanism is rho-zCDP with mu = sqrt(2 rho): the conversion must not be below its
+    exact loss, nor above Bun and Steinke's.
+    """
     found = zcdp_epsilon(rho, delta)
     assert gaussian_epsilon(sqrt(2 * rho), delta) <= found <= rho + 2 * sqrt(rho * log(1 / delta))
     assert zcdp_delta(rho, found) <= delta
@@ -100,7 +113,9 @@ def test_rhos():
 
 @pytest.mark.parametrize(("epsilon", "k"), [(0.2, 50), (1.0, 5)])
 def test_pure_by_zcdp_is_looser_than_the_exact_one(epsilon, k):
-    assert zcdp_epsilon(k * zcdp_of_pure(epsilon), 1e-6) >= approximate_epsilon(epsilon, 0.0, k, 1e-6)
+    assert zcdp_epsilon(k * zcdp_of_pure(epsilon), 1e-6) >= approximate_epsilon(
+        epsilon, 0.0, k, 1e-6
+    )
 
 
 def test_large_numbers_stay_numbers():
@@ -112,7 +127,9 @@ def test_against_an_accountant():
     """Google's, where it is installed."""
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     for sigma, reports, epsilon in ((5.0, 20, 1.0), (37.3, 100, 1.0)):
-        theirs = pld.from_gaussian_mechanism(sigma).self_compose(reports).get_delta_for_epsilon(epsilon)
+        theirs = (
+            pld.from_gaussian_mechanism(sigma).self_compose(reports).get_delta_for_epsilon(epsilon)
+        )
         assert gaussian_delta(epsilon, sqrt(reports) / sigma) == pytest.approx(theirs, rel=0.05)
 
 

@@ -16,7 +16,9 @@ UNIT = (0.0, 1.0)
 
 @pytest.mark.parametrize("name", ["sw_direct", "capp"])
 def test_means_are_spread_as_the_users_are(name):
-    """Nearer to the true distribution of the users' means than the released means, and than shrunk ones."""
+    """Nearer to the true distribution of the users' means than the released means, and than shrunk
+    ones.
+    """
     m = lk.method(name, epsilon=20.0, window=5, domain=UNIT)
     truth = np.random.default_rng(1).beta(2, 5, 5000)
     released = m.release(np.repeat(truth[:, None], 5, axis=1), lk.randomness.seeded(1))
@@ -28,7 +30,9 @@ def test_means_are_spread_as_the_users_are(name):
 def test_whose_they_are_is_gone():
     """Values are in order, so that a row says nothing of its user."""
     m = lk.method("capp", epsilon=20.0, window=5, domain=UNIT)
-    found = means(m, m.release(np.random.default_rng(2).uniform(size=(50, 5)), lk.randomness.seeded(2)))
+    found = means(
+        m, m.release(np.random.default_rng(2).uniform(size=(50, 5)), lk.randomness.seeded(2))
+    )
     assert (np.diff(found.values) >= 0).all()
 
 
@@ -53,15 +57,27 @@ def test_values_behind_reports():
     assert found.shares[1] == pytest.approx(0.5, abs=0.03)
     assert found.shares[7] == pytest.approx(0.5, abs=0.03)
     with_bias = np.histogram(released[~np.isnan(released)], bins=found.edges)[0] / found.reports
-    assert wasserstein_of(found.shares, values, found.edges) < 0.25 * wasserstein_of(with_bias, values, found.edges)
+    assert wasserstein_of(found.shares, values, found.edges) < 0.25 * wasserstein_of(
+        with_bias, values, found.edges
+    )
 
 
 def wasserstein_of(shares, values, edges):
     """Between shares of bins and the bins of the values."""
-    return float(np.abs(np.cumsum(shares - np.histogram(values, bins=edges)[0] / values.size)).sum())
+    return float(
+        np.abs(np.cumsum(shares - np.histogram(values, bins=edges)[0] / values.size)).sum()
+    )
 
 
-@pytest.mark.parametrize(("name", "mechanism"), [("capp", "square_wave"), ("ipp", "square_wave"), ("sw_direct", "laplace"), ("sw_direct", "duchi")])
+@pytest.mark.parametrize(
+    ("name", "mechanism"),
+    [
+        ("capp", "square_wave"),
+        ("ipp", "square_wave"),
+        ("sw_direct", "laplace"),
+        ("sw_direct", "duchi"),
+    ],
+)
 def test_what_has_no_distribution(name, mechanism):
     """Reports of aims, and mechanisms without order."""
     m = lk.method(name, epsilon=4.0, window=2, domain=UNIT, mechanism=mechanism)

@@ -19,7 +19,9 @@ BASE = np.array([0.1, 0.4, 0.9, 0.2, 0.6, 0.8])  # two blocks of three slots
 
 
 def neighbours(window):
-    """Streams with the same values in each block, in another order that differs from `BASE` in one run of ``window`` slots."""
+    """Streams with the same values in each block, in another order that differs from `BASE` in one
+    run of ``window`` slots.
+    """
     for first in permutations(range(3)):
         for second in permutations(range(3, 6)):
             order = np.array(first + second)
@@ -31,12 +33,20 @@ def neighbours(window):
 def worst(kind, window, **parameters):
     """Largest exact loss between `BASE` and its neighbours."""
     base = exact_law(tiny(kind, window, delay=2, **parameters), BASE, 6)
-    return max((loss(base, exact_law(tiny(kind, window, delay=2, **parameters), other, 6)) for other in neighbours(window)), default=0.0)
+    return max(
+        (
+            loss(base, exact_law(tiny(kind, window, delay=2, **parameters), other, 6))
+            for other in neighbours(window)
+        ),
+        default=0.0,
+    )
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_sound_loss_is_within_epsilon(window):
-    """Whatever changes places in its block within one run of slots. Ranks tell less than the places behind them: at k = 3 a half to two thirds of epsilon is reached."""
+    """Whatever changes places in its block within one run of slots. Ranks tell less than the places
+    behind them: at k = 3 a half to two thirds of epsilon is reached.
+    """
     most = worst("etm", window)
     assert most <= 1 + 1e-9
     assert most >= {1: 0, 2: 0.49, 3: 0.66, 4: 0.49}[window]  # one value alone cannot change places
@@ -44,7 +54,10 @@ def test_sound_loss_is_within_epsilon(window):
 
 def test_published_has_no_guarantee_and_says_so():
     """A value that goes out before the other comes cannot have been the other."""
-    one, other = (exact_law(tiny("etm", 2, delay=2, threshold=2, calibration="published"), stream, 2) for stream in ([0.1, 0.4], [0.4, 0.1]))
+    one, other = (
+        exact_law(tiny("etm", 2, delay=2, threshold=2, calibration="published"), stream, 2)
+        for stream in ([0.1, 0.4], [0.4, 0.1])
+    )
     assert loss(one, other) == inf
     guarantee = tiny("etm", 2, delay=2, calibration="published").guarantee
     assert guarantee.epsilon == inf
@@ -52,11 +65,21 @@ def test_published_has_no_guarantee_and_says_so():
 
 
 def test_nothing_is_promised_across_blocks():
-    """As documented: a value moved into the next block is told apart; no bounded delay can hide that."""
+    """As documented: a value moved into the next block is told apart; no bounded delay can hide
+    that.
+    """
     moved = BASE[[0, 1, 3, 2, 4, 5]]
-    assert loss(exact_law(tiny("etm", 2, delay=2), BASE, 6), exact_law(tiny("etm", 2, delay=2), moved, 6)) == inf
+    assert (
+        loss(
+            exact_law(tiny("etm", 2, delay=2), BASE, 6),
+            exact_law(tiny("etm", 2, delay=2), moved, 6),
+        )
+        == inf
+    )
     guarantee = tiny("etm", 2, delay=2).guarantee
-    assert "among the 3 slots of its block (slot // 3), not across blocks" in guarantee.describe(), "nor is anything printed that promises it"
+    assert (
+        "among the 3 slots of its block (slot // 3), not across blocks" in guarantee.describe()
+    ), "nor is anything printed that promises it"
     assert guarantee.as_json()["within"] == guarantee.within
 
 
@@ -64,15 +87,24 @@ def test_nothing_is_promised_across_blocks():
 def test_sound_publishes_every_value_of_a_block_once(window):
     """Nothing missing, repeated or empty: the costs that the paper counts are delays only."""
     streams = np.random.default_rng(1).integers(0, 2**20, (50, 12)) / 2**20
-    got = lk.method("etm", epsilon=1.0, window=window, delay=3, domain=(0.0, 1.0)).release(streams, lk.randomness.seeded(2))
-    assert np.array_equal(np.sort(got.reshape(50, 3, 4), axis=2), np.sort(streams.reshape(50, 3, 4), axis=2))
+    got = lk.method("etm", epsilon=1.0, window=window, delay=3, domain=(0.0, 1.0)).release(
+        streams, lk.randomness.seeded(2)
+    )
+    assert np.array_equal(
+        np.sort(got.reshape(50, 3, 4), axis=2), np.sort(streams.reshape(50, 3, 4), axis=2)
+    )
     assert not np.array_equal(got, streams)
 
 
 def test_a_large_epsilon_keeps_the_order():
     """And with it the stream."""
     stream = np.arange(12) / 16
-    assert lk.method("etm", epsilon=60.0, window=2, delay=3, domain=(0.0, 1.0)).release(stream, lk.randomness.seeded(2)).tolist() == stream.tolist()
+    assert (
+        lk.method("etm", epsilon=60.0, window=2, delay=3, domain=(0.0, 1.0))
+        .release(stream, lk.randomness.seeded(2))
+        .tolist()
+        == stream.tolist()
+    )
 
 
 def test_published_fills_the_present_slot_where_few_are_empty():
@@ -80,17 +112,27 @@ def test_published_fills_the_present_slot_where_few_are_empty():
     streams = np.random.default_rng(1).random((400, 40))
     share = {}
     for threshold in (2, 3):
-        got = lk.method("etm", epsilon=1.0, window=4, delay=3, threshold=threshold, domain=(0.0, 1.0), calibration="published").release(
-            streams, lk.randomness.seeded(2)
-        )
+        got = lk.method(
+            "etm",
+            epsilon=1.0,
+            window=4,
+            delay=3,
+            threshold=threshold,
+            domain=(0.0, 1.0),
+            calibration="published",
+        ).release(streams, lk.randomness.seeded(2))
         share[threshold] = np.isnan(got[:, 4:]).mean()
     assert share[3] < share[2]
 
 
 def test_published_publishes_no_value_twice_or_early():
-    """Each release is a value of one of the last k slots, and each value is released once at most."""
+    """Each release is a value of one of the last k slots, and each value is released
+    once at most.
+    """
     streams = np.arange(1, 801).reshape(20, 40) / 1024
-    got = lk.method("etm", epsilon=1.0, window=4, delay=3, domain=(0.0, 1.0), calibration="published").release(streams, lk.randomness.seeded(2))
+    got = lk.method(
+        "etm", epsilon=1.0, window=4, delay=3, domain=(0.0, 1.0), calibration="published"
+    ).release(streams, lk.randomness.seeded(2))
     for user, row in enumerate(got):
         slots = np.flatnonzero(~np.isnan(row))
         origin = np.rint(row[slots] * 1024).astype(int) - 1 - 40 * user
@@ -118,7 +160,9 @@ def test_parameters_are_guarded(parameters, error):
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("check", CHECKS)
 def test_contract(check, window, calibration):
-    """One check on one specimen. The published calibration keeps no budget over a window: its ledger is of single slots."""
+    """One check on one specimen. The published calibration keeps no budget over a window: its
+    ledger is of single slots.
+    """
     CHECKS[check](trial_of("etm", window, delay=2, calibration=calibration))
 
 
@@ -152,7 +196,9 @@ class KeepsItsPlaces(Threshold):
 
 class TellsThePlaceInLowBits(Threshold):
     def step(self, state, rows, slot, values, randomness):
-        return super().step(state, rows, slot, values // 2**14 * 2**14 + (slot % self.length << 12), randomness)
+        return super().step(
+            state, rows, slot, values // 2**14 * 2**14 + (slot % self.length << 12), randomness
+        )
 
 
 class SwapsOnlySmallValues(Threshold):
@@ -182,8 +228,18 @@ class SortsAcrossUsers(Threshold):
         return Step(np.sort(step.answers, axis=0), step.status, step.slots)
 
 
-LOSE = [TiesInOrderOfTime, WholeBudgetAValue, KeepsItsPlaces, TellsThePlaceInLowBits, SwapsOnlySmallValues]
-FAIL = {OneDrawForAllSlots: "noise_is_keyed", DrawsBeforeItAsks: "ledger_holds", SortsAcrossUsers: "release_is_step"}
+LOSE = [
+    TiesInOrderOfTime,
+    WholeBudgetAValue,
+    KeepsItsPlaces,
+    TellsThePlaceInLowBits,
+    SwapsOnlySmallValues,
+]
+FAIL = {
+    OneDrawForAllSlots: "noise_is_keyed",
+    DrawsBeforeItAsks: "ledger_holds",
+    SortsAcrossUsers: "release_is_step",
+}
 
 
 @pytest.mark.parametrize("kind", LOSE, ids=lambda kind: kind.__name__)

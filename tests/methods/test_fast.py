@@ -24,11 +24,20 @@ def sent_at(method, streams, source):
 
 
 class Plain:
-    """The paper's formulas in plain floats, one user: Kalman filter (random walk) and PID controller."""
+    """The paper's formulas in plain floats, one user: Kalman filter (random walk) and PID
+    controller.
+    """
 
     def __init__(self, drift, noise):
         self.q, self.r = drift**2, noise
-        self.x, self.p, self.at, self.due, self.interval, self.errors = 0.5, 1 / 12, None, 0, 1.0, [0.0] * 5
+        self.x, self.p, self.at, self.due, self.interval, self.errors = (
+            0.5,
+            1 / 12,
+            None,
+            0,
+            1.0,
+            [0.0] * 5,
+        )
 
     def sample(self, slot, z):
         gap = 0 if self.at is None else slot - self.at
@@ -45,8 +54,15 @@ class Plain:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_filter_and_controller_are_the_formulas(seed):
-    """Against the same in floats, over scripted samples: the estimates to 2**-15, the same slots sampled."""
-    one = Life(lambda factory: lk.method("fast", mechanism=factory, drift=0.02, samples=40, **{**FAST, "epsilon": 300.0 + seed}), "laplace")
+    """Against the same in floats, over scripted samples: the estimates to 2**-15, the same slots
+    sampled.
+    """
+    one = Life(
+        lambda factory: lk.method(
+            "fast", mechanism=factory, drift=0.02, samples=40, **{**FAST, "epsilon": 300.0 + seed}
+        ),
+        "laplace",
+    )
     method, script = one.over(Script)
     plain, outputs = Plain(0.02, method._variance / 2**32), []
     perturb = script.perturb
@@ -73,7 +89,9 @@ def test_filter_and_controller_are_the_formulas(seed):
 def test_at_most_so_many_samples_ever():
     for samples in (1, 9):
         method = lk.method("fast", samples=samples, **FAST)
-        kept, _ = sent_at(method, np.random.default_rng(0).random((50, 300)), lk.randomness.seeded(2))
+        kept, _ = sent_at(
+            method, np.random.default_rng(0).random((50, 300)), lk.randomness.seeded(2)
+        )
         assert (kept.sum(1) == samples).all()
         assert kept[:, 0].all()
     assert lk.method("fast", **FAST).samples == 9  # 15 % of the horizon
@@ -103,16 +121,26 @@ def test_what_was_released_last_stands():
 
 
 def test_guarantees():
-    fast, both = lk.method("fast", **FAST), lk.method("fast_cgm", delta=1e-5, **{**FAST, "epsilon": 1.0})
+    fast, both = (
+        lk.method("fast", **FAST),
+        lk.method("fast_cgm", delta=1e-5, **{**FAST, "epsilon": 1.0}),
+    )
     assert fast.guarantee[:5] == ("user", 20.0, 0.0, 9, 9)
-    assert "epsilon 20 over the first 9 reports of a user, after which it is silent" in fast.guarantee.describe()
+    assert (
+        "epsilon 20 over the first 9 reports of a user, after which it is silent"
+        in fast.guarantee.describe()
+    )
     assert both.guarantee[:5] == ("user", 1.0, 1e-5, 9, 9)
-    published = lk.method("fast_cgm", delta=1e-5, calibration="published", **{**FAST, "epsilon": 1.0})
+    published = lk.method(
+        "fast_cgm", delta=1e-5, calibration="published", **{**FAST, "epsilon": 1.0}
+    )
     assert published.guarantee.epsilon > 3
 
 
 def known_error(method, slots=24, users=20_000):
-    """(measured, kept) at every sample: mean square error on random walks of the method's drift, and the variance that its filter keeps."""
+    """(measured, kept) at every sample: mean square error on random walks of the method's drift,
+    and the variance that its filter keeps.
+    """
     rng = np.random.default_rng(5)
     walks = rng.random((users, 1)) + np.cumsum(rng.normal(0, method.drift, (users, slots)), axis=1)
     walks = 1 - np.abs(1 - np.abs(walks))  # reflected: they stay uniform on the domain
@@ -121,13 +149,27 @@ def known_error(method, slots=24, users=20_000):
     for t in range(slots):
         step = method.step(state, np.arange(users), t, method.bound(walks[:, t]), source)
         if step.status[0] == SENT:
-            found.append((float(((step.answers - walks[:, t]) ** 2).mean()), float(state.columns["spread"][0] / 2**32)))
+            found.append(
+                (
+                    float(((step.answers - walks[:, t]) ** 2).mean()),
+                    float(state.columns["spread"][0] / 2**32),
+                )
+            )
     return np.array(found).T
 
 
 def quiet(kind, **own):
-    """A method with so little noise that its filter has something to do: no budget would give it."""
-    shape = {"samples": 24, "horizon": 24, "drift": 0.008, "epsilon": 12.0, "domain": (0.0, 1.0), **own}
+    """A method with so little noise that its filter has something to do: no budget
+    would give it.
+    """
+    shape = {
+        "samples": 24,
+        "horizon": 24,
+        "drift": 0.008,
+        "epsilon": 12.0,
+        "domain": (0.0, 1.0),
+        **own,
+    }
     if kind is Fast:
         method = Fast(mechanism=lk.MECHANISMS["laplace"], **shape)
         method.mechanism = lk.mechanism("laplace", epsilon=8.0, domain=(0.0, 1.0))
@@ -135,14 +177,20 @@ def quiet(kind, **own):
         return method
     method = kind(mechanism=lk.MECHANISMS["gaussian"], delta=1e-5, **shape)
     method.mechanism = lk.mechanism("gaussian", epsilon=30.0, delta=1e-5)
-    method._fresh = np.round(np.square(method.chain.lengths) * method.mechanism.sigma**2 * 2**32).astype(np.int64)
+    method._fresh = np.round(
+        np.square(method.chain.lengths) * method.mechanism.sigma**2 * 2**32
+    ).astype(np.int64)
     return method
 
 
-@pytest.mark.parametrize("own", [{"differential_bound": 0.03}, {"differential_bound": 0.2}, {}], ids=str)
+@pytest.mark.parametrize(
+    "own", [{"differential_bound": 0.03}, {"differential_bound": 0.2}, {}], ids=str
+)
 @pytest.mark.parametrize("interval", [1, 4])
 def test_the_filter_knows_its_error(own, interval):
-    """On random walks of the drift that it expects, its mean square error is the variance that it keeps, to 6 %, at every sample: where noise carries on, too."""
+    """On random walks of the drift that it expects, its mean square error is the variance that it
+    keeps, to 6 %, at every sample: where noise carries on, too.
+    """
     measured, kept = known_error(quiet(FastCorrelated if own else Fast, interval=interval, **own))
     assert np.allclose(measured, kept, rtol=0.06)
     assert kept[-1] < 0.02
@@ -154,8 +202,12 @@ class TakesNoiseForFresh(FastCorrelated):
     def _observe(self, state, rows, slot, values, randomness):
         super()._observe(state, rows, slot, values, randomness)
         turn = np.minimum(state.columns["count"][0].take(rows) - 1, len(self._fresh) - 1)
-        noise = np.round(np.array(self.chain.variances)[turn] * self.mechanism.sigma**2 * 2**32).astype(np.int64)
-        return Observed(state.columns["reported"][0].take(rows), noise, np.zeros(len(rows), np.int64))
+        noise = np.round(
+            np.array(self.chain.variances)[turn] * self.mechanism.sigma**2 * 2**32
+        ).astype(np.int64)
+        return Observed(
+            state.columns["reported"][0].take(rows), noise, np.zeros(len(rows), np.int64)
+        )
 
 
 def test_a_filter_that_takes_the_noise_for_fresh_trusts_it_too_far():

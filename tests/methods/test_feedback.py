@@ -18,21 +18,49 @@ def test_published_never_forgets(name):
     losses = []
     for length in (1, 2, 3, 4):
         outcomes = enumerate_outcomes(
-            lambda mechanism: lk.method(name, epsilon=1.0, window=1, domain=UNIT, calibration="published", mechanism=mechanism), length, mechanism=narrow
+            lambda mechanism: lk.method(
+                name,
+                epsilon=1.0,
+                window=1,
+                domain=UNIT,
+                calibration="published",
+                mechanism=mechanism,
+            ),
+            length,
+            mechanism=narrow,
         )
         losses.append(max(outcomes.loss(i, j) for i, j in outcomes.neighbours(1)))
     assert losses[0] <= 1 + 1e-9
     assert losses[1] > 1.3
     assert losses[3] > losses[1]
-    assert lk.method(name, epsilon=1.0, window=1, domain=UNIT, calibration="published").guarantee.epsilon == float("inf")
+    assert lk.method(
+        name, epsilon=1.0, window=1, domain=UNIT, calibration="published"
+    ).guarantee.epsilon == float("inf")
 
 
 @pytest.mark.parametrize(
-    ("name", "own"), [("app_s", {"segment": 2}), ("capp_s", {"segment": 2}), ("ipp_s", {"segment": 2}), ("sampling", {"segment": 2}), ("ipp", {})]
+    ("name", "own"),
+    [
+        ("app_s", {"segment": 2}),
+        ("capp_s", {"segment": 2}),
+        ("ipp_s", {"segment": 2}),
+        ("sampling", {"segment": 2}),
+        ("ipp", {}),
+    ],
 )
 def test_published_says_what_it_keeps(name, own):
-    """The exact loss of the paper's spending is above the paper's promise, and never above what the guarantee states."""
-    make = lambda mechanism: lk.method(name, epsilon=1.0, window=2, domain=UNIT, calibration="published", mechanism=mechanism, **own)  # noqa: E731
+    """The exact loss of the paper's spending is above the paper's promise, and never above what the
+    guarantee states.
+    """
+    make = lambda mechanism: lk.method(  # noqa: E731
+        name,
+        epsilon=1.0,
+        window=2,
+        domain=UNIT,
+        calibration="published",
+        mechanism=mechanism,
+        **own,
+    )
     outcomes = enumerate_outcomes(make, 8 if own else 5, mechanism=wide, draws=4 if own else None)
     worst = max(outcomes.loss(i, j) for i, j in outcomes.neighbours(2))
     assert 1.1 < worst <= make(wide).guarantee.epsilon + 1e-9
@@ -46,8 +74,14 @@ def test_ipp_drops_a_deviation_that_is_a_slot_old():
     after, fresh = method.state(users), method.state(users)
     rows, values = np.arange(50), method.bound(np.full(50, 0.3))
     method.step(after, rows, 4, method.bound(np.linspace(0, 1, 50)), source)
-    assert np.array_equal(method.step(after, rows, 6, values, source).answers, method.step(fresh, rows, 6, values, source).answers)
-    assert not np.array_equal(method.step(after, rows, 7, values, source).answers, method.step(method.state(users), rows, 7, values, source).answers)
+    assert np.array_equal(
+        method.step(after, rows, 6, values, source).answers,
+        method.step(fresh, rows, 6, values, source).answers,
+    )
+    assert not np.array_equal(
+        method.step(after, rows, 7, values, source).answers,
+        method.step(method.state(users), rows, 7, values, source).answers,
+    )
 
 
 @pytest.mark.parametrize("name", ["laplace", "duchi", "piecewise", "hybrid", "square_wave"])
@@ -62,7 +96,16 @@ def test_the_clip_range_is_the_recommended_one_for_any_mechanism(name, epsilon):
 
 def test_margins_of_the_papers_code():
     """METHODS: T by the epsilon of a report, to the digits given (our law is a discrete one)."""
-    for epsilon, margin in {0.05: 0.0607, 0.1: 0.0506, 0.2: 0.0322, 0.3: 0.0158, 0.5: -0.0121, 1.0: -0.0603, 2.0: -0.1074, 3.0: -0.1260}.items():
+    for epsilon, margin in {
+        0.05: 0.0607,
+        0.1: 0.0506,
+        0.2: 0.0322,
+        0.3: 0.0158,
+        0.5: -0.0121,
+        1.0: -0.0603,
+        2.0: -0.1074,
+        3.0: -0.1260,
+    }.items():
         method = lk.method("capp", epsilon=epsilon, window=1, block=1, domain=UNIT)
         assert method._ends()[0] == pytest.approx(margin, abs=1.5e-3)
 
@@ -72,12 +115,29 @@ def test_segments_report_their_mean_in_their_last_slot():
     method = lk.method("sampling", epsilon=120.0, window=4, segment=4, domain=(0.0, 8.0))
     source = lk.randomness.seeded(3)
     state = method.state(source.digests(["a", "b"]))
-    values = {0: (1.0, 8.0), 1: (3.0, 0.0), 2: (3.0, None), 3: (5.0, 4.0), 4: (2.0, 2.0), 5: (2.0, 2.0), 6: (2.0, 2.0), 7: (2.0, None)}
+    values = {
+        0: (1.0, 8.0),
+        1: (3.0, 0.0),
+        2: (3.0, None),
+        3: (5.0, 4.0),
+        4: (2.0, 2.0),
+        5: (2.0, 2.0),
+        6: (2.0, 2.0),
+        7: (2.0, None),
+    }
     sent = {}
     for slot, pair in values.items():
         rows = np.array([i for i, value in enumerate(pair) if value is not None])
-        step = method.step(state, rows, slot, method.bound(np.array([value for value in pair if value is not None])), source)
-        for row, answer, status in zip(rows.tolist(), method.released(step.answers).tolist(), step.status.tolist(), strict=True):
+        step = method.step(
+            state,
+            rows,
+            slot,
+            method.bound(np.array([value for value in pair if value is not None])),
+            source,
+        )
+        for row, answer, status in zip(
+            rows.tolist(), method.released(step.answers).tolist(), step.status.tolist(), strict=True
+        ):
             if status == SENT:
                 sent[slot, row] = answer
     assert sent.keys() == {(3, 0), (3, 1), (7, 0)}

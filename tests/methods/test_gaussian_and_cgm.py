@@ -18,7 +18,9 @@ SPECIMENS = {
     "cgm-refresh": life("cgm", horizon=30, refresh=4),
     "cgm-sigma": life("cgm", sigma=13.0, epsilon=0.9),
     "cgm-lag": life("cgm", horizon=21, lag=3),
-    "cgm-ratio": life("cgm", horizon=15, change="multiplicative", differential_bound=0.1, domain=(1.0, 100.0)),
+    "cgm-ratio": life(
+        "cgm", horizon=15, change="multiplicative", differential_bound=0.1, domain=(1.0, 100.0)
+    ),
     "cgm-wide": life("cgm", horizon=9, differential_bound=0.49),
     "fast_cgm": life("fast_cgm", horizon=40, samples=12, interval=1),
     "fast_cgm-far": life("fast_cgm", horizon=40, samples=9, interval=3),
@@ -28,9 +30,18 @@ SPECIMENS = {
 }
 INAPPLICABLE = {
     ("cgm-1", "noise_is_keyed"): "it reports once: no value comes in two slots",
-    ("fast", "draws_move_within_the_budget"): "Laplace: the certificate of its mechanism and the number of reports are the proof",
-    ("fast-adaptive", "draws_move_within_the_budget"): "Laplace: the certificate of its mechanism and the number of reports are the proof",
-    ("fast_cgm-adaptive", "draws_move_within_the_budget"): "its samples follow the noise: the other two, whose slots are fixed, have the same draws",
+    (
+        "fast",
+        "draws_move_within_the_budget",
+    ): "Laplace: the certificate of its mechanism and the number of reports are the proof",
+    (
+        "fast-adaptive",
+        "draws_move_within_the_budget",
+    ): "Laplace: the certificate of its mechanism and the number of reports are the proof",
+    (
+        "fast_cgm-adaptive",
+        "draws_move_within_the_budget",
+    ): "its samples follow the noise: the other two, whose slots are fixed, have the same draws",
 }
 
 

@@ -1,4 +1,6 @@
-"""PeGaSus on one's own stream: the groups, what `published` truly loses, and twins that must be found."""
+"""PeGaSus on one's own stream: the groups, what `published` truly loses, and twins that must be
+found.
+"""
 
 from __future__ import annotations
 
@@ -61,23 +63,36 @@ def test_groups_are_the_paper_s(calibration, theta, block):
     got = method.release(np.clip(streams, 0, 1), lk.randomness.seeded(1))
     want = np.array([textbook(np.clip(row, 0, 1), method.theta, block) for row in streams])
     assert np.abs(got - want).max() < 1e-5
-    assert block == 1 or np.abs(got - np.clip(streams, 0, 1)).max() > 0.005  # some groups are larger than one
+    assert (
+        block == 1 or np.abs(got - np.clip(streams, 0, 1)).max() > 0.005
+    )  # some groups are larger than one
 
 
 def test_a_calm_stream_is_smoothed():
-    """On a constant the mean of a group is nearer than its last value; with a hair's threshold there are no groups."""
+    """On a constant the mean of a group is nearer than its last value; with a hair's threshold
+    there are no groups.
+    """
     stream = 0.5 + 0.01 * np.tile([-1.0, 1.0], (300, 12))
     error = {}
     for theta in (2**-16, 4.0):
-        method = lk.method("pegasus_local", epsilon=200.0, window=2, block=8, theta=theta, domain=(0.0, 1.0))
+        method = lk.method(
+            "pegasus_local", epsilon=200.0, window=2, block=8, theta=theta, domain=(0.0, 1.0)
+        )
         error[theta] = float(((method.release(stream, lk.randomness.seeded(1)) - 0.5) ** 2).mean())
     assert error[4.0] < 0.6 * error[2**-16]
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_published_loses_what_it_states(window):
-    """Its guarantee is of the draws that it makes: never exceeded, and another one than the paper's epsilon."""
-    trial = MethodTrial(maker(PegasusLocal, window, calibration="published", theta=8.0, epsilon=5.0), window, length=3, draws=6)
+    """Its guarantee is of the draws that it makes: never exceeded, and another one than the paper's
+    epsilon.
+    """
+    trial = MethodTrial(
+        maker(PegasusLocal, window, calibration="published", theta=8.0, epsilon=5.0),
+        window,
+        length=3,
+        draws=6,
+    )
     stated = trial.small.guarantee
     assert trial.worst <= stated.epsilon + 1e-9
     assert stated.epsilon == pytest.approx(4 + trial.small._tests * 8 / 4 / window, abs=1e-4)
@@ -87,9 +102,13 @@ def test_published_loses_what_it_states(window):
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_the_guarantee_of_a_window_and_its_block(window):
-    """The budget is spent on what a window reaches: four fifths on its values, one on the tests, of which none is in the first slot of a block."""
+    """The budget is spent on what a window reaches: four fifths on its values, one on the tests, of
+    which none is in the first slot of a block.
+    """
     method = maker(PegasusLocal, window, block=3)(lk.MECHANISMS["laplace"])
-    tests = {1: 2, 2: 3, 3: 4}[window]  # slots 0; 2 and 3; 1, 2 and 3, or 0, 1 and 2 of blocks 0-2, 3-5
+    tests = {1: 2, 2: 3, 3: 4}[
+        window
+    ]  # slots 0; 2 and 3; 1, 2 and 3, or 0, 1 and 2 of blocks 0-2, 3-5
     assert method.guarantee.influence == window + tests
     assert 1 - 1e-4 <= window * method.mechanism.epsilon + tests * method.test.epsilon <= 1
     assert window * method.mechanism.epsilon == pytest.approx(0.8, abs=1e-4)
@@ -118,7 +137,9 @@ def test_the_tests_that_a_window_reaches_are_counted(window, block):
 def test_parameters_are_guarded(parameters, error):
     """Out of range, or of another type."""
     with pytest.raises(error):
-        lk.method("pegasus_local", **{"epsilon": 1.0, "window": 4, "domain": (0.0, 1.0)} | parameters)
+        lk.method(
+            "pegasus_local", **{"epsilon": 1.0, "window": 4, "domain": (0.0, 1.0)} | parameters
+        )
 
 
 # --- broken twins
@@ -140,7 +161,9 @@ class GroupsForFree(PegasusLocal):
 class AveragesTheTruth(PegasusLocal):
     def _perturb(self, state, rows, slot, turn, values, randomness):
         answers = super()._perturb(state, rows, slot, turn, values, randomness)
-        state.columns["total"][rows] += (values - state.columns["total"][rows] // state.columns["count"][rows]) // 2
+        state.columns["total"][rows] += (
+            values - state.columns["total"][rows] // state.columns["count"][rows]
+        ) // 2
         return answers
 
 
@@ -156,7 +179,16 @@ class GivesTheTestAsMuchAgain(PegasusLocal):
 
 class NoiseOfTheTestKnowsNoInput(PegasusLocal):
     def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0, *, mechanism=None):
-        return super()._draw(state, rows, slot, inputs, () if phase else bound, randomness, phase, mechanism=mechanism)
+        return super()._draw(
+            state,
+            rows,
+            slot,
+            inputs,
+            () if phase else bound,
+            randomness,
+            phase,
+            mechanism=mechanism,
+        )
 
 
 class SamePhaseForTheTest(PegasusLocal):
@@ -203,5 +235,11 @@ def test_the_method_that_they_are_twins_of_passes():
 
 @pytest.mark.parametrize(("window", "block"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (1, 3)])
 def test_the_budget_is_spent_to_the_last_micro(window, block):
-    """The guarantee is not only kept but tight, with as many slots as a window and its block have."""
-    assert 1 - 1e-5 <= MethodTrial(maker(PegasusLocal, window, block=block), window, length=4, draws=7).worst <= 1 + 1e-9
+    """The guarantee is not only kept but tight, with as many slots as a window and its
+    block have.
+    """
+    assert (
+        1 - 1e-5
+        <= MethodTrial(maker(PegasusLocal, window, block=block), window, length=4, draws=7).worst
+        <= 1 + 1e-9
+    )

@@ -1,4 +1,6 @@
-"""Shrinkage comes near the best linear estimate, says how good it is, and never strays far from the midpoint where reports say nothing."""
+"""Shrinkage comes near the best linear estimate, says how good it is, and never strays far from the
+midpoint where reports say nothing.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def oracle(released, truth):
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.parametrize("slots", [1, 8])
 def test_it_comes_near_the_oracle(name, slots):
-    """Within 10 % of the best linear estimate, below both the raw releases and the best constant."""
+    """Within 10 % of the best linear estimate, below both the raw releases and the
+    best constant.
+    """
     m = lk.method(name, epsilon=8.0 * slots, window=slots, domain=UNIT)
     values = crowd(1, 20_000, slots)
     released = m.release(values, lk.randomness.seeded(1)).mean(axis=1)
@@ -60,7 +64,9 @@ def test_any_mechanism(name, mechanism):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_where_reports_say_nothing_the_midpoint_is_given(name):
-    """To a twentieth of the domain, whatever the noise says, with next to no reliability; the raw releases are wide of it."""
+    """To a twentieth of the domain, whatever the noise says, with next to no reliability; the raw
+    releases are wide of it.
+    """
     m = lk.method(name, epsilon=0.1, window=10, domain=UNIT)
     for seed in range(10):
         released = m.release(np.full((100, 10), 0.5), lk.randomness.seeded(seed))
@@ -88,7 +94,11 @@ def test_reliability_grows_with_epsilon():
     """From nearly nothing to nearly all."""
     values = crowd(4, 5000, 5, 0.0, 1.0)
     found = [
-        shrink(m := lk.method("capp", epsilon=e, window=5, domain=UNIT), m.release(values, lk.randomness.seeded(4))).reliability for e in (0.2, 5, 20, 100)
+        shrink(
+            m := lk.method("capp", epsilon=e, window=5, domain=UNIT),
+            m.release(values, lk.randomness.seeded(4)),
+        ).reliability
+        for e in (0.2, 5, 20, 100)
     ]
     assert found == sorted(found)
     assert 0 <= found[0] < 0.01
@@ -96,7 +106,9 @@ def test_reliability_grows_with_epsilon():
 
 
 def test_the_prior_is_the_crowds():
-    """Mean and variance, within their errors; a mean far from the midpoint is believed where it is significant."""
+    """Mean and variance, within their errors; a mean far from the midpoint is believed where it is
+    significant.
+    """
     m = lk.method("sw_direct", epsilon=4.0, window=1, domain=UNIT)
     values = crowd(5, 50_000)[:, 0]
     found = Shrinkage(m)
@@ -137,8 +149,13 @@ def test_the_prior_follows_its_sums():
 def test_the_domain_is_only_a_scale(name):
     """Twice the domain, twice the value and its error."""
     values = crowd(8, 2000, 4)
-    one, other = (lk.method(name, epsilon=12.0, window=4, domain=domain) for domain in (UNIT, (-64.0, 64.0)))
-    a, b = shrink(one, one.release(values, lk.randomness.seeded(8))), shrink(other, other.release(values * 128 - 64, lk.randomness.seeded(8)))
+    one, other = (
+        lk.method(name, epsilon=12.0, window=4, domain=domain) for domain in (UNIT, (-64.0, 64.0))
+    )
+    a, b = (
+        shrink(one, one.release(values, lk.randomness.seeded(8))),
+        shrink(other, other.release(values * 128 - 64, lk.randomness.seeded(8))),
+    )
     assert np.allclose(a.values * 128 - 64, b.values, atol=1e-6)
     assert b.standard_error == pytest.approx(128 * a.standard_error)
     assert b.reliability == pytest.approx(a.reliability)
@@ -146,28 +163,41 @@ def test_the_domain_is_only_a_scale(name):
 
 @pytest.mark.parametrize("mechanism", ["square_wave", "laplace", "piecewise", "duchi"])
 def test_a_reading_without_feedback_is_the_law(mechanism):
-    """Mean and variance at every level, to the digits: the inputs are known, so nothing is left to chance."""
+    """Mean and variance at every level, to the digits: the inputs are known, so nothing is left to
+    chance.
+    """
     m = lk.method("sw_direct", epsilon=2.0, window=1, domain=UNIT, mechanism=mechanism)
     read = Reading.of(m)
     for level, mean, doubt in zip(read.levels, read.mean, read.doubt, strict=True):
         law = m.mechanism.law(float(level))
         share = np.array([weight / law.denominator for weight in law.weights])
         points = np.asarray(law.support, float)
-        assert mean == pytest.approx(share @ points, abs=1e-4)  # off the grid an input is rounded to it
+        assert mean == pytest.approx(
+            share @ points, abs=1e-4
+        )  # off the grid an input is rounded to it
         assert doubt < 1e-4
-        if mechanism != "duchi":  # its variance falls towards the ends: taken to be flat, and only the middle counts
-            assert read.noise(float(level)) == pytest.approx(share @ (points - mean) ** 2, rel=2e-3, abs=1e-3)
+        if (
+            mechanism != "duchi"
+        ):  # its variance falls towards the ends: taken to be flat, and only the middle counts
+            assert read.noise(float(level)) == pytest.approx(
+                share @ (points - mean) ** 2, rel=2e-3, abs=1e-3
+            )
 
 
 @pytest.mark.parametrize("name", ["ipp", "app", "capp"])
 def test_a_reading_with_feedback_is_what_streams_show(name):
-    """Other words, other levels, streams of another shape: within its doubt and what chance allows; without feedback the reading is another."""
+    """Other words, other levels, streams of another shape: within its doubt and what chance allows;
+    without feedback the reading is another.
+    """
     block = {} if name == "ipp" else {"block": 5}
     m = lk.method(name, epsilon=15.0, window=5, domain=UNIT, **block)
     values = np.clip(0.3 + np.random.default_rng(9).uniform(-0.2, 0.2, (40_000, 5)), 0, 1)
     values += 0.3 - values.mean()
     seen = m.release(values, lk.randomness.seeded(9)).mean(axis=1)
-    read, plain = (Reading.of(each, 5) for each in (m, lk.method("sw_direct", epsilon=m.spend * 5 / 1e6, window=5, domain=UNIT)))
+    read, plain = (
+        Reading.of(each, 5)
+        for each in (m, lk.method("sw_direct", epsilon=m.spend * 5 / 1e6, window=5, domain=UNIT))
+    )
     level = float(np.interp(0.3, read.levels, read.mean))
     allowed = float(read.doubt.max()) + 4 * seen.std() / 200
     assert abs(seen.mean() - level) < allowed
@@ -189,7 +219,9 @@ def test_a_reading_depends_on_nothing_but_the_method():
 
 
 def test_one_threshold_is_enough_to_be_fooled(monkeypatch):
-    """A twin that believes its reports from one standard error on strays from the midpoint: the caution is needed."""
+    """A twin that believes its reports from one standard error on strays from the midpoint: the
+    caution is needed.
+    """
     m = lk.method("sw_direct", epsilon=0.5, window=30, domain=UNIT)
     readings = Reading.of(m, 30)
 
@@ -208,7 +240,9 @@ def test_one_threshold_is_enough_to_be_fooled(monkeypatch):
 
 @pytest.mark.parametrize("mechanism", ["square_wave", "laplace", "piecewise", "duchi", "hybrid"])
 def test_debiased_means_are_unbiased(mechanism):
-    """Within 4.9 standard errors (false alarms: 10**-6 each); releases of square wave themselves are not."""
+    """Within 4.9 standard errors (false alarms: 10**-6 each); releases of square wave themselves
+    are not.
+    """
     m = lk.method("sw_direct", epsilon=1.0, window=1, domain=(-10.0, 30.0), mechanism=mechanism)
     released = m.release(np.full((40_000, 1), 26.0), lk.randomness.seeded(10))
     found = debias(m, released)
@@ -219,7 +253,9 @@ def test_debiased_means_are_unbiased(mechanism):
 
 
 def test_what_is_refused():
-    """Categories, missing releases, sums that no reports have, streams that hold no whole number of means."""
+    """Categories, missing releases, sums that no reports have, streams that hold no whole number of
+    means.
+    """
     m = lk.method("capp", epsilon=3.0, window=5, domain=UNIT)
     with pytest.raises(ConfigurationError):
         Shrinkage(lk.method("lpu", epsilon=1.0, window=4, categories=3))

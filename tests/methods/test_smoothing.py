@@ -14,7 +14,11 @@ def slow(row, length, centred):
     after = length // 2 if centred else 0
     out = []
     for t in range(len(row)):
-        near = [row[i] for i in range(t + after - length + 1, t + after + 1) if 0 <= i < len(row) and not np.isnan(row[i])]
+        near = [
+            row[i]
+            for i in range(t + after - length + 1, t + after + 1)
+            if 0 <= i < len(row) and not np.isnan(row[i])
+        ]
         out.append(sum(near) / len(near) if near else np.nan)
     return out
 
@@ -25,7 +29,13 @@ def test_the_definition(length, centred):
     """For whole and for broken streams, also where they are shorter than the average."""
     values = np.random.default_rng(length).normal(size=(4, 20))
     values[1, ::3] = values[2, 4:15] = values[3] = np.nan
-    assert np.allclose(smooth(values, length, centred=centred), [slow(row, length, centred) for row in values], rtol=1e-13, atol=1e-13, equal_nan=True)
+    assert np.allclose(
+        smooth(values, length, centred=centred),
+        [slow(row, length, centred) for row in values],
+        rtol=1e-13,
+        atol=1e-13,
+        equal_nan=True,
+    )
 
 
 def test_the_default_waits_for_nothing():
@@ -47,7 +57,13 @@ def test_an_empty_stream():
 
 
 @pytest.mark.parametrize(
-    ("length", "centred", "error"), [(0, False, ConfigurationError), (2, True, ConfigurationError), (True, False, TypeError), (1.5, False, TypeError)]
+    ("length", "centred", "error"),
+    [
+        (0, False, ConfigurationError),
+        (2, True, ConfigurationError),
+        (True, False, TypeError),
+        (1.5, False, TypeError),
+    ],
 )
 def test_wrong_lengths(length, centred, error):
     """Are refused."""

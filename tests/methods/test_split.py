@@ -1,4 +1,6 @@
-"""Vectors, split: what a window reaches is what is stated, coordinate by coordinate, and nothing less would do."""
+"""Vectors, split: what a window reaches is what is stated, coordinate by coordinate, and nothing
+less would do.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,28 @@ def own(inner):
 
 def maker(name, window, inner, dimension=2, **parameters):
     return lambda mechanism: lk.method(
-        name, **({"epsilon": 1.0, "domain": (0.0, 1.0)} | own(inner) | parameters), window=window, dimension=dimension, inner=inner, mechanism=mechanism
+        name,
+        **({"epsilon": 1.0, "domain": (0.0, 1.0)} | own(inner) | parameters),
+        window=window,
+        dimension=dimension,
+        inner=inner,
+        mechanism=mechanism,
     )
 
 
 def exact(make, window, length, draws, dimension=2, kinds=(narrow, wide)):
-    """(loss, reports reached), the worst over all streams whose vectors are at one corner or at the opposite one."""
+    """(loss, reports reached), the worst over all streams whose vectors are at one corner or at the
+    opposite one.
+    """
     losses, reached = [], []
     for kind in kinds:
-        outcomes = enumerate_outcomes(make, length, mechanism=kind, alphabet=((0.0,) * dimension, (1.0,) * dimension), draws=draws)
+        outcomes = enumerate_outcomes(
+            make,
+            length,
+            mechanism=kind,
+            alphabet=((0.0,) * dimension, (1.0,) * dimension),
+            draws=draws,
+        )
         pairs = outcomes.neighbours(window)
         losses += [outcomes.loss(i, j) for i, j in pairs]
         reached += [outcomes.reached(i, j) for i, j in pairs]
@@ -42,11 +57,21 @@ def exact(make, window, length, draws, dimension=2, kinds=(narrow, wide)):
 @pytest.mark.parametrize("inner", LASTING)
 @pytest.mark.parametrize("window", [1, 2, 3])
 def test_budget_split_spends_to_the_last_micro(window, inner):
-    """The stated influence is reached and the whole epsilon lost, so that no smaller one would be sound."""
+    """The stated influence is reached and the whole epsilon lost, so that no smaller one would be
+    sound.
+    """
     loss, reached = exact(maker("budget_split", window, inner), window, 4, 8)
     assert (
         reached
-        == lk.method("budget_split", epsilon=1.0, window=window, dimension=2, domain=(0, 1), inner=inner, **own(inner)).influence
+        == lk.method(
+            "budget_split",
+            epsilon=1.0,
+            window=window,
+            dimension=2,
+            domain=(0, 1),
+            inner=inner,
+            **own(inner),
+        ).influence
         == 2 * (window + LASTING[inner])
     )
     assert 0.95 <= loss <= 1 + 1e-9
@@ -67,14 +92,20 @@ def test_budget_split_spends_to_the_last_micro(window, inner):
     ],
 )
 def test_sample_split_spends_to_the_last_micro(window, dimension, inner, length):
-    """The same where the deviation of every coordinate that a window touches lasts a report of its own."""
-    loss, reached = exact(maker("sample_split", window, inner, dimension), window, length, length, dimension)
+    """The same where the deviation of every coordinate that a window touches lasts a report of its
+    own.
+    """
+    loss, reached = exact(
+        maker("sample_split", window, inner, dimension), window, length, length, dimension
+    )
     assert reached == window + min(dimension, window) * LASTING[inner]
     assert 0.95 <= loss <= 1 + 1e-9
 
 
 def test_sample_split_of_app_reaches_the_rest_of_two_blocks():
-    """Window 3 of 2 coordinates: slots 3, 4 and 5, of which the last two begin blocks that end with slots 6 and 7."""
+    """Window 3 of 2 coordinates: slots 3, 4 and 5, of which the last two begin blocks that end with
+    slots 6 and 7.
+    """
     loss, reached = exact(maker("sample_split", 3, "app"), 3, 8, 8, kinds=(wide,))
     assert reached == 5
     assert 0.95 <= loss <= 1 + 1e-9
@@ -84,7 +115,12 @@ def test_sample_split_of_app_reaches_the_rest_of_two_blocks():
 def test_published_is_caught(name):
     """Theorem 3 of the paper fails here as it does for numbers; the guarantee says so."""
     draws = {"length": 3, "draws": 6} if name == "budget_split" else {"length": 5}
-    trial = MethodTrial(maker(name, 1, "app", calibration="published"), 1, alphabet=((0.0, 0.0), (1.0, 1.0)), **draws)
+    trial = MethodTrial(
+        maker(name, 1, "app", calibration="published"),
+        1,
+        alphabet=((0.0, 0.0), (1.0, 1.0)),
+        **draws,
+    )
     assert trial.worst > 1.5
     assert trial.small.guarantee.epsilon == inf
     with pytest.raises(CheckFailure, match="exact loss"):
@@ -95,8 +131,16 @@ def test_published_is_caught(name):
 @pytest.mark.parametrize("inner", LASTING)
 @pytest.mark.parametrize("calibration", ["sound", "published"])
 def test_one_coordinate_is_the_method_itself(name, inner, calibration):
-    """With one coordinate nothing is split: the same reports to the last bit, whatever the streams."""
-    same = {"epsilon": 2.0, "window": 5, "domain": (-1.0, 3.0), "calibration": calibration, **own(inner)}
+    """With one coordinate nothing is split: the same reports to the last bit, whatever
+    the streams.
+    """
+    same = {
+        "epsilon": 2.0,
+        "window": 5,
+        "domain": (-1.0, 3.0),
+        "calibration": calibration,
+        **own(inner),
+    }
     streams = np.random.default_rng(3).uniform(-1, 3, (20, 30))
     plain = lk.method(inner, **same)
     split = lk.method(name, dimension=1, inner=inner, **same)
@@ -109,13 +153,17 @@ def test_one_coordinate_is_the_method_itself(name, inner, calibration):
 
 @pytest.mark.parametrize("inner", LASTING)
 def test_coordinates_are_streams_of_their_own(inner):
-    """What is released of a coordinate does not depend on the others: not on their values, and not on how many there are."""
+    """What is released of a coordinate does not depend on the others: not on their values, and not
+    on how many there are.
+    """
     rng = np.random.default_rng(3)
     streams = rng.random((10, 20, 3))
     other = streams.copy()
     other[..., 1] = rng.random((10, 20))
     for name in ("budget_split", "sample_split"):
-        method = lk.method(name, epsilon=3.0, window=4, dimension=3, domain=(0.0, 1.0), inner=inner, **own(inner))
+        method = lk.method(
+            name, epsilon=3.0, window=4, dimension=3, domain=(0.0, 1.0), inner=inner, **own(inner)
+        )
         first, second = (method.release(given, keyed(KEY)) for given in (streams, other))
         assert np.array_equal(first[..., [0, 2]], second[..., [0, 2]])
         assert not np.array_equal(first[..., 1], second[..., 1])
@@ -128,14 +176,19 @@ def test_equal_coordinates_get_noise_of_their_own():
 
 
 def test_sample_split_is_round_robin_by_slot_number():
-    """Whoever is absent, and whenever a stream begins: slot t is of coordinate t mod d. Before its first report a coordinate stands at the midpoint."""
+    """Whoever is absent, and whenever a stream begins: slot t is of coordinate t mod d. Before its
+    first report a coordinate stands at the midpoint.
+    """
     method = lk.method("sample_split", epsilon=30.0, window=3, dimension=3, domain=(0.0, 10.0))
     source = Recorder(keyed(KEY))
     state = method.state(source.digests(["a", "b"]))
     for slot in (5, 6, 8, 9, 12, 100):
         step = method.step(state, np.arange(2), slot, method.bound(np.full((2, 3), 5.0)), source)
         assert step.phase == slot % method.phases == slot % 3
-        assert np.isfinite(method.published(step)).tolist() == [[at == slot % 3 for at in range(3)]] * 2
+        assert (
+            np.isfinite(method.published(step)).tolist()
+            == [[at == slot % 3 for at in range(3)]] * 2
+        )
     assert [phase for _, _, phase, _ in source.draws[::2]] == [2, 0, 2, 0, 0, 1]
     held = method.release(np.full((4, 3), 8.0), seeded(3), first_slot=1)
     assert held[0, 0] == held[0, 2] == held[1, 0] == 5.0
@@ -146,25 +199,50 @@ def test_sample_split_is_round_robin_by_slot_number():
 @pytest.mark.parametrize("window", [1, 2, 5])
 @pytest.mark.parametrize("dimension", [1, 2, 7])
 def test_what_a_window_can_reach_costs_the_budget_at_most(inner, window, dimension):
-    """Counted from what was drawn, with absences: all coordinates of one window of slots, and of each of those touched the next `lasting` turns, in any run of the stream."""
+    """Counted from what was drawn, with absences: all coordinates of one window of slots, and of
+    each of those touched the next `lasting` turns, in any run of the stream.
+    """
     for name in ("budget_split", "sample_split"):
-        method = lk.method(name, epsilon=1.0, window=window, dimension=dimension, domain=(0.0, 1.0), inner=inner, **own(inner))
+        method = lk.method(
+            name,
+            epsilon=1.0,
+            window=window,
+            dimension=dimension,
+            domain=(0.0, 1.0),
+            inner=inner,
+            **own(inner),
+        )
         source, slots = Recorder(keyed(KEY)), 60
         state = method.state(source.digests(["a"]))
         for slot in np.flatnonzero(np.random.default_rng(3).random(slots) < 0.8):
-            assert method.step(state, np.array([0]), int(slot), method.bound(np.full((1, dimension), 0.5)), source).status[0] == SENT
+            assert (
+                method.step(
+                    state,
+                    np.array([0]),
+                    int(slot),
+                    method.bound(np.full((1, dimension), 0.5)),
+                    source,
+                ).status[0]
+                == SENT
+            )
         drawn = {(slot, phase) for _, slot, phase, _ in source.draws}
         assert len(drawn) == len(source.draws)
         apart = dimension if name == "sample_split" else 1
         for first in range(slots):
             changed = {(slot, phase) for slot, phase in drawn if first <= slot < first + window}
-            reached = {(slot + apart * later, phase) for slot, phase in changed for later in range(LASTING[inner] + 1)} & drawn
+            reached = {
+                (slot + apart * later, phase)
+                for slot, phase in changed
+                for later in range(LASTING[inner] + 1)
+            } & drawn
             assert len(reached) * method.spend <= 1_000_000
         assert method.spend * (method.influence + 1) > 1_000_000 - method.influence
 
 
 def test_crowd_means():
-    """One support of both kinds of split: the mean of each coordinate within its error, which is told; nothing where nothing was reported."""
+    """One support of both kinds of split: the mean of each coordinate within its error, which is
+    told; nothing where nothing was reported.
+    """
     rng = np.random.default_rng(3)
     values = np.stack([rng.uniform(0, 4, 20_000), rng.uniform(6, 10, 20_000)], axis=1)
     for name in ("budget_split", "sample_split"):
@@ -207,7 +285,9 @@ def test_crowd_means():
 )
 def test_wrong_parameters_are_refused(name, changed, error):
     with pytest.raises(error):
-        lk.method(name, **({"epsilon": 1.0, "window": 10, "dimension": 2, "domain": (0.0, 1.0)} | changed))
+        lk.method(
+            name, **({"epsilon": 1.0, "window": 10, "dimension": 2, "domain": (0.0, 1.0)} | changed)
+        )
 
 
 @pytest.mark.parametrize("name", ["budget_split", "sample_split"])

@@ -1,4 +1,6 @@
-"""SWP and SPPA: the interpolant, the exact loss of a sampling period, and twins that must be found."""
+"""SWP and SPPA: the interpolant, the exact loss of a sampling period, and twins that
+must be found.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ KINDS = (SingleWindow, SamplingPeriod)
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 10, 17, 64, 256])
 @pytest.mark.parametrize("symmetric", [True, False])
 def test_kernel_is_the_fourier_interpolant(n, symmetric):
-    """Against numpy's transform, at places between the samples: the integer weights give the same to within their rounding."""
+    """Against numpy's transform, at places between the samples: the integer weights give the same
+    to within their rounding.
+    """
     d = np.random.default_rng(n).random(n)
     k = np.arange(n)
     frequency = np.where(2 * k > n, k - n, k) if symmetric else k
@@ -39,15 +43,21 @@ def test_kernel_is_the_fourier_interpolant(n, symmetric):
 
 @pytest.mark.parametrize("n", range(3, 12))
 def test_the_printed_sum_is_complex_between_samples_and_the_symmetric_one_is_real(n):
-    """Why the default is not the sum as printed (SPPA, Algorithm 1, line 5): its imaginary part is of the size of the data. (At even n one frequency has no partner.)"""
+    """Why the default is not the sum as printed (SPPA, Algorithm 1, line 5): its imaginary part is
+    of the size of the data. (At even n one frequency has no partner.)
+    """
     d, k = np.random.default_rng(n).random(n), np.arange(n)
     t = np.arange(n)[:, None] + 0.5
 
     def imaginary(frequency):
-        return np.abs(((np.fft.fft(d) * np.exp(2j * np.pi * frequency * t / n)).sum(1) / n).imag).max()
+        return np.abs(
+            ((np.fft.fft(d) * np.exp(2j * np.pi * frequency * t / n)).sum(1) / n).imag
+        ).max()
 
     assert imaginary(k) > 0.1
-    assert imaginary(np.where(2 * k > n, k - n, k)) < (1e-12 if n % 2 else 0.1 * imaginary(k) + np.abs(np.fft.fft(d)[n // 2]) / n)
+    assert imaginary(np.where(2 * k > n, k - n, k)) < (
+        1e-12 if n % 2 else 0.1 * imaginary(k) + np.abs(np.fft.fft(d)[n // 2]) / n
+    )
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 7, 1024, 3 * 1024, 10 * 1024])
@@ -60,7 +70,9 @@ def test_cosines_are_right_to_the_last_place(steps):
 
 @pytest.mark.parametrize("n", range(1, 257, 15))
 def test_the_weights_of_one_point_cannot_overflow(n):
-    """Sum of their sizes, for any point: below 8, so that 2**32 * 2**24 * 8 = 2**59 bounds a report's sum."""
+    """Sum of their sizes, for any point: below 8, so that 2**32 * 2**24 * 8 = 2**59 bounds a
+    report's sum.
+    """
     for symmetric in (True, False):
         assert np.abs(kernel(n, symmetric=symmetric)).reshape(n, SLOT).sum(0).max() < 8 * WEIGHT
 
@@ -80,11 +92,17 @@ class _Still:
         return ()
 
 
-@pytest.mark.parametrize(("kind", "lost"), [(SingleWindow, {0, 9, 10, 19}), (SamplingPeriod, {0, 17, 18, 19})])
+@pytest.mark.parametrize(
+    ("kind", "lost"), [(SingleWindow, {0, 9, 10, 19}), (SamplingPeriod, {0, 17, 18, 19})]
+)
 def test_at_the_true_period_the_values_are_published(kind, lost):
-    """T' = T gives back every value that is published, which shows what is not protected; swp loses two slots of a segment, sppa the first of the stream and an unfinished segment."""
+    """T' = T gives back every value that is published, which shows what is not protected; swp loses
+    two slots of a segment, sppa the first of the stream and an unfinished segment.
+    """
     stream = np.random.default_rng(3).random(20)
-    got = kind(epsilon=1.0, window=8, domain=(0.0, 1.0), mechanism=lambda *_: _Still(0.5)).release(stream, seeded(1))
+    got = kind(epsilon=1.0, window=8, domain=(0.0, 1.0), mechanism=lambda *_: _Still(0.5)).release(
+        stream, seeded(1)
+    )
     assert set(np.flatnonzero(np.isnan(got)).tolist()) == lost
     assert np.nanmax(np.abs(got - stream)) <= 2.0**-20
 
@@ -92,7 +110,9 @@ def test_at_the_true_period_the_values_are_published(kind, lost):
 def test_at_another_period_the_interpolant_is_resampled():
     """T' = 1.25 slots, against numpy's transform."""
     n, stream = 7, np.random.default_rng(3).random(7)
-    got = SingleWindow(epsilon=1.0, window=5, domain=(0.0, 1.0), mechanism=lambda *_: _Still(0.75)).release(stream, seeded(1))
+    got = SingleWindow(
+        epsilon=1.0, window=5, domain=(0.0, 1.0), mechanism=lambda *_: _Still(0.75)
+    ).release(stream, seeded(1))
     k = np.fft.fftfreq(n, 1 / n)
     t = 1.25 * np.arange(n)
     want = (np.fft.fft(stream) * np.exp(2j * np.pi * k * t[:, None] / n)).sum(1).real / n
@@ -100,8 +120,14 @@ def test_at_another_period_the_interpolant_is_resampled():
 
 
 def test_a_gap_leaves_its_segments_unpublished():
-    """A user that misses a slot publishes nothing of the segments that hold it, and everything of the others."""
-    method, source, found = lk.method("sppa", epsilon=1.0, window=2, domain=(0.0, 1.0)), keyed(bytes(32)), {}
+    """A user that misses a slot publishes nothing of the segments that hold it, and everything of
+    the others.
+    """
+    method, source, found = (
+        lk.method("sppa", epsilon=1.0, window=2, domain=(0.0, 1.0)),
+        keyed(bytes(32)),
+        {},
+    )
     state = method.state(source.digests(["a"]))
     for slot in [*range(9), *range(10, 20)]:  # segments 0-3, 2-5, ..., 16-19; 9 is in 6-9 and 8-11
         step = method.step(state, np.array([0]), slot, np.array([FIXED // 3]), source)
@@ -113,7 +139,12 @@ def test_a_gap_leaves_its_segments_unpublished():
 def test_how_often_the_period_was_limited_is_counted():
     """In the state, at the edge; a period of 1 + 1/2 slot is not limited, one of 3 is."""
     for share, times in ((1.0, 0), (2.5, 4)):
-        method = SamplingPeriod(epsilon=1.0, window=3, domain=(0.0, 1.0), mechanism=lambda *_, share=share: _Still(share))
+        method = SamplingPeriod(
+            epsilon=1.0,
+            window=3,
+            domain=(0.0, 1.0),
+            mechanism=lambda *_, share=share: _Still(share),
+        )
         state = method.state(np.zeros((1, 2), np.uint64))
         for slot in range(14):
             method.step(state, np.array([0]), slot, np.array([slot]), seeded(1))
@@ -128,13 +159,19 @@ def stretched(kind, run, period):
 
     class Stretched(kind):
         def _period(self, begin):
-            return period if begin <= run[-1] and begin + self.length > run[0] else super()._period(begin)
+            return (
+                period
+                if begin <= run[-1] and begin + self.length > run[0]
+                else super()._period(begin)
+            )
 
     return Stretched
 
 
 def worst(kind, window, segments=5, mechanism=narrow, **parameters):
-    """Largest exact loss between two true periods, the ends of the public range, in any run of ``window`` slots; and the most segments that such a run meets."""
+    """Largest exact loss between two true periods, the ends of the public range, in any run of
+    ``window`` slots; and the most segments that such a run meets.
+    """
     method = tiny(kind, window, mechanism, **parameters)
     length = method.stride * (segments - 1) + method.length
     stream = 0.5 + 0.3 * np.sin(np.arange(length) ** 1.3) + 0.01 * np.arange(length) / length
@@ -142,8 +179,22 @@ def worst(kind, window, segments=5, mechanism=narrow, **parameters):
     for first in range(length - window + 1):
         run = range(first, first + window)
         ends = [stretched(kind, run, SLOT + sign * method._tau // 2) for sign in (-1, 1)]
-        most = max(most, loss(*(exact_law(tiny(end, window, mechanism, **parameters), stream, segments) for end in ends)))
-        met = max(met, sum(b <= run[-1] and b + method.length > run[0] for b in range(0, length - method.length + 1, method.stride)))
+        most = max(
+            most,
+            loss(
+                *(
+                    exact_law(tiny(end, window, mechanism, **parameters), stream, segments)
+                    for end in ends
+                )
+            ),
+        )
+        met = max(
+            met,
+            sum(
+                b <= run[-1] and b + method.length > run[0]
+                for b in range(0, length - method.length + 1, method.stride)
+            ),
+        )
     return most, met
 
 
@@ -151,7 +202,9 @@ def worst(kind, window, segments=5, mechanism=narrow, **parameters):
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_sound_loss_is_epsilon_to_the_last_micro(kind, window, mechanism):
-    """The periods of one run of slots, anywhere in their range: what is published is at most e^epsilon times likelier, and that is reached."""
+    """The periods of one run of slots, anywhere in their range: what is published is at most
+    e^epsilon times likelier, and that is reached.
+    """
     most, met = worst(kind, window, mechanism=mechanism)
     assert met == tiny(kind, window).guarantee.influence
     assert 1 - 4e-6 <= most <= 1 + 1e-9
@@ -159,7 +212,9 @@ def test_sound_loss_is_epsilon_to_the_last_micro(kind, window, mechanism):
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_epsilon_a_segment_loses_three(window):
-    """Algorithm 2 of the paper as it spends, even with a sound segment: a window of slots straddles three, and loses 3 epsilon, not epsilon (its section 4.6)."""
+    """Algorithm 2 of the paper as it spends, even with a sound segment: a window of slots straddles
+    three, and loses 3 epsilon, not epsilon (its section 4.6).
+    """
 
     class SpendsAWholeBudgetASegment(SamplingPeriod):
         def _shares(self):
@@ -170,14 +225,24 @@ def test_epsilon_a_segment_loses_three(window):
             return self.window
 
     assert worst(SpendsAWholeBudgetASegment, window)[0] == pytest.approx(3, abs=1e-5)
-    published = SamplingPeriod(epsilon=1.0, window=window, domain=(0.0, 1.0), calibration="published", mechanism=lk.MECHANISMS["laplace"])
-    segment = published.mechanism.certificate().epsilon_effective  # and so for the real mechanism: three draws of this exact loss
+    published = SamplingPeriod(
+        epsilon=1.0,
+        window=window,
+        domain=(0.0, 1.0),
+        calibration="published",
+        mechanism=lk.MECHANISMS["laplace"],
+    )
+    segment = (
+        published.mechanism.certificate().epsilon_effective
+    )  # and so for the real mechanism: three draws of this exact loss
     assert published.influence * segment == pytest.approx(3, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_published_has_no_guarantee_and_says_so(kind):
-    """What it divides by the true period has another support for each period: some outcomes tell periods apart for certain."""
+    """What it divides by the true period has another support for each period: some outcomes tell
+    periods apart for certain.
+    """
     assert worst(kind, 2, calibration="published")[0] == inf
     guarantee = tiny(kind, 2, calibration="published").guarantee
     assert guarantee.epsilon == inf
@@ -185,14 +250,18 @@ def test_published_has_no_guarantee_and_says_so(kind):
 
 
 def test_the_ratio_of_the_paper_has_no_bound():
-    """The density of T' / T at z, for T and T + tau: |z - 1| epsilon - ln(1 + tau / T), so any epsilon is exceeded for large z."""
+    """The density of T' / T at z, for T and T + tau: |z - 1| epsilon - ln(1 + tau / T), so any
+    epsilon is exceeded for large z.
+    """
     epsilon, true, tau = 1.0, 1.0, 1.0
 
     def density(z, period):
         return epsilon * period / (2 * tau) * np.exp(-epsilon * period * abs(z - 1) / tau)
 
     ratios = [float(np.log(density(z, true) / density(z, true + tau))) for z in (2.0, 5.0, 50.0)]
-    assert ratios == pytest.approx([abs(z - 1) * epsilon - np.log(1 + tau / true) for z in (2.0, 5.0, 50.0)])
+    assert ratios == pytest.approx(
+        [abs(z - 1) * epsilon - np.log(1 + tau / true) for z in (2.0, 5.0, 50.0)]
+    )
     assert ratios[1] > epsilon and ratios[2] > 10 * epsilon
 
 
@@ -202,11 +271,20 @@ def test_influence_counts_the_segments_that_a_window_meets(kind, window):
     """By listing them; and their last slots lie in one run of the ledger's."""
     method = kind(epsilon=1.0, window=window, domain=(0.0, 1.0), mechanism=narrow)
     begins = np.arange(0, 40 * method.stride, method.stride)
-    met = [begins[(begins < first + window) & (begins + method.length > first)] for first in range(8 * window, 16 * window)]
+    met = [
+        begins[(begins < first + window) & (begins + method.length > first)]
+        for first in range(8 * window, 16 * window)
+    ]
     assert max(map(len, met)) == method.influence
     assert all(m[-1] - m[0] < method.run for m in met)
     ends = begins + method.length - 1
-    assert max(((ends >= first) & (ends < first + method.run)).sum() for first in range(8 * window, 16 * window)) <= method.influence
+    assert (
+        max(
+            ((ends >= first) & (ends < first + method.run)).sum()
+            for first in range(8 * window, 16 * window)
+        )
+        <= method.influence
+    )
 
 
 def test_what_is_protected_is_said():
@@ -218,7 +296,9 @@ def test_what_is_protected_is_said():
 
 
 def test_the_values_can_be_read_off():
-    """Given the values T' is found from one report; so the reports of a value-neighbour are told apart: this is no value privacy."""
+    """Given the values T' is found from one report; so the reports of a value-neighbour are told
+    apart: this is no value privacy.
+    """
     method = tiny("sppa", 2)
     one = exact_law(method, np.array([0.1, 0.9, 0.2, 0.6]), 1)
     other = exact_law(tiny("sppa", 2), np.array([0.1, 0.8, 0.2, 0.6]), 1)
@@ -259,12 +339,17 @@ class CountsTwoSegments(SamplingPeriod):
 
 class DividesByTheTruePeriod(SamplingPeriod):
     def _perturbed(self, state, rows, slot, begin, randomness):
-        return super()._perturbed(state, rows, slot, begin, randomness) * SLOT // self._period(begin)
+        return (
+            super()._perturbed(state, rows, slot, begin, randomness) * SLOT // self._period(begin)
+        )
 
 
 class AddsTheTruePeriodAfterwards(SamplingPeriod):
     def _perturbed(self, state, rows, slot, begin, randomness):
-        return super()._perturbed(state, rows, slot, begin, randomness) + (self._period(begin) - SLOT) // 64
+        return (
+            super()._perturbed(state, rows, slot, begin, randomness)
+            + (self._period(begin) - SLOT) // 64
+        )
 
 
 class PublishesThePeriodAsItIs(SamplingPeriod):
@@ -302,10 +387,17 @@ class MixesUsers(SamplingPeriod):
 class TellsSlotsToCome(SamplingPeriod):
     def step(self, state, rows, slot, values, randomness):
         step = super().step(state, rows, slot, values, randomness)
-        return step if step.slots is None else step._replace(slots=step.slots + 2 * (step.slots >= 0))
+        return (
+            step if step.slots is None else step._replace(slots=step.slots + 2 * (step.slots >= 0))
+        )
 
 
-LOSE = [CountsTwoSegments, DividesByTheTruePeriod, AddsTheTruePeriodAfterwards, PublishesThePeriodAsItIs]
+LOSE = [
+    CountsTwoSegments,
+    DividesByTheTruePeriod,
+    AddsTheTruePeriodAfterwards,
+    PublishesThePeriodAsItIs,
+]
 FAIL = {
     OneDrawForAllSegments: "noise_is_keyed",
     BillsNothing: "ledger_holds",
@@ -331,8 +423,13 @@ def test_twin_is_found(kind):
 
 @pytest.mark.parametrize("name", ["swp", "sppa", "etm"])
 def test_reliability_is_measured_in_integers(name):
-    """More budget, more of a value's own slot in its release; the same number every time; nothing is promised of one value."""
-    made = [lk.method(name, epsilon=epsilon, window=4, domain=(-2.0, 6.0)) for epsilon in (1.0, 60.0, 60.0)]
+    """More budget, more of a value's own slot in its release; the same number every time; nothing
+    is promised of one value.
+    """
+    made = [
+        lk.method(name, epsilon=epsilon, window=4, domain=(-2.0, 6.0))
+        for epsilon in (1.0, 60.0, 60.0)
+    ]
     little, much, again = (method.reliability for method in made)
     assert 0 <= little < 0.6 < much == again <= 1
     assert made[0].single_error == 8.0

@@ -11,7 +11,9 @@ UNIT = (0.0, 1.0)
 
 
 def test_the_threshold_follows_the_values():
-    """At a budget where the first phase says something: users with small values get a small threshold, others a large one."""
+    """At a budget where the first phase says something: users with small values get a small
+    threshold, others a large one.
+    """
     method = lk.method("topl", epsilon=20.0, window=2, first=20, domain=UNIT)
     source = lk.randomness.seeded(4)
     state = method.state(source.digests([str(i) for i in range(200)]))
@@ -26,8 +28,12 @@ def test_the_threshold_follows_the_values():
 def test_it_perturbs_less_than_its_second_mechanism_alone():
     """Small values: what the threshold is for."""
     streams = np.full((300, 40), 0.1)
-    topl = lk.method("topl", epsilon=10.0, window=5, first=10, domain=UNIT).release(streams, lk.randomness.seeded(4))[:, 10:]
-    plain = lk.method("sw_direct", epsilon=10.0, window=5, domain=UNIT, mechanism="hybrid").release(streams, lk.randomness.seeded(4))[:, 10:]
+    topl = lk.method("topl", epsilon=10.0, window=5, first=10, domain=UNIT).release(
+        streams, lk.randomness.seeded(4)
+    )[:, 10:]
+    plain = lk.method("sw_direct", epsilon=10.0, window=5, domain=UNIT, mechanism="hybrid").release(
+        streams, lk.randomness.seeded(4)
+    )[:, 10:]
     assert ((topl - 0.1) ** 2).mean() < 0.5 * ((plain - 0.1) ** 2).mean()
 
 
@@ -37,7 +43,9 @@ def test_thresholds_do_not_depend_on_who_else_has_one_found():
     early = np.random.default_rng(1).integers(0, len(method._outputs), (7, 700)).astype(np.int32)
     whole = method._thresholds(early)
     assert len(np.unique(whole)) > 3
-    assert np.array_equal(whole, np.concatenate([method._thresholds(early[:, i : i + 1]) for i in range(700)]))
+    assert np.array_equal(
+        whole, np.concatenate([method._thresholds(early[:, i : i + 1]) for i in range(700)])
+    )
 
 
 class Turned:
@@ -57,8 +65,13 @@ class Turned:
 @pytest.mark.parametrize("domain", [UNIT, (-3.0, 0.7)])
 @pytest.mark.parametrize("epsilon", [0.7, 1.3, 2.9, 5.1, 11.0])
 def test_thresholds_do_not_depend_on_the_order_in_which_a_cpu_adds(epsilon, domain):
-    """A replay elsewhere must find the same ones, to the last bit of what they follow from; nor has the domain a part in that."""
-    one, other = (lk.method("topl", epsilon=epsilon, window=1, domain=where, mechanism=kind)._noise for where, kind in ((UNIT, "hybrid"), (domain, Turned)))
+    """A replay elsewhere must find the same ones, to the last bit of what they follow from; nor has
+    the domain a part in that.
+    """
+    one, other = (
+        lk.method("topl", epsilon=epsilon, window=1, domain=where, mechanism=kind)._noise
+        for where, kind in ((UNIT, "hybrid"), (domain, Turned))
+    )
     assert np.array_equal(one, other)
 
 

@@ -1,4 +1,6 @@
-"""Checks of methods whose reports are the values, at other times: exact laws of what is published, and the contract's checks where reports come late."""
+"""Checks of methods whose reports are the values, at other times: exact laws of what is published,
+and the contract's checks where reports come late.
+"""
 
 from __future__ import annotations
 
@@ -19,16 +21,25 @@ from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.methods.base import SENT
 from ldp_kafka.randomness import keyed
 
-SHARED = ("one_context_one_input", "own_reports_are_allowed", "slots_must_increase", "values_are_checked")
+SHARED = (
+    "one_context_one_input",
+    "own_reports_are_allowed",
+    "slots_must_increase",
+    "values_are_checked",
+)
 """Checks of the contract that hold for these methods as they are."""
 
 
 def exact_law(method, stream, draws, outputs=3):
-    """What is published of one stream -> its probability: every way that its draws of a tiny mechanism, ``draws`` at most, can fall."""
+    """What is published of one stream -> its probability: every way that its draws of a tiny
+    mechanism, ``draws`` at most, can fall.
+    """
     digits = np.array(list(product(range(outputs), repeat=draws)), np.intp)
     deal = Deal(digits)
     published = method.release(np.repeat(np.atleast_2d(stream), len(digits), axis=0), deal)
-    real = ~((np.arange(draws) >= deal.taken[:, None]) & (digits != 0)).any(1)  # digits that were never dealt: repeats of one outcome
+    real = ~((np.arange(draws) >= deal.taken[:, None]) & (digits != 0)).any(
+        1
+    )  # digits that were never dealt: repeats of one outcome
     law = defaultdict(float)
     for row, probability in zip(published[real], deal.factors[real].prod(1), strict=True):
         law[row.tobytes()] += probability
@@ -38,11 +49,15 @@ def exact_law(method, stream, draws, outputs=3):
 
 def loss(one, other):
     """Largest absolute log likelihood ratio of two laws."""
-    return max(abs(log(p / other[o])) for o, p in one.items()) if one.keys() == other.keys() else inf
+    return (
+        max(abs(log(p / other[o])) for o, p in one.items()) if one.keys() == other.keys() else inf
+    )
 
 
 def released(method, streams, ids, *, order=None, first_slot=3, present=None):
-    """(user, slot) -> value: stepped slot by slot, the users of a slot in any order, some of them absent."""
+    """(user, slot) -> value: stepped slot by slot, the users of a slot in any order, some of them
+    absent.
+    """
     source, found = keyed(KEY), {}
     state = method.state(source.digests(ids))
     for t in range(streams.shape[1]):
@@ -52,7 +67,10 @@ def released(method, streams, ids, *, order=None, first_slot=3, present=None):
         slots = np.full((len(rows), 1), first_slot + t) if step.slots is None else step.slots
         values = method.released(np.asarray(step.answers).reshape(slots.shape))
         for i, k in zip(*np.nonzero((step.status == SENT)[:, None] & (slots >= 0)), strict=True):
-            require(first_slot + t - method.delay <= slots[i, k] <= first_slot + t, "a report is of a slot within the delay, and of none to come")
+            require(
+                first_slot + t - method.delay <= slots[i, k] <= first_slot + t,
+                "a report is of a slot within the delay, and of none to come",
+            )
             require((ids[rows[i]], slots[i, k]) not in found, "a slot is published once")
             found[ids[rows[i]], int(slots[i, k])] = values[i, k]
     return found
@@ -64,12 +82,17 @@ def release_is_step(trial):
     ids = [f"user-{i}" for i in range(len(streams))]
     whole = method.release(streams, keyed(KEY), users=ids, first_slot=3)
     require(np.isfinite(whole).sum() >= 6 * 8, "something must be published")
-    want = {(ids[i], 3 + int(t)): whole[i, t] for i, t in zip(*np.nonzero(~np.isnan(whole)), strict=True)}
+    want = {
+        (ids[i], 3 + int(t)): whole[i, t]
+        for i, t in zip(*np.nonzero(~np.isnan(whole)), strict=True)
+    }
     alone = {}
     for i, user in enumerate(ids):
         alone |= released(trial.real(), streams[i : i + 1], [user])
     require(alone == want, "release must equal stepping one record at a time")
-    mixed = released(method, streams, ids, order=lambda t: np.roll(np.arange(len(ids)), t)[:: 1 if t % 2 else -1])
+    mixed = released(
+        method, streams, ids, order=lambda t: np.roll(np.arange(len(ids)), t)[:: 1 if t % 2 else -1]
+    )
     require(mixed == want, "the order of users in a batch must not matter")
 
 
@@ -83,18 +106,33 @@ def users_are_apart(trial):
         other[i] = streams[i]
         present = np.random.default_rng(i).random(streams.shape) < 0.7
         present[i] = True
-        for found in (released(method, other, ids), released(method, streams, ids, present=present)):
-            require({k: v for k, v in found.items() if k[0] == user} == {k: v for k, v in want.items() if k[0] == user}, "users must be apart")
+        for found in (
+            released(method, other, ids),
+            released(method, streams, ids, present=present),
+        ):
+            require(
+                {k: v for k, v in found.items() if k[0] == user}
+                == {k: v for k, v in want.items() if k[0] == user},
+                "users must be apart",
+            )
 
 
 def ledger_holds(trial):
-    """Whatever slots a user reports in, its draws in no run of slots cost more than the budget; and they are billed to a slot that the user reported in."""
+    """Whatever slots a user reports in, its draws in no run of slots cost more than the budget; and
+    they are billed to a slot that the user reported in.
+    """
     budget = int(Decimal(repr(float(trial.real().epsilon))) * 1_000_000)
     for share in (1, 2, 3):
         method, users, slots = trial.real(), 20, 60
         method.spend = max(1, budget // share)
-        source, present = Recorder(keyed(KEY)), np.random.default_rng(share).random((users, slots)) < 0.95
-        state, streams = method.state(source.digests([str(i) for i in range(users)])), trial.streams(users, slots)
+        source, present = (
+            Recorder(keyed(KEY)),
+            np.random.default_rng(share).random((users, slots)) < 0.95,
+        )
+        state, streams = (
+            method.state(source.digests([str(i) for i in range(users)])),
+            trial.streams(users, slots),
+        )
         for t in range(slots):
             rows = np.flatnonzero(present[:, t])
             method.step(state, rows, t, method.bound(streams[rows, t]), source)
@@ -104,11 +142,16 @@ def ledger_holds(trial):
             cost[names.index(user), slot] += method.spend
         require(cost.sum() > 0, "something must be drawn")
         for t in range(slots):
-            require((cost[:, max(0, t - method.run + 1) : t + 1].sum(1) <= budget).all(), "no run of slots may spend more than the budget")
+            require(
+                (cost[:, max(0, t - method.run + 1) : t + 1].sum(1) <= budget).all(),
+                "no run of slots may spend more than the budget",
+            )
 
 
 def noise_is_keyed(trial):
-    """The same key, users, slots and values give the same releases; another of any of them gives others, and so does the same stretch of values later on."""
+    """The same key, users, slots and values give the same releases; another of any of them gives
+    others, and so does the same stretch of values later on.
+    """
     method = trial.real()
     streams = np.tile(trial.streams(64, 3 * getattr(method, "stride", method.delay + 1)), 6)
     ids, length = [f"user-{i}" for i in range(len(streams))], streams.shape[1]
@@ -118,15 +161,32 @@ def noise_is_keyed(trial):
 
     base = release()
     require(np.array_equal(base, release(), equal_nan=True), "a replay must give the same releases")
-    require(np.array_equal(base[::-1], release(streams[::-1], users=ids[::-1]), equal_nan=True), "noise must belong to the user, not to the row")
-    require(not np.array_equal(base, release(key=KEY[::-1]), equal_nan=True), "another key must give other releases")
-    require(not np.array_equal(base, release(users=[f"other-{user}" for user in ids]), equal_nan=True), "another user must get other noise")
-    require(not np.array_equal(base, release(np.tile(streams[:1], (64, 1)))[[0] * 64], equal_nan=True), "each user must get noise of its own")
+    require(
+        np.array_equal(base[::-1], release(streams[::-1], users=ids[::-1]), equal_nan=True),
+        "noise must belong to the user, not to the row",
+    )
+    require(
+        not np.array_equal(base, release(key=KEY[::-1]), equal_nan=True),
+        "another key must give other releases",
+    )
+    require(
+        not np.array_equal(base, release(users=[f"other-{user}" for user in ids]), equal_nan=True),
+        "another user must get other noise",
+    )
+    require(
+        not np.array_equal(base, release(np.tile(streams[:1], (64, 1)))[[0] * 64], equal_nan=True),
+        "each user must get noise of its own",
+    )
     turns = base.reshape(len(ids), 6, length // 6)[:, 1:-1]
-    require((turns[:, 1:] != turns[:, :-1])[~np.isnan(turns[:, 1:] + turns[:, :-1])].mean() > 0.05, "the same values in other slots must get other noise")
+    require(
+        (turns[:, 1:] != turns[:, :-1])[~np.isnan(turns[:, 1:] + turns[:, :-1])].mean() > 0.05,
+        "the same values in other slots must get other noise",
+    )
 
 
-CHECKS = {name: METHOD_CHECKS[name] for name in SHARED} | {f.__name__: f for f in (noise_is_keyed, release_is_step, users_are_apart, ledger_holds)}
+CHECKS = {name: METHOD_CHECKS[name] for name in SHARED} | {
+    f.__name__: f for f in (noise_is_keyed, release_is_step, users_are_apart, ledger_holds)
+}
 
 
 def trial_of(kind, window, **parameters):

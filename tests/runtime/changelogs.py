@@ -37,7 +37,9 @@ def edge_table(topology, logs, *, until=None, key=cases.KEY):
 
 
 def collector_tables(topology, logs):
-    """Of the collect stage and of the merger: of what the edge makes of raw logs but for the closing ticks, so that slots wait."""
+    """Of the collect stage and of the merger: of what the edge makes of raw logs but for the
+    closing ticks, so that slots wait.
+    """
     run = local.run(topology, cases.randomness(topology), [log[:-1] for log in logs])
     collect = {}
     for number, reports in enumerate(run.reports):
@@ -55,11 +57,16 @@ def rows_of(held):
 
 
 def rewritten(held, change, *, least=1):
-    """With one column of one shard, of at least so many users, changed by ``change(name, array) -> array``."""
+    """With one column of one shard, of at least so many users, changed by ``change(name, array) ->
+    array``.
+    """
     for key, cover, columns in rows_of(held):
         if len(columns["user"]) >= least:
             changed = {name: change(name, column) for name, column in columns.items()}
-            return {**held, key: pack(cover, write_batch("state", list(changed), list(changed.values())))}
+            return {
+                **held,
+                key: pack(cover, write_batch("state", list(changed), list(changed.values()))),
+            }
     raise AssertionError("no shard has so many users")
 
 
@@ -84,7 +91,12 @@ def overspent(held, budget):
 
     def change(name, column):
         if name == "ring":
-            return ring(column, lambda cells: cells[0].__setitem__(slice(None), [budget, 1, *[0] * (len(cells[0]) - 2)]))
+            return ring(
+                column,
+                lambda cells: cells[0].__setitem__(
+                    slice(None), [budget, 1, *[0] * (len(cells[0]) - 2)]
+                ),
+            )
         if name == "spent":
             cells = np.array(column)
             cells[0] = budget + 1

@@ -1,4 +1,6 @@
-"""A device, its disk and its broker, all of which can stop between any two steps; and what must hold whatever stopped."""
+"""A device, its disk and its broker, all of which can stop between any two steps; and what must
+hold whatever stopped.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class Plan:
 
 
 class Broker:
-    """A producer and the broker behind it: what was handed over has left; it arrives, and is acknowledged, in `poll`."""
+    """A producer and the broker behind it: what was handed over has left; it arrives, and is
+    acknowledged, in `poll`.
+    """
 
     def __init__(self, plan=None):
         self.plan = plan or Plan()
@@ -99,12 +103,17 @@ class Broker:
 
 
 def connection(plan):
-    """SQLite's connection, each statement a step before and a step after. It does not sync: no cut that is played here could tell, and a slow disk would take minutes."""
+    """SQLite's connection, each statement a step before and a step after. It does not sync: no cut
+    that is played here could tell, and a slow disk would take minutes.
+    """
 
     class Faulty(sqlite3.Connection):
         def execute(self, statement, parameters=()):
             plan.step()
-            found = super().execute("PRAGMA synchronous=OFF" if statement == "PRAGMA synchronous=FULL" else statement, parameters)
+            found = super().execute(
+                "PRAGMA synchronous=OFF" if statement == "PRAGMA synchronous=FULL" else statement,
+                parameters,
+            )
             plan.step()
             return found
 
@@ -112,33 +121,51 @@ def connection(plan):
 
 
 def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
-    """A device that reports a value a slot, over as many lives as there are cuts and one more; each life after the first tries its slot again with another value."""
+    """A device that reports a value a slot, over as many lives as there are cuts and one more; each
+    life after the first tries its slot again with another value.
+    """
     topology, broker, rng = loads(TOPOLOGIES[name]), Broker(), np.random.default_rng(seed)
     statuses, steps, slot, place = {}, [], 0, folder / "0"
     place.mkdir()
     for life, at in enumerate([*cuts, None]):
         plan = Plan(at)
         after = folder / str(life + 1)
-        plan.cut = lambda place=place, after=after: shutil.copytree(place, after)  # the disk as it is at that moment
+        plan.cut = lambda place=place, after=after: shutil.copytree(
+            place, after
+        )  # the disk as it is at that moment
         broker.reborn(plan, arrives=arrives)
         faulty = connection(plan)
         monkeypatch.setattr(
-            devicestore, "_connect", lambda path, faulty=faulty: sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=faulty)
+            devicestore,
+            "_connect",
+            lambda path, faulty=faulty: sqlite3.connect(
+                path, isolation_level=None, check_same_thread=False, factory=faulty
+            ),
         )
         client = None
         try:
             client = kind(
-                topology, user="m", database=place / "m.db", key_file=place / "m.key", create=True, producer=broker, clock=lambda: (FIRST + 99) * SLOT
+                topology,
+                user="m",
+                database=place / "m.db",
+                key_file=place / "m.key",
+                create=True,
+                producer=broker,
+                clock=lambda: (FIRST + 99) * SLOT,
             )
             while slot < slots:
                 broker.down = slot % 3 == 1  # what goes out then is acknowledged later
-                value = int(rng.integers(5)) if name in ("lpu", "oue") else float(rng.uniform(-10, 110))
+                value = (
+                    int(rng.integers(5)) if name in ("lpu", "oue") else float(rng.uniform(-10, 110))
+                )
                 statuses[slot] = client.report(value, (FIRST + slot) * SLOT)
                 slot += 1
             broker.down = False
             client.close(1)
         except StateError:
-            return Outcome(topology, broker, statuses, steps, halted=True)  # it does not go on: a fault, unless something else comes first
+            return Outcome(
+                topology, broker, statuses, steps, halted=True
+            )  # it does not go on: a fault, unless something else comes first
         except Cut:
             assert at is not None
             if client is not None:
@@ -152,7 +179,13 @@ class Outcome:
     """What came of a device's lives."""
 
     def __init__(self, topology, broker, statuses, steps, *, halted=False):
-        self.topology, self.broker, self.statuses, self.steps, self.halted = topology, broker, statuses, steps, halted
+        self.topology, self.broker, self.statuses, self.steps, self.halted = (
+            topology,
+            broker,
+            statuses,
+            steps,
+            halted,
+        )
 
     def faults(self):
         """Everything that must not be, in words; empty where all is well."""
@@ -168,11 +201,22 @@ class Outcome:
         for said in bodies.values():
             for value in said:
                 spent[parse_json(value)["slot"]] += method.spend
-        if any(sum(spent[slot + back] for back in range(method.run)) > method.ledger.budget for slot in list(spent)):
+        if any(
+            sum(spent[slot + back] for back in range(method.run)) > method.ledger.budget
+            for slot in list(spent)
+        ):
             found.append("more than the budget left the device")
-        arrived = {parse_json(value)["slot"] - FIRST for values in self.broker.log.values() for value in values}
-        expected = {slot for slot, status in self.statuses.items() if status in (Status.SENT, Status.QUEUED)}
-        late = {slot for slot, status in self.statuses.items() if status is Status.LATE}  # tried again after a cut: it was committed then
+        arrived = {
+            parse_json(value)["slot"] - FIRST
+            for values in self.broker.log.values()
+            for value in values
+        }
+        expected = {
+            slot for slot, status in self.statuses.items() if status in (Status.SENT, Status.QUEUED)
+        }
+        late = {
+            slot for slot, status in self.statuses.items() if status is Status.LATE
+        }  # tried again after a cut: it was committed then
         silent = {slot for slot, status in self.statuses.items() if status is Status.SILENT}
         if not expected <= arrived or (not silent and not late <= arrived):
             found.append("a report that was on the disk never arrived")
@@ -181,7 +225,9 @@ class Outcome:
         counted = 0
         for partition, values in self.broker.log.items():
             stage = collector(self.topology.privacy.method, self.topology, partition)
-            counts = stage.fold(stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]).counts
+            counts = stage.fold(
+                stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
+            ).counts
             counted += counts["reports"]
             if counts["second_reports"] or any(name.startswith("dead") for name in counts):
                 found.append("the collector raises the alarm")
@@ -194,5 +240,12 @@ class Outcome:
 def opened(folder, text=TOPOLOGIES["sw_direct"], **options):
     """A client in a folder, with a broker of its own unless one is given."""
     folder = Path(folder)
-    given = {"user": "m", "database": folder / "m.db", "key_file": folder / "m.key", "create": True, "producer": Broker(), "clock": lambda: (FIRST + 99) * SLOT}
+    given = {
+        "user": "m",
+        "database": folder / "m.db",
+        "key_file": folder / "m.key",
+        "create": True,
+        "producer": Broker(),
+        "clock": lambda: (FIRST + 99) * SLOT,
+    }
     return Client(loads(text), **given | options)

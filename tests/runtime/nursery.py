@@ -1,10 +1,13 @@
-"""Lives of a device as processes of their own, each ended by SIGKILL at one of its system calls; forked from here, so that none has to start anew.
+"""Lives of a device as processes of their own, each ended by SIGKILL at one of its system calls;
+forked from here, so that none has to start anew.
 
-``python -m tests.runtime.nursery FOLDER KIND CUT UNTIL``, with `killer.c` preloaded: prints {fault: where} and how many calls a life has. CUT is
+``python -m tests.runtime.nursery FOLDER KIND CUT UNTIL``, with `killer.c` preloaded: prints {fault:
+where} and how many calls a life has. CUT is
 
 - ``killed``: the process dies before the call; what it wrote is there, synced or not
 - ``halved``: half of what the call was to write is there as well
-- ``power``: the machine goes down; of each file that is there which was synced last, and nothing else
+- ``power``: the machine goes down; of each file that is there which was synced last, and nothing
+  else
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ SLOTS = 4  # one more than a window
 
 
 class DrawsAgain(Client):
-    """What goes out is drawn when it goes out: fresh noise in place of what the ledger was charged for."""
+    """What goes out is drawn when it goes out: fresh noise in place of what the ledger was charged
+    for.
+    """
 
     def _hand_over(self):
         held = self._store.payload
@@ -39,7 +44,17 @@ class DrawsAgain(Client):
         def fresh(seq):
             name, message = held(seq)
             low, high = self._method.index_range
-            return name, json.dumps(parse_json(message) | {"index": int.from_bytes(os.urandom(4), "big") % int(high - low + 1) + int(low)}).encode()
+            return (
+                name,
+                json.dumps(
+                    parse_json(message)
+                    | {
+                        "index": (
+                            int.from_bytes(os.urandom(4), "big") % int(high - low + 1) + int(low)
+                        )
+                    }
+                ).encode(),
+            )
 
         self._store.payload = fresh
         try:
@@ -56,14 +71,19 @@ class SyncsLater(Client):
         self._store._db.execute("PRAGMA synchronous=NORMAL")
 
 
-KINDS = {kind.__name__: kind for kind in (Client, LeavesEarly, ForgetsEarly, DrawsAgain, SyncsLater)}
+KINDS = {
+    kind.__name__: kind for kind in (Client, LeavesEarly, ForgetsEarly, DrawsAgain, SyncsLater)
+}
 
 
 class Broker:
     """What left the device and what arrived are files; it arrives with every other `poll`."""
 
     def __init__(self, world):
-        self.left, self.log = (os.open(world / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("left", "arrived"))
+        self.left, self.log = (
+            os.open(world / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            for name in ("left", "arrived")
+        )
         self.flying, self.calls = [], 0
 
     def produce(self, topic, *, value, partition, on_delivery):
@@ -98,17 +118,29 @@ def sent(topology, world):
 
 
 def live(kind, device, life):
-    """One life: a value for each slot, another one than the life before had; 3 where the ledger holds less than what has left."""
+    """One life: a value for each slot, another one than the life before had; 3 where the ledger
+    holds less than what has left.
+    """
     topology, rng = loads(TOPOLOGIES["capp"]), np.random.default_rng(life)
     disk = device / "disk"
     client = kind(
-        topology, user="m", database=disk / "m.db", key_file=disk / "m.key", create=True, producer=Broker(device / "world"), clock=lambda: (FIRST + 99) * SLOT
+        topology,
+        user="m",
+        database=disk / "m.db",
+        key_file=disk / "m.key",
+        create=True,
+        producer=Broker(device / "world"),
+        clock=lambda: (FIRST + 99) * SLOT,
     )
     spent = sent(topology, device / "world")
     if spent:
         state = client._load(client._randomness.digests(Ids.of(["m"])))
         last, run = int(state.columns["last"][0]), topology.method.run
-        held = {last - back: int(state.columns["ring"][(last - back) % run, 0]) for back in range(run)} if last >= 0 else {}
+        held = (
+            {last - back: int(state.columns["ring"][(last - back) % run, 0]) for back in range(run)}
+            if last >= 0
+            else {}
+        )
         if max(spent) > last or any(spent[slot] > held[slot] for slot in spent if slot in held):
             return 3
     for slot in range(SLOTS):
@@ -134,7 +166,9 @@ def fork(kind, device, life, at, halved):
 
 
 def power_cut(disk, *, back):
-    """Of each file what was synced; a removal that was not synced has not reached the disk where ``back``."""
+    """Of each file what was synced; a removal that was not synced has not reached the disk where
+    ``back``.
+    """
     for path in list(disk.iterdir()):
         whole = path.with_suffix("")
         if path.suffix == ".removed":
@@ -143,13 +177,17 @@ def power_cut(disk, *, back):
                 path.replace(f"{whole}.synced")
             else:
                 path.unlink()
-        elif path.suffix != ".synced" and path.name != "m.key":  # which was linked to its name when it was whole and synced
+        elif (
+            path.suffix != ".synced" and path.name != "m.key"
+        ):  # which was linked to its name when it was whole and synced
             kept = path.with_name(path.name + ".synced")
             path.write_bytes(kept.read_bytes() if kept.exists() else b"")
 
 
 def faults(kind, folder, at, cut):
-    """What is wrong after a life that ended at its ``at``-th call, one that ended somewhere else, and one that was left in peace."""
+    """What is wrong after a life that ended at its ``at``-th call, one that ended somewhere else,
+    and one that was left in peace.
+    """
     device, found = folder / "device", []
     shutil.rmtree(device, ignore_errors=True)
     for name in ("disk", "world"):
@@ -168,9 +206,15 @@ def faults(kind, folder, at, cut):
     if any(len(said) > 1 for said in bodies.values()):
         found.append("two different reports of one slot left the device")
     spent = sent(topology, device / "world")
-    if any(sum(spent.get(slot + back, 0) for back in range(topology.method.run)) > topology.method.ledger.budget for slot in list(spent)):
+    if any(
+        sum(spent.get(slot + back, 0) for back in range(topology.method.run))
+        > topology.method.ledger.budget
+        for slot in list(spent)
+    ):
         found.append("more than the budget left the device")
-    if {report["slot"] - FIRST for report, _ in lines(device / "world" / "arrived")} != set(range(SLOTS)):
+    if {report["slot"] - FIRST for report, _ in lines(device / "world" / "arrived")} != set(
+        range(SLOTS)
+    ):
         found.append("a report that was on the disk never arrived")
     return found
 

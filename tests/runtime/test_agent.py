@@ -1,4 +1,6 @@
-"""Where a tenure of a partition begins, and where it must not; the rest of the agent is in tests/broker."""
+"""Where a tenure of a partition begins, and where it must not; the rest of the agent is in
+tests/broker.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,22 @@ EVENT = b'{"user": "a", "value": 1, "time": 1760000040}'
 
 
 def agent(position, *, role="perturb", create="true", reported=False, table=None, changelog=None):
-    """The first agent of a role, whose group stands where it is told, over a table; ``changelog`` is what the broker has, where that is more."""
+    """The first agent of a role, whose group stands where it is told, over a table; ``changelog``
+    is what the broker has, where that is more.
+    """
     topology = loads(TEXT.format(create=create))
     standing = SimpleNamespace(
-        position=lambda *_: Position(*position), reported=lambda *_: reported, first=lambda *_: None, table=lambda *_: changelog or table or {}
+        position=lambda *_: Position(*position),
+        reported=lambda *_: reported,
+        first=lambda *_: None,
+        table=lambda *_: changelog or table or {},
     )
     worker = SimpleNamespace(app=MagicMock(), topology=topology, standing=standing)
-    make = (lambda n: stages.edge(topology, stages.edge_randomness(topology, bytes(32)), n)) if role == "perturb" else (lambda n: stages.collect(topology, n))
+    make = (
+        (lambda n: stages.edge(topology, stages.edge_randomness(topology, bytes(32)), n))
+        if role == "perturb"
+        else (lambda n: stages.collect(topology, n))
+    )
     made = Agent(worker, stages.agents(topology, role)[0], make)
     made.table.data = table or {}
     return made
@@ -61,7 +72,9 @@ def test_what_expired_before_the_first_start_is_nobodys_loss(create, position):
 @pytest.mark.parametrize("position", [(None, 5, 9, False), (5, 7, 9, True)])
 def test_what_expired_after_a_report_is_a_loss(create, position):
     """Somebody has folded what is gone, and its state is gone with it."""
-    with pytest.raises(StateError, match=r"no state covers what was before it.*`ldp-kafka state inspect`"):
+    with pytest.raises(
+        StateError, match=r"no state covers what was before it.*`ldp-kafka state inspect`"
+    ):
         agent(position, create=create, reported=True).load(0)
 
 
@@ -78,7 +91,11 @@ def test_what_no_state_covers_is_a_loss(begun):
     with pytest.raises(StateError, match="no state covers"):
         agent((None, 6, 9, False), table=table).load(0)
     with pytest.raises(StateError, match="no state covers"):
-        agent((6, 6, 9, begun), table=table).load(0) if begun else agent((None, 7, 9, False), table=table).load(0)
+        (
+            agent((6, 6, 9, begun), table=table).load(0)
+            if begun
+            else agent((None, 7, 9, False), table=table).load(0)
+        )
 
 
 def test_what_was_acknowledged_must_be_covered_and_there():
@@ -99,7 +116,9 @@ def test_a_log_of_ours_has_no_expired_beginning():
 
 @pytest.mark.parametrize("table", [{}, "older"], ids=["empty", "old"])
 def test_a_worker_that_slept_reads_its_changelog_again(table):
-    """Its table is behind; the changelog is not: nothing is lost, and no topology has to halt. Where the changelog is behind too, it has."""
+    """Its table is behind; the changelog is not: nothing is lost, and no topology has to halt.
+    Where the changelog is behind too, it has.
+    """
     older, newer = state(3), state(6)
     table = older if table else {}
     with pytest.raises(BrokerError, match="behind its changelog"):
@@ -117,9 +136,16 @@ class TopicAuthorizationFailedError(Exception):
     """The same."""
 
 
-@pytest.mark.parametrize(("kind", "raised"), [(MessageTooLarge, BrokerError), (TopicAuthorizationFailedError, ConfigurationError)])
-def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_acknowledged(kind, raised):
-    """A limit of the broker's may be put right meanwhile; a right that is missing has to be given."""
+@pytest.mark.parametrize(
+    ("kind", "raised"),
+    [(MessageTooLarge, BrokerError), (TopicAuthorizationFailedError, ConfigurationError)],
+)
+def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_acknowledged(
+    kind, raised
+):
+    """A limit of the broker's may be put right meanwhile; a right that is missing has
+    to be given.
+    """
     made, done = agent((None, 0, 9, False)), []
     owned = made.load(0)
     owned.partition.admit(0)
@@ -133,6 +159,9 @@ def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_ackno
         raise kind("secret")
 
     made.worker.settle, made.table.send_changelog, made.parts = settled, refused, {0: owned}
-    with pytest.raises(raised, match=rf"the changelog of perturb did not take a record of [\d,]+ bytes: {kind.__name__}$"):
+    with pytest.raises(
+        raised,
+        match=rf"the changelog of perturb did not take a record of [\d,]+ bytes: {kind.__name__}$",
+    ):
         asyncio.run(made.persist(owned, owned.partition.snapshot(), []))
     assert done == ["settled"]

@@ -1,4 +1,6 @@
-"""Bad input of every kind: one dead letter that says where and why, never what; and good neighbours unharmed."""
+"""Bad input of every kind: one dead letter that says where and why, never what; and good neighbours
+unharmed.
+"""
 
 from __future__ import annotations
 
@@ -72,10 +74,38 @@ JSON = {
     "version": (text(event(ldp_kafka=2, type="event")), "version"),
     "version of a tick": (b'{"ldp_kafka":31337,"type":"tick","time":1772366400000}', "version"),
     "another kind": (text({"ldp_kafka": 1, "type": "poison"}), "wrong_fields"),
-    "a request": (text({"ldp_kafka": 1, "type": "request", "id": "poison", "slot": 31337, "phase": 0, "epsilon": 1, "deadline": 2}), "not_a_record"),
-    "a hostile partial": (text({"ldp_kafka": 1, "type": "partial", "source": 0, "slot": 31337, "first": None, "support": 31337}), "wrong_fields"),
+    "a request": (
+        text(
+            {
+                "ldp_kafka": 1,
+                "type": "request",
+                "id": "poison",
+                "slot": 31337,
+                "phase": 0,
+                "epsilon": 1,
+                "deadline": 2,
+            }
+        ),
+        "not_a_record",
+    ),
+    "a hostile partial": (
+        text(
+            {
+                "ldp_kafka": 1,
+                "type": "partial",
+                "source": 0,
+                "slot": 31337,
+                "first": None,
+                "support": 31337,
+            }
+        ),
+        "wrong_fields",
+    ),
     "a bad tick": (text({"ldp_kafka": 1, "type": "tick", "time": "poison"}), "time"),
-    "a tick ahead": (text({"ldp_kafka": 1, "type": "tick", "time": NOW + 48 * HOUR + 31337}), "ahead"),
+    "a tick ahead": (
+        text({"ldp_kafka": 1, "type": "tick", "time": NOW + 48 * HOUR + 31337}),
+        "ahead",
+    ),
     "no user": (text(without("user")), "user"),
     "empty user": (text(event(user="")), "user"),
     "long user": (text(event(user=USER * 20)), "user"),
@@ -88,7 +118,10 @@ JSON = {
     "inf": (text(event(value=float("inf"))), "not_finite"),
     "-inf": (text(event(value=float("-inf"))), "not_finite"),
     "1e999": (b'{"user":"poison-user-31337","time":1772366400000,"value":31337e999}', "not_finite"),
-    "a number of 400 digits": (b'{"user":"poison-user-31337","time":1772366400000,"value":' + b"31337" * 80 + b"}", "not_finite"),
+    "a number of 400 digits": (
+        b'{"user":"poison-user-31337","time":1772366400000,"value":' + b"31337" * 80 + b"}",
+        "not_finite",
+    ),
     "no time": (text(without("time")), "time"),
     "before 1970": (text(event(time=-31337)), "time"),
     "before 1970, ISO": (text(event(time="1969-12-31T23:59:59.31337Z")), "time"),
@@ -117,7 +150,10 @@ KINDS = {
     **{f"json: {kind}": ("json", *case) for kind, case in JSON.items()},
     **{
         f"json: {kind}": ("names", *case)
-        for kind, case in {"category": (text(event(value=CATEGORY)), "category"), "category by number": (text(event(value=31337)), "value")}.items()
+        for kind, case in {
+            "category": (text(event(value=CATEGORY)), "category"),
+            "category by number": (text(event(value=31337)), "value"),
+        }.items()
     },
     **{f"arrow: {kind}": ("arrow", *case) for kind, case in ARROW.items()},
     "arrow: category": ("arrow names", "value", CATEGORY, "category"),
@@ -127,7 +163,15 @@ KINDS = {
 
 def good(category):
     """Good events of five users in five slots, in the order of a log."""
-    return [(f"u{i}", NOW - (5 - slot) * HOUR + i, "abc"[(slot + i) % 3] if category else float(7 * slot + i)) for slot in range(6) for i in range(5)]
+    return [
+        (
+            f"u{i}",
+            NOW - (5 - slot) * HOUR + i,
+            "abc"[(slot + i) % 3] if category else float(7 * slot + i),
+        )
+        for slot in range(6)
+        for i in range(5)
+    ]
 
 
 def batch(rows):
@@ -136,7 +180,9 @@ def batch(rows):
     kinds = {
         "user": pa.array(users, pa.string()),
         "time": pa.array(times, pa.int64()),
-        "value": pa.array(values, pa.string() if any(isinstance(v, str) for v in values) else pa.float64()),
+        "value": pa.array(
+            values, pa.string() if any(isinstance(v, str) for v in values) else pa.float64()
+        ),
     }
     made = pa.RecordBatch.from_arrays(list(kinds.values()), names=list(kinds))
     sink = pa.BufferOutputStream()
@@ -146,9 +192,11 @@ def batch(rows):
 
 
 def logs(kind):
-    """(topology, the log with the bad input, the same without it, {offset: row} of the bad, reason).
+    """(topology, the log with the bad input, the same without it, {offset: row} of the bad,
+    reason).
 
-    The clean log has a header-like nothing in the place of a bad message, so that the good ones keep their offsets.
+    The clean log has a header-like nothing in the place of a bad message, so that the good ones
+    keep their offsets.
     """
     shape, *case = KINDS[kind]
     names = "names" in shape
@@ -163,7 +211,9 @@ def logs(kind):
             clean.insert(offset, nothing)
     else:
         name, cell, reason = case
-        poison = {"user": USER, "time": NOW - HOUR, "value": CATEGORY if names else NUMBER} | {name: cell}
+        poison = {"user": USER, "time": NOW - HOUR, "value": CATEGORY if names else NUMBER} | {
+            name: cell
+        }
         rows = good(names)
         poisoned, clean, where = [], [], {}
         for offset, start in enumerate(range(0, len(rows), 5)):
@@ -173,8 +223,15 @@ def logs(kind):
             part.insert(at, (poison["user"], poison["time"], poison["value"]))
             poisoned.append(batch(part))
             where[offset] = at
-    topology = loads((CATEGORIES if names else NUMERIC).format(format="arrow" if shape.startswith("arrow") else "json"))
-    stamp = [[Message(offset, NOW, value) for offset, value in enumerate(values)] for values in (poisoned, clean)]
+    topology = loads(
+        (CATEGORIES if names else NUMERIC).format(
+            format="arrow" if shape.startswith("arrow") else "json"
+        )
+    )
+    stamp = [
+        [Message(offset, NOW, value) for offset, value in enumerate(values)]
+        for values in (poisoned, clean)
+    ]
     return topology, *stamp, where, reason
 
 
@@ -185,13 +242,26 @@ def run(topology, messages, together=1):
 
 def everything(records):
     """All bytes of records: values, keys, headers, topics."""
-    return b"\n".join(part for r in records for part in (r.topic.encode(), r.key or b"", r.value, *(name.encode() + b"=" + value for name, value in r.headers)))
+    return b"\n".join(
+        part
+        for r in records
+        for part in (
+            r.topic.encode(),
+            r.key or b"",
+            r.value,
+            *(name.encode() + b"=" + value for name, value in r.headers),
+        )
+    )
 
 
 @pytest.mark.parametrize("together", [1, 100])
 @pytest.mark.parametrize("kind", KINDS)
-def test_bad_input_is_one_dead_letter_and_its_neighbours_are_unharmed(kind, together, caplog, capfd):
-    """Each kind, through every stage: where and why, never what; all else is byte for byte as if it had not been there."""
+def test_bad_input_is_one_dead_letter_and_its_neighbours_are_unharmed(
+    kind, together, caplog, capfd
+):
+    """Each kind, through every stage: where and why, never what; all else is byte for byte as if it
+    had not been there.
+    """
     topology, poisoned, clean, where, reason = logs(kind)
     with caplog.at_level(logging.DEBUG):
         found = run(topology, poisoned, together)
@@ -205,12 +275,24 @@ def test_bad_input_is_one_dead_letter_and_its_neighbours_are_unharmed(kind, toge
     for record, (offset, row) in zip(found.dead_letters, sorted(where.items()), strict=True):
         place = {"topic": topology.raw_topic, "partition": 0, "offset": offset}
         assert (record.topic, record.key) == (topology.dead_letters_topic, None)
-        assert json.loads(record.value) == {"ldp_kafka": 1, "type": "dead_letter", **place, "row": row, "reason": reason}
+        assert json.loads(record.value) == {
+            "ldp_kafka": 1,
+            "type": "dead_letter",
+            **place,
+            "row": row,
+            "reason": reason,
+        }
         connect = {f"__connect.errors.{name}": str(value).encode() for name, value in place.items()}
-        assert dict(record.headers) == {**connect, "ldp.row": str(row).encode(), "ldp.reason": reason.encode()}
+        assert dict(record.headers) == {
+            **connect,
+            "ldp.row": str(row).encode(),
+            "ldp.reason": reason.encode(),
+        }
         assert len(record.headers) == 5
     assert found.counts[f"dead_letters:{reason}"] == len(where)
-    assert {name: count for name, count in found.counts.items() if not name.startswith("dead_letters")} == expected.counts
+    assert {
+        name: count for name, count in found.counts.items() if not name.startswith("dead_letters")
+    } == expected.counts
     for whole in (
         everything(found.dead_letters),
         everything(found.releases),
@@ -223,9 +305,13 @@ def test_bad_input_is_one_dead_letter_and_its_neighbours_are_unharmed(kind, toge
         assert not any(mark in whole for mark in MARKS)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"json: a request", "json: a tick ahead"}))  # records of ours, of nobody's data
+@pytest.mark.parametrize(
+    "kind", sorted(KINDS.keys() - {"json: a request", "json: a tick ahead"})
+)  # records of ours, of nobody's data
 def test_no_exception_shows_the_value(kind):
-    """Neither its text, nor its repr, nor a traceback of whatever a reader raises, nor the repr of what it returns."""
+    """Neither its text, nor its repr, nor a traceback of whatever a reader raises, nor the repr of
+    what it returns.
+    """
     topology, poisoned, _, where, _ = logs(kind)
     message = poisoned[min(where)].value
     edge = stages.edge(topology, stages.edge_randomness(topology, KEY), 0)
@@ -242,20 +328,44 @@ def test_no_exception_shows_the_value(kind):
         try:
             shown.append(repr(reader(message)))
         except BadRecord as bad:
-            shown += [str(bad), repr(bad), "".join(traceback.format_exception_only(bad)), repr(bad.args)]
-            shown += ["poison: its context would be shown"] * (bad.__context__ is not None and not bad.__suppress_context__)
+            shown += [
+                str(bad),
+                repr(bad),
+                "".join(traceback.format_exception_only(bad)),
+                repr(bad.args),
+            ]
+            shown += ["poison: its context would be shown"] * (
+                bad.__context__ is not None and not bad.__suppress_context__
+            )
     for each in shown:
         assert not any(mark.decode() in each for mark in MARKS)
 
 
 def test_two_bad_rows_are_two_dead_letters():
-    """In the order of their rows, whatever their reasons; a batch without a good row is no report."""
+    """In the order of their rows, whatever their reasons; a batch without a good row
+    is no report.
+    """
     topology = loads(NUMERIC.format(format="arrow"))
-    rows = [("", NOW, 1.0), ("a", NOW, 1.0), (None, NOW, 1.0), ("b", NOW + 48 * HOUR, 1.0), ("c", NOW, float("nan"))]
+    rows = [
+        ("", NOW, 1.0),
+        ("a", NOW, 1.0),
+        (None, NOW, 1.0),
+        ("b", NOW + 48 * HOUR, 1.0),
+        ("c", NOW, float("nan")),
+    ]
     edge = stages.edge(topology, stages.edge_randomness(topology, KEY), 0)
     folded = edge.fold(edge.fresh(), [Message(5, NOW, batch(rows))])
-    bodies = [json.loads(record.value) for record in folded.records if record.topic == topology.dead_letters_topic]
-    assert sorted((body["row"], body["reason"]) for body in bodies) == [(0, "user"), (2, "user"), (3, "ahead"), (4, "not_finite")]
+    bodies = [
+        json.loads(record.value)
+        for record in folded.records
+        if record.topic == topology.dead_letters_topic
+    ]
+    assert sorted((body["row"], body["reason"]) for body in bodies) == [
+        (0, "user"),
+        (2, "user"),
+        (3, "ahead"),
+        (4, "not_finite"),
+    ]
     assert {body["offset"] for body in bodies} == {5}
     assert folded.counts["events"] == folded.counts["reports"] == 1
     state = edge.fresh()
@@ -271,7 +381,16 @@ def test_bad_input_moves_no_watermark():
     state = edge.fresh()
     edge.fold(state, [Message(0, NOW, batch([("a", NOW - 9 * HOUR, 1.0)]))])
     before = (state.watermark, state.closed)
-    edge.fold(state, [Message(1, NOW, batch([("b", NOW + 25 * HOUR, 1.0), ("", NOW, 1.0), ("c", NOW, float("inf"))]))])
+    edge.fold(
+        state,
+        [
+            Message(
+                1,
+                NOW,
+                batch([("b", NOW + 25 * HOUR, 1.0), ("", NOW, 1.0), ("c", NOW, float("inf"))]),
+            )
+        ],
+    )
     assert (state.watermark, state.closed) == before
 
 
@@ -279,9 +398,14 @@ def test_a_record_without_a_timestamp_has_no_ahead():
     """Nothing to compare with; the calendar's end still holds."""
     topology = loads(NUMERIC.format(format="json"))
     edge = stages.edge(topology, stages.edge_randomness(topology, KEY), 0)
-    folded = edge.fold(edge.fresh(), [Message(0, -1, text({"user": "u", "time": NOW + 99 * 24 * HOUR, "value": 1}))])
+    folded = edge.fold(
+        edge.fresh(),
+        [Message(0, -1, text({"user": "u", "time": NOW + 99 * 24 * HOUR, "value": 1}))],
+    )
     assert folded.counts["reports"] == 1
-    folded = edge.fold(edge.fresh(), [Message(0, -1, text({"user": "u", "time": 2**52, "value": 1}))])
+    folded = edge.fold(
+        edge.fresh(), [Message(0, -1, text({"user": "u", "time": 2**52, "value": 1}))]
+    )
     assert folded.counts["dead_letters:time"] == 1
 
 
@@ -289,10 +413,18 @@ def test_exactly_max_ahead_is_allowed():
     """The bound itself is no bad input: as an event, as a row, as a tick."""
     topology = loads(NUMERIC.format(format="json"))
     limit = NOW + 24 * HOUR
-    for message in (text({"user": "u", "time": limit, "value": 1}), batch([("u", limit, 1.0)]), text({"ldp_kafka": 1, "type": "tick", "time": limit})):
+    for message in (
+        text({"user": "u", "time": limit, "value": 1}),
+        batch([("u", limit, 1.0)]),
+        text({"ldp_kafka": 1, "type": "tick", "time": limit}),
+    ):
         edge = stages.edge(topology, stages.edge_randomness(topology, KEY), 0)
         state = edge.fresh()
-        assert not [name for name in edge.fold(state, [Message(0, NOW, message)]).counts if name.startswith("dead_letters")]
+        assert not [
+            name
+            for name in edge.fold(state, [Message(0, NOW, message)]).counts
+            if name.startswith("dead_letters")
+        ]
         assert state.watermark == limit
 
 
@@ -301,8 +433,14 @@ def test_of_two_rows_the_one_beyond_max_ahead_is_refused():
     topology = loads(NUMERIC.format(format="arrow"))
     edge = stages.edge(topology, stages.edge_randomness(topology, KEY), 0)
     limit = NOW + 24 * HOUR
-    folded = edge.fold(edge.fresh(), [Message(0, NOW, batch([("a", limit, 1.0), ("b", limit + 1, 1.0)]))])
-    assert [json.loads(record.value)["row"] for record in folded.records if record.topic == topology.dead_letters_topic] == [1]
+    folded = edge.fold(
+        edge.fresh(), [Message(0, NOW, batch([("a", limit, 1.0), ("b", limit + 1, 1.0)]))]
+    )
+    assert [
+        json.loads(record.value)["row"]
+        for record in folded.records
+        if record.topic == topology.dead_letters_topic
+    ] == [1]
     assert (folded.counts["reports"], folded.counts["watermark"]) == (1, limit)
 
 
@@ -323,6 +461,13 @@ def test_records_do_not_show_values():
     decoded = edge.reader.read(batch([(USER, NOW, NUMBER)]))
     state = edge.fresh()
     edge.fold(state, [Message(0, NOW, batch([(USER, NOW, NUMBER)]))])
-    for shown in (repr(decoded), repr(decoded.events), repr(decoded.events.users), repr(state), repr(state.users.state), repr(edge)):
+    for shown in (
+        repr(decoded),
+        repr(decoded.events),
+        repr(decoded.events.users),
+        repr(state),
+        repr(state.users.state),
+        repr(edge),
+    ):
         assert not any(mark.decode() in shown for mark in MARKS)
     assert np.array_equal(decoded.events.values, [NUMBER])

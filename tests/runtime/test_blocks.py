@@ -1,4 +1,6 @@
-"""State of slots in blocks: a snapshot writes what changed, no record is too large, and what has ended is gone."""
+"""State of slots in blocks: a snapshot writes what changed, no record is too large, and what has
+ended is gone.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,23 @@ class Kept:
 
     def __init__(self, sources=2, width=WIDTH):
         self.made = []
-        stage = Merge(sources, width, lambda slot, sums: self.made.append((slot, sums)) or [], "partials", "dead", "f" * 32, "0" * 32)
+        stage = Merge(
+            sources,
+            width,
+            lambda slot, sums: self.made.append((slot, sums)) or [],
+            "partials",
+            "dead",
+            "f" * 32,
+            "0" * 32,
+        )
         self.stage, self.table, self.offset = stage, {}, 0
         self.partition = Partition(stage, 0, self.table, 1)
 
     def send(self, *partials):
-        messages = [Message(self.offset + at, -1, encode_json(Partial(*partial))) for at, partial in enumerate(partials, 1)]
+        messages = [
+            Message(self.offset + at, -1, encode_json(Partial(*partial)))
+            for at, partial in enumerate(partials, 1)
+        ]
         self.offset += len(partials)
         for message in messages:
             self.partition.admit(message.offset)
@@ -64,7 +77,9 @@ def sums(slot):
 
 
 def test_many_slots_can_wait():
-    """For a partition without events; each snapshot writes the latest, and when it comes all goes."""
+    """For a partition without events; each snapshot writes the latest, and when it
+    comes all goes.
+    """
     kept = Kept()
     kept.send(*((0, slot, 0, sums(slot), IDS) for slot in range(WAITING)))
     sizes, dropped = kept.save()
@@ -89,7 +104,9 @@ def test_many_slots_can_wait():
 
 
 def test_a_record_that_lost_its_block_is_not_loaded():
-    """A worker that died before it dropped a block that had ended leaves a record that no manifest lists."""
+    """A worker that died before it dropped a block that had ended leaves a record that no manifest
+    lists.
+    """
     kept = Kept()
     size = kept.stage.size
     kept.send(*((0, slot, 0, sums(slot)) for slot in range(2 * size)))
@@ -109,7 +126,9 @@ def test_a_record_that_lost_its_block_is_not_loaded():
     assert [list(meta["manifest"]) for meta in metas] == [["1"]]
 
 
-@pytest.mark.parametrize(("width", "ids"), [(1, KEPT), (8192, KEPT), (2, 64 * KEPT), (8192, 256 * KEPT)])
+@pytest.mark.parametrize(
+    ("width", "ids"), [(1, KEPT), (8192, KEPT), (2, 64 * KEPT), (8192, 256 * KEPT)]
+)
 def test_a_block_fits_into_a_record(width, ids):
     """Whatever the sums are."""
     slots = blocks.slots_in_a_block(width, ids)

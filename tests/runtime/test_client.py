@@ -46,21 +46,44 @@ SPLIT = TEXT % ("sample_split", "domain: [0, 100], dimension: 3", "mean, per_use
 VECTORS = {
     "sample_split": SPLIT,
     "budget_split": SPLIT.replace("sample_split", "budget_split"),
-    "cgm_vector": (TEXT % ("cgm_vector", "level: user, horizon: 200, delta: 1.0e-5, dimension: 3, diameter: 200", "per_user")).replace(", window: 3", ""),
+    "cgm_vector": (
+        (
+            TEXT
+            % (
+                "cgm_vector",
+                "level: user, horizon: 200, delta: 1.0e-5, dimension: 3, diameter: 200",
+                "per_user",
+            )
+        ).replace(", window: 3", "")
+    ),
 }
 
 
-@pytest.mark.parametrize("text", [*TOPOLOGIES.values(), ETM, *VECTORS.values()], ids=[*TOPOLOGIES, "etm", *VECTORS])
+@pytest.mark.parametrize(
+    "text", [*TOPOLOGIES.values(), ETM, *VECTORS.values()], ids=[*TOPOLOGIES, "etm", *VECTORS]
+)
 def test_it_reports_what_an_edge_worker_would(text, tmp_path):
-    """The same key, users and values in a raw topic give the same reports: over restarts of the device, gaps and repeated slots."""
-    topology, rng, broker = loads(text.replace("source: devices, ", "")), np.random.default_rng(5), Broker()
+    """The same key, users and values in a raw topic give the same reports: over restarts of the
+    device, gaps and repeated slots.
+    """
+    topology, rng, broker = (
+        loads(text.replace("source: devices, ", "")),
+        np.random.default_rng(5),
+        Broker(),
+    )
     assert topology.fingerprint == loads(text).fingerprint and topology.layout != loads(text).layout
     count, width = topology.privacy.categories, topology.method.dimension or None
     raw, client = [], None
     for at in range(72):
         user, slot = f"m{rng.integers(2)}", FIRST + at // 2 + int(rng.integers(2))
         value = rng.integers(count) if count else rng.uniform(-20, 120, width)
-        raw.append(Message(at, -1, encode(Events(Ids.of([user]), np.array([slot * SLOT + at]), np.array([value])))))
+        raw.append(
+            Message(
+                at,
+                -1,
+                encode(Events(Ids.of([user]), np.array([slot * SLOT + at]), np.array([value]))),
+            )
+        )
         if at % 17 == 0:
             if client:
                 client.close()
@@ -68,22 +91,34 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
         client.report(value, slot * SLOT + at, user=user)
     client.close()
     randomness = stages.edge_randomness(topology, read_key(tmp_path / "m.key"))
-    expected = [report for part in local.run(topology, randomness, [raw, []]).reports for record in part for report in lk.decode(record.value)]
+    expected = [
+        report
+        for part in local.run(topology, randomness, [raw, []]).reports
+        for record in part
+        for report in lk.decode(record.value)
+    ]
     key = lambda report: (report.slot, report.id)  # noqa: E731
     assert sorted(sent(broker), key=key) == sorted(expected, key=key)
     assert len(expected) > 5
-    assert all(partition == partition_of(bytes.fromhex(lk.decode(value)[0].id), 2) for partition, value in broker.left)
+    assert all(
+        partition == partition_of(bytes.fromhex(lk.decode(value)[0].id), 2)
+        for partition, value in broker.left
+    )
     assert {partition for partition, _ in broker.left} == {0, 1}
     for number in range(2):
         values = [value for partition, value in broker.left if partition == number]
         stage = stages.collect(loads(text), number)
-        counts = stage.fold(stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]).counts
+        counts = stage.fold(
+            stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
+        ).counts
         assert counts["reports"] == len(values)
         Metrics("d", "collect", "m").count(counts)
 
 
 def test_one_draw_a_slot(tmp_path):
-    """An event at or before the user's last slot produces nothing, whatever its value, and says nothing of it."""
+    """An event at or before the user's last slot produces nothing, whatever its value, and says
+    nothing of it.
+    """
     with opened(tmp_path) as client:
         assert client.report(50.0, NOW) == "sent"
         for time in (NOW, NOW + SLOT - 1, NOW - SLOT):
@@ -94,7 +129,9 @@ def test_one_draw_a_slot(tmp_path):
 
 
 def test_the_ledger_is_on_the_disk(tmp_path):
-    """What was spent before a restart counts after it: a method whose reports cost more than a window has is refused."""
+    """What was spent before a restart counts after it: a method whose reports cost more than a
+    window has is refused.
+    """
     broker, seen = Broker(), []
     for slot in range(8):
         with opened(tmp_path, producer=broker) as client:
@@ -105,8 +142,12 @@ def test_the_ledger_is_on_the_disk(tmp_path):
 
 
 def _dear(method):
-    """The same method, each report of which costs two thirds of the budget: as a bug, or another's request, would have it."""
-    dear = lk.method("sw_direct", epsilon=method.epsilon, window=method.window, domain=method.domain)
+    """The same method, each report of which costs two thirds of the budget: as a bug, or another's
+    request, would have it.
+    """
+    dear = lk.method(
+        "sw_direct", epsilon=method.epsilon, window=method.window, domain=method.domain
+    )
     dear.spend = method.ledger.budget * 2 // 3
     return dear
 
@@ -166,9 +207,13 @@ def test_times_in_all_spellings(tmp_path_factory, spelling):
     """As in a raw topic, and datetimes."""
     moment = datetime(2024, 5, 1, 10, 0, 30, tzinfo=UTC)
     seconds = int(moment.timestamp())
-    time = {"iso": "2024-05-01T12:00:30+02:00", "datetime": moment, "seconds": seconds, "milliseconds": seconds * 1000, "numpy": np.int64(seconds * 1000)}[
-        spelling
-    ]
+    time = {
+        "iso": "2024-05-01T12:00:30+02:00",
+        "datetime": moment,
+        "seconds": seconds,
+        "milliseconds": seconds * 1000,
+        "numpy": np.int64(seconds * 1000),
+    }[spelling]
     with opened(tmp_path_factory.mktemp("times"), clock=lambda: seconds * 1000) as client:
         client.report(np.float32(3), time)
     assert [report.slot for report in sent(client._producer)] == [seconds // 60]
@@ -180,7 +225,10 @@ def test_categories_by_name(tmp_path):
     with opened(tmp_path, text) as client:
         with pytest.raises(BadRecord, match=r"^category$"):
             client.report("orange", FIRST * SLOT)
-        assert {client.report("green", (FIRST + slot) * SLOT) for slot in range(3)} == {"sent", "silent"}
+        assert {client.report("green", (FIRST + slot) * SLOT) for slot in range(3)} == {
+            "sent",
+            "silent",
+        }
 
 
 def test_a_full_producer_takes_it_later(tmp_path):
@@ -243,7 +291,9 @@ def test_a_failed_delivery_is_tried_again(tmp_path):
 def test_no_value_is_shown(tmp_path):
     """In no repr and no error; and the user in none either."""
     client = opened(tmp_path, user="who-it-is")
-    assert "who-it-is" not in repr(client) + repr(client._store) and str(tmp_path / "m.db") in repr(client._store)
+    assert "who-it-is" not in repr(client) + repr(client._store) and str(tmp_path / "m.db") in repr(
+        client._store
+    )
     with pytest.raises(BadRecord) as caught:
         client.report("98765.4321")
     assert "98765" not in repr(caught.value) + str(caught.value)
@@ -261,7 +311,10 @@ def test_what_the_disk_is_told(tmp_path):
     with opened(tmp_path) as client:
         client.report(1.0)
         ask = client._store._db.execute
-        assert [ask(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode", "locking_mode", "fullfsync")] == [2, "wal", "exclusive", 1]
+        assert [
+            ask(f"PRAGMA {name}").fetchone()[0]
+            for name in ("synchronous", "journal_mode", "locking_mode", "fullfsync")
+        ] == [2, "wal", "exclusive", 1]
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
         assert modes == {"m.db": 0o600, "m.db-wal": 0o600, "m.key": 0o600}
     assert (tmp_path / "m.key").stat().st_size == 32
@@ -303,15 +356,24 @@ with opened(sys.argv[1]) as client:
 """
     root = str(Path(lk.__file__).parents[1])
     done = subprocess.run(
-        [sys.executable, "-c", life, str(tmp_path)], cwd=root, env={**os.environ, "PYTHONPATH": root}, capture_output=True, timeout=60, check=False
+        [sys.executable, "-c", life, str(tmp_path)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     with opened(tmp_path) as client:
-        assert [client.report(1.0, (FIRST + slot) * SLOT) for slot in range(11)] == ["late"] * 10 + ["sent"]
+        assert [client.report(1.0, (FIRST + slot) * SLOT) for slot in range(11)] == [
+            "late"
+        ] * 10 + ["sent"]
 
 
 def test_a_full_disk_lets_nothing_out(tmp_path):
-    """Nothing is drawn where the ledger cannot be written; what was written before stays, and the next client goes on."""
+    """Nothing is drawn where the ledger cannot be written; what was written before stays, and the
+    next client goes on.
+    """
     with opened(tmp_path) as client:
         ask = client._store._db.execute
         ask(f"PRAGMA max_page_count={ask('PRAGMA page_count').fetchone()[0] + 1}")
@@ -353,7 +415,10 @@ def test_a_topology_with_a_raw_topic_is_refused(tmp_path):
 
 def test_a_broker_that_is_down_holds_nothing_up(tmp_path):
     """A real producer: reports wait on the disk, and a later client sends them."""
-    text = TOPOLOGIES["sw_direct"] + "kafka: {bootstrap_servers: '127.0.0.1:1', client: {log_level: '0'}}\n"
+    text = (
+        TOPOLOGIES["sw_direct"]
+        + "kafka: {bootstrap_servers: '127.0.0.1:1', client: {log_level: '0'}}\n"
+    )
     with opened(tmp_path, text, producer=None) as client:
         assert client.report(1.0, NOW) == "sent"  # the producer has it
         assert client.flush(0.1) == client.queued == 1
@@ -369,18 +434,30 @@ def test_threads_share_it(tmp_path):
     found = []
     with opened(tmp_path) as client:
         threads = [
-            threading.Thread(target=lambda at=at: found.extend(str(client.report(float(at), NOW + slot * SLOT)) for slot in range(5))) for at in range(8)
+            threading.Thread(
+                target=lambda at=at: found.extend(
+                    str(client.report(float(at), NOW + slot * SLOT)) for slot in range(5)
+                )
+            )
+            for at in range(8)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert found.count("sent") == len(sent(client._producer)) == len({report.id for report in sent(client._producer)}) <= 5
+    assert (
+        found.count("sent")
+        == len(sent(client._producer))
+        == len({report.id for report in sent(client._producer)})
+        <= 5
+    )
     assert found.count("late") == 40 - found.count("sent")
 
 
 def test_the_database_is_bound(tmp_path):
-    """To the key, the fingerprint, the topology and its partitions; and nothing is changed in one that is refused."""
+    """To the key, the fingerprint, the topology and its partitions; and nothing is changed in one
+    that is refused.
+    """
     with opened(tmp_path) as client:
         client.report(1.0, NOW)
     text = TOPOLOGIES["sw_direct"]
@@ -433,7 +510,11 @@ def test_a_damaged_database_is_refused(tmp_path):
     place = tmp_path / "m.db"
     whole = place.read_bytes()
     assert len(whole) > 3 * 4096
-    for wrong in (whole[:4096] + os.urandom(4096) + whole[8192:], whole[: len(whole) - 4096], b"no database" * 1000):
+    for wrong in (
+        whole[:4096] + os.urandom(4096) + whole[8192:],
+        whole[: len(whole) - 4096],
+        b"no database" * 1000,
+    ):
         place.write_bytes(wrong)
         with pytest.raises(StateError, match=r"damaged|could not"):
             opened(tmp_path)
@@ -455,7 +536,14 @@ def test_a_damaged_database_is_refused(tmp_path):
 def test_the_async_twin(tmp_path):
     """The same, awaited; one call at a time."""
     broker = Broker()
-    given = {"user": "m", "database": tmp_path / "m.db", "key_file": tmp_path / "m.key", "create": True, "producer": broker, "clock": lambda: NOW}
+    given = {
+        "user": "m",
+        "database": tmp_path / "m.db",
+        "key_file": tmp_path / "m.key",
+        "create": True,
+        "producer": broker,
+        "clock": lambda: NOW,
+    }
 
     async def run():
         async with lk.AsyncClient(loads(TOPOLOGIES["sw_direct"]), **given) as client:
@@ -472,7 +560,9 @@ def test_the_async_twin(tmp_path):
     assert len(broker.left) == 1
 
     async def wrong():
-        async with lk.AsyncClient(loads(TOPOLOGIES["sw_direct"]), **given | {"key_file": tmp_path / "none"}):
+        async with lk.AsyncClient(
+            loads(TOPOLOGIES["sw_direct"]), **given | {"key_file": tmp_path / "none"}
+        ):
             pass
 
     with pytest.raises(StateError, match="bring it back"):
@@ -480,13 +570,22 @@ def test_the_async_twin(tmp_path):
 
 
 def test_the_readmes_example_runs(tmp_path, monkeypatch):
-    """As it is written there, against the embedded broker: one report, which the collector counts."""
+    """As it is written there, against the embedded broker: one report, which the
+    collector counts.
+    """
     readme = (Path(lk.__file__).parents[1] / "README.md").read_text()
-    code = readme.partition("## Devices without a raw topic")[2].partition("```python\n")[2].partition("```")[0]
+    code = (
+        readme.partition("## Devices without a raw topic")[2]
+        .partition("```python\n")[2]
+        .partition("```")[0]
+    )
     assert "lk.Client(" in code
     monkeypatch.chdir(tmp_path)
     with EmbeddedBroker() as broker:
-        text = TOPOLOGIES["sw_direct"] + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\n"
+        text = (
+            TOPOLOGIES["sw_direct"]
+            + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\n"
+        )
         Path("meters.yaml").write_text(text)
         topology = lk.load_topology("meters.yaml")
         for topic in topology.topics():
@@ -495,7 +594,9 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
         exec(code, {})
         found = []
         reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
-        reader.assign([TopicPartition(topology.device_reports_topic, number, 1) for number in range(2)])  # after the header
+        reader.assign(
+            [TopicPartition(topology.device_reports_topic, number, 1) for number in range(2)]
+        )  # after the header
         while not found:
             found += [(message.partition(), message.value()) for message in reader.consume(1, 1)]
         reader.close()
@@ -506,8 +607,18 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
 
 def test_the_front_has_it_lazily():
     """``import ldp_kafka`` stays light; the name is there."""
-    code = "import sys, ldp_kafka as lk; assert 'confluent_kafka' not in sys.modules; print(lk.Client.__name__, lk.AsyncClient.__name__)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(lk.__file__).parents[1], timeout=60)
+    code = (
+        "import sys, ldp_kafka as lk; assert 'confluent_kafka' not in sys.modules;"
+        " print(lk.Client.__name__, lk.AsyncClient.__name__)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(lk.__file__).parents[1],
+        timeout=60,
+    )
     assert run.stdout == "Client AsyncClient\n"
     assert lk.Client is Client
     with pytest.raises(AttributeError, match="Clint"):

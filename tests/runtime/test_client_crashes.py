@@ -1,7 +1,10 @@
-"""Whatever stops a device, and when: never two reports of a slot, never more than the budget, nothing lost that was on the disk.
+"""Whatever stops a device, and when: never two reports of a slot, never more than the budget,
+nothing lost that was on the disk.
 
-A cut ends a life between two steps: SQL statements, hand-overs, deliveries. The disk is copied as it is then, as the next life finds it after the process was killed. What a disk loses that
-was told to sync and did not cannot be played here: that ``synchronous=FULL`` is in force is asserted in its place.
+A cut ends a life between two steps: SQL statements, hand-overs, deliveries. The disk is copied as
+it is then, as the next life finds it after the process was killed. What a disk loses that was told
+to sync and did not cannot be played here: that ``synchronous=FULL`` is in force is asserted in its
+place.
 """
 
 from __future__ import annotations
@@ -28,7 +31,12 @@ class LeavesEarly(Client):
 
     def _commit(self, digest, state, reports):
         for _, message in reports:
-            self._producer.produce(self._topology.device_reports_topic, value=message, partition=0, on_delivery=lambda *_: None)
+            self._producer.produce(
+                self._topology.device_reports_topic,
+                value=message,
+                partition=0,
+                on_delivery=lambda *_: None,
+            )
         return super()._commit(digest, state, reports)
 
 
@@ -62,7 +70,9 @@ class ReportApart(Client):
 
 
 def everywhere(kind, name, folder, monkeypatch, *, arrives, until=None):
-    """One cut before each step of a life, or ``until`` this is found: what was found, and how many steps there are."""
+    """One cut before each step of a life, or ``until`` this is found: what was found, and how many
+    steps there are.
+    """
     whole = folder / "whole"
     whole.mkdir()
     calm = lives(kind, name, whole, monkeypatch, [], arrives=arrives)
@@ -151,13 +161,19 @@ client.close(5)
 
 
 def test_a_process_that_is_killed(tmp_path):
-    """SIGKILL, five times, wherever it happens to be; each life has values of its own. The sixth ends well."""
+    """SIGKILL, five times, wherever it happens to be; each life has values of its own. The sixth
+    ends well.
+    """
     rng = np.random.default_rng()
     left = tmp_path / "left"
 
     def start(last):
         root = Path(__file__).parents[2]
-        return subprocess.Popen([sys.executable, "-c", LIFE, str(tmp_path), str(last)], cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
+        return subprocess.Popen(
+            [sys.executable, "-c", LIFE, str(tmp_path), str(last)],
+            cwd=root,
+            env={**os.environ, "PYTHONPATH": str(root)},
+        )
 
     for _ in range(5):
         size = left.stat().st_size if left.exists() else 0
@@ -175,6 +191,8 @@ def test_a_process_that_is_killed(tmp_path):
     for line in left.read_bytes().splitlines():
         bodies[parse_json(line)["slot"] - FIRST].add(line)
     assert {len(said) for said in bodies.values()} == {1}
-    assert sorted(bodies) == list(range(len(told)))  # all that was on the disk has left, and nothing else: late is what was there before the kill
+    assert sorted(bodies) == list(
+        range(len(told))
+    )  # all that was on the disk has left, and nothing else: late is what was there before the kill
     assert {json.loads(line)["offset"] for said in bodies.values() for line in said} == {-1}
     assert set(told) <= {"sent", "late"} and told.count("late") <= 5

@@ -1,6 +1,8 @@
-"""SIGKILL, and the end of the power, at every system call by which a device writes, syncs, cuts, removes or sends: the ledger never holds less than what has left, and no slot has two reports.
+"""SIGKILL, and the end of the power, at every system call by which a device writes, syncs, cuts,
+removes or sends: the ledger never holds less than what has left, and no slot has two reports.
 
-Real processes, real files (see `nursery` and `killer.c`); what the machine forgets when its power goes is all that was not synced.
+Real processes, real files (see `nursery` and `killer.c`); what the machine forgets when its power
+goes is all that was not synced.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MEMORY = Path("/dev/shm")  # a sync costs nothing there, and a process that is killed leaves the same behind
+MEMORY = Path(
+    "/dev/shm"
+)  # a sync costs nothing there, and a process that is killed leaves the same behind
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,20 @@ def killer(tmp_path_factory):
         missing = pytest.fail if os.environ.get("LDP_KAFKA_REQUIRE_BROKER") == "1" else pytest.skip
         missing("needs Linux and a C compiler")
     made = tmp_path_factory.mktemp("killer") / "killer.so"
-    subprocess.run([compiler, "-O1", "-Wall", "-shared", "-fPIC", "-o", made, Path(__file__).with_name("killer.c")], check=True, timeout=60)
+    subprocess.run(
+        [
+            compiler,
+            "-O1",
+            "-Wall",
+            "-shared",
+            "-fPIC",
+            "-o",
+            made,
+            Path(__file__).with_name("killer.c"),
+        ],
+        check=True,
+        timeout=60,
+    )
     return made
 
 
@@ -36,7 +53,9 @@ def everywhere(killer, kind, cut, until="nothing"):
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         words = [sys.executable, "-m", "tests.runtime.nursery", folder, kind, cut, until]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LD_PRELOAD": str(killer)}
-        run = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=400, check=False)
+        run = subprocess.run(
+            words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=400, check=False
+        )
     assert run.returncode == 0, run.stderr
     made = json.loads(run.stdout)
     return made["found"], made["calls"]
@@ -44,7 +63,9 @@ def everywhere(killer, kind, cut, until="nothing"):
 
 @pytest.mark.parametrize("cut", ["killed", "halved", "power"])
 def test_nothing_is_wrong_wherever_it_ends(killer, cut):
-    """The making of key and database among it; each life but the last ends somewhere, and each has values of its own."""
+    """The making of key and database among it; each life but the last ends somewhere, and each has
+    values of its own.
+    """
     found, calls = everywhere(killer, "Client", cut)
     assert found == {}
     assert calls > 60
@@ -61,6 +82,8 @@ def test_nothing_is_wrong_wherever_it_ends(killer, cut):
     ],
 )
 def test_a_broken_client_is_found(killer, kind, cut, fault):
-    """By the same cuts: the ledger written after the report left, noise drawn anew for what is sent again, a queue that forgets before the broker has it, a disk that is not told to sync."""
+    """By the same cuts: the ledger written after the report left, noise drawn anew for what is sent
+    again, a queue that forgets before the broker has it, a disk that is not told to sync.
+    """
     found, _ = everywhere(killer, kind, cut, fault)
     assert fault in found

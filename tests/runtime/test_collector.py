@@ -1,4 +1,6 @@
-"""The collect stage: every report counts once, and what is no report of this topology counts never."""
+"""The collect stage: every report counts once, and what is no report of this topology
+counts never.
+"""
 
 from __future__ import annotations
 
@@ -50,21 +52,46 @@ class Fed:
     def batch(self, offset, *rows, closed=None, chunk=0, **changes):
         """A report batch of rows (slot, index)."""
         slots, index = ([row[i] for row in rows] for i in (0, 1))
-        ids = changes.pop("ids", np.random.default_rng(len(rows) + 1000 * offset + chunk).integers(0, 2**63, (len(rows), 2)).astype(np.uint64))
-        given = {"scale": self.scale, "fingerprint": self.topology.fingerprint, "series": ids if self.topology.per_user else None} | changes
-        return Reports(ids, np.array(slots, np.int64), np.array(index, np.int64), offset=offset, closed=closed, chunk=chunk, **given)
+        ids = changes.pop(
+            "ids",
+            np.random.default_rng(len(rows) + 1000 * offset + chunk)
+            .integers(0, 2**63, (len(rows), 2))
+            .astype(np.uint64),
+        )
+        given = {
+            "scale": self.scale,
+            "fingerprint": self.topology.fingerprint,
+            "series": ids if self.topology.per_user else None,
+        } | changes
+        return Reports(
+            ids,
+            np.array(slots, np.int64),
+            np.array(index, np.int64),
+            offset=offset,
+            closed=closed,
+            chunk=chunk,
+            **given,
+        )
 
     def put(self, *values):
         """Messages, folded together: what they gave, by topic."""
-        folded = self.collect.fold(self.state, [Message(self.offset + i, -1, value) for i, value in enumerate(values)])
+        folded = self.collect.fold(
+            self.state, [Message(self.offset + i, -1, value) for i, value in enumerate(values)]
+        )
         self.offset += len(values)
         self.counts = folded.counts
         return folded.records
 
     def send(self, *rows, **options):
         """One batch; its partials."""
-        records = self.put(write_reports(self.batch(options.pop("offset", self.offset), *rows, **options)))
-        assert all((r.topic, r.partition, r.key) == (self.topology.partials_topic, 0, str(self.source).encode()) for r in records)
+        records = self.put(
+            write_reports(self.batch(options.pop("offset", self.offset), *rows, **options))
+        )
+        assert all(
+            (r.topic, r.partition, r.key)
+            == (self.topology.partials_topic, 0, str(self.source).encode())
+            for r in records
+        )
         return [replace(partial(record), sample=()) for record in records]
 
     def refused(self, value):
@@ -74,7 +101,12 @@ class Fed:
         assert whole(self.collect, self.state) == before
         assert record.topic == self.topology.collector_dead_letters_topic
         body = json.loads(record.value)
-        assert (body["topic"], body["partition"], body["offset"], body["row"]) == (self.topology.reports_topic, self.source, offset, 0)
+        assert (body["topic"], body["partition"], body["offset"], body["row"]) == (
+            self.topology.reports_topic,
+            self.source,
+            offset,
+            0,
+        )
         assert dict(record.headers)["ldp.reason"] == body["reason"].encode()
         assert self.counts[f"dead_letters:{body['reason']}"] == 1
         assert self.counts["reports"] == 0
@@ -96,7 +128,10 @@ def test_a_slot_is_summed_until_it_closes():
     assert fed.send((5, 100), (6, 7), (5, -3)) == []
     assert fed.send((5, 100)) == []
     assert fed.counts["reports"] == 1
-    assert fed.send(closed=5) == [Partial(2, 4, 5, None), Partial(2, 5, 5, fed.support(100, -3, 100))]
+    assert fed.send(closed=5) == [
+        Partial(2, 4, 5, None),
+        Partial(2, 5, 5, fed.support(100, -3, 100)),
+    ]
     assert fed.counts["partials"] == 2
     assert fed.send(closed=6) == [Partial(2, 6, 5, fed.support(7))]
     assert fed.state.open == {}
@@ -105,7 +140,10 @@ def test_a_slot_is_summed_until_it_closes():
 def test_a_batch_that_closes_its_own_slot_counts_in_it():
     """Its rows first, then `closed`."""
     fed = Fed()
-    assert fed.send((5, 1), (5, 2), (6, 3), closed=5) == [Partial(2, 4, 5, None), Partial(2, 5, 5, fed.support(1, 2))]
+    assert fed.send((5, 1), (5, 2), (6, 3), closed=5) == [
+        Partial(2, 4, 5, None),
+        Partial(2, 5, 5, fed.support(1, 2)),
+    ]
 
 
 def test_a_batch_counts_once():
@@ -121,7 +159,9 @@ def test_a_batch_counts_once():
 
 
 def test_a_log_begun_anew_is_no_replay():
-    """An offset that was counted, closing what was not closed: silence would lose everything that comes after it."""
+    """An offset that was counted, closing what was not closed: silence would lose everything that
+    comes after it.
+    """
     fed = Fed()
     fed.send((5, 1), offset=7, closed=3)
     assert fed.refused(write_reports(fed.batch(4, (9, 1), closed=8))) == "restarted"
@@ -141,7 +181,10 @@ def test_reports_of_another_topology_are_refused():
     """One, many or none."""
     fed = Fed()
     for rows in ([(5, 1)], [(5, 1), (6, 1)], []):
-        assert fed.refused(write_reports(fed.batch(0, *rows, closed=9, fingerprint="f" * 32))) == "fingerprint"
+        assert (
+            fed.refused(write_reports(fed.batch(0, *rows, closed=9, fingerprint="f" * 32)))
+            == "fingerprint"
+        )
 
 
 def test_reports_outside_the_mechanism_are_refused():
@@ -190,7 +233,10 @@ def test_reports_on_another_scale_are_refused():
         (b'{"ldp_kafka":1,"type":"report"}', "wrong_fields"),
         (b'{"ldp_kafka":1,"type":"tick","time":1}', "not_a_report"),
         (b'{"ldp_kafka":1,"type":"tick","time":NaN}', "not_finite"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":7}', "wrong_fields"),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":7}',
+            "wrong_fields",
+        ),
         (lk.encode([lk.Event("u", 1, 1.0)] * 2), "not_a_report"),
     ],
     ids=range(12),
@@ -211,7 +257,9 @@ def test_a_header_is_skipped():
 
 
 def test_empty_slots_go_as_one_range():
-    """Before the first report, between two slots with reports, and after the last: one partial each, however many slots."""
+    """Before the first report, between two slots with reports, and after the last: one partial
+    each, however many slots.
+    """
     fed = Fed()
     assert fed.send(closed=10**6) == [Partial(2, 10**6, None, None)]
     fed.send((2 * 10**6, 1), (3 * 10**6, 2), (3 * 10**6 + 1, 3))
@@ -261,21 +309,34 @@ def test_per_user_releases_each_report():
     assert [r["value"] for r in released] == [100 / 1024 * 100, 50.0]
     assert [r["slot"] for r in released] == [5, 6]
     assert [r["user"] for r in released] == [row.tobytes().hex() for row in batch.series]
-    assert [record.key.decode() for record in made] == [f"per_user/{r['slot']}/{r['user']}" for r in released]
+    assert [record.key.decode() for record in made] == [
+        f"per_user/{r['slot']}/{r['user']}" for r in released
+    ]
     assert fed.counts["releases"] == 2
     assert fed.put(write_reports(batch)) == []
     assert fed.counts["repeated"] == 1
-    assert replace(partial(fed.put(write_reports(fed.batch(1, closed=5)))[-1]), sample=()) == Partial(2, 5, 5, fed.support(100))
+    assert replace(
+        partial(fed.put(write_reports(fed.batch(1, closed=5)))[-1]), sample=()
+    ) == Partial(2, 5, 5, fed.support(100))
 
 
 def test_the_crowd_of_a_source_is_state():
-    """All its reports so far, those of the batch among them, whatever was written down and loaded in between."""
+    """All its reports so far, those of the batch among them, whatever was written down and loaded
+    in between.
+    """
     fed, twin = (Fed(NUMERIC % ", per_user") for _ in range(2))
     for offset, values in enumerate([(100, 300), (700, -5), (900, 20)]):
         batch = write_reports(fed.batch(offset, *((5 + offset, value) for value in values)))
         assert fed.put(batch) == twin.put(batch)
-        shards = {shard: (offset, payload) for shard, payload in twin.collect.dump(twin.state, twin.collect.shards_of(twin.state)).items()}
-        twin.state = twin.collect.load(json.loads(json.dumps(twin.collect.meta(twin.state))), shards)
+        shards = {
+            shard: (offset, payload)
+            for shard, payload in twin.collect.dump(
+                twin.state, twin.collect.shards_of(twin.state)
+            ).items()
+        }
+        twin.state = twin.collect.load(
+            json.loads(json.dumps(twin.collect.meta(twin.state))), shards
+        )
     whole = [100, 300, 700, -5, 900, 20]
     assert twin.state.crowd == (len(whole), sum(whole), sum(value * value for value in whole))
 
@@ -310,7 +371,9 @@ rows = st.lists(st.tuples(st.integers(0, 8), st.integers(-100, 1000)), max_size=
 @given(st.lists(st.tuples(rows, st.none() | st.integers(-1, 9)), max_size=8))
 @settings(max_examples=80, deadline=None)
 def test_sums_by_a_slow_twin(log):
-    """Any log of batches, each written once more behind itself: support by slot, ranges in between, in plain Python."""
+    """Any log of batches, each written once more behind itself: support by slot, ranges in between,
+    in plain Python.
+    """
     fed, held, closed, first, expected, found = Fed(), {}, None, None, [], []
     for offset, (batch, closing) in enumerate(log):
         kept = [(slot, index) for slot, index in batch if closed is None or slot > closed]
@@ -333,11 +396,15 @@ def test_sums_by_a_slow_twin(log):
     loaded = again(fed.collect, fed.state, fed.offset - 1)
     assert whole(fed.collect, loaded) == whole(fed.collect, fed.state)
     last = fed.batch(len(log), (20, 1), closed=20)
-    assert fed.collect.fold(loaded, [Message(fed.offset, -1, write_reports(last))]).records == fed.put(write_reports(last))
+    assert fed.collect.fold(
+        loaded, [Message(fed.offset, -1, write_reports(last))]
+    ).records == fed.put(write_reports(last))
 
 
 def test_a_second_report_is_noticed():
-    """The same id again in a slot, at another offset: not a replay, which is counted once. The first ids go to the merger, which sees them across sources."""
+    """The same id again in a slot, at another offset: not a replay, which is counted once. The
+    first ids go to the merger, which sees them across sources.
+    """
     fed = Fed()
     ids = np.arange(100, dtype=np.uint64).byteswap().repeat(2).reshape(-1, 2)
     first = write_reports(fed.batch(0, *[(5, 1)] * 100, ids=ids))
@@ -345,8 +412,13 @@ def test_a_second_report_is_noticed():
     assert fed.counts["second_reports"] == 0
     fed.put(first)
     assert (fed.counts["repeated"], fed.counts["second_reports"]) == (1, 0)
-    fed.put(write_reports(fed.batch(2, (5, 2), ids=ids[7:8])), write_reports(fed.batch(3, (6, 2), ids=ids[7:8])))
+    fed.put(
+        write_reports(fed.batch(2, (5, 2), ids=ids[7:8])),
+        write_reports(fed.batch(3, (6, 2), ids=ids[7:8])),
+    )
     assert fed.counts["second_reports"] == 1, "in slot 5; another slot's ids are others"
     closing = partial(fed.put(write_reports(fed.batch(4, closed=5)))[-1])
     assert closing.sample == tuple(hexadecimal(ids[:KEPT]))
-    assert whole(fed.collect, again(fed.collect, fed.state, fed.offset - 1)) == whole(fed.collect, fed.state)
+    assert whole(fed.collect, again(fed.collect, fed.state, fed.offset - 1)) == whole(
+        fed.collect, fed.state
+    )

@@ -1,4 +1,6 @@
-"""The demo: its made-up users, its judgement of the releases, its picture, and one small run of all of it."""
+"""The demo: its made-up users, its judgement of the releases, its picture, and one small run of all
+of it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,13 @@ def played(request):
     source = from_arrays(topology, values, START)
     logs = as_log(topology, messages(topology, source, 2048))
     run = local.run(topology, stages.edge_randomness(topology, KEY), logs)
-    return topology, values, logs, {json.loads(record.value)["slot"]: record.value for record in run.releases}, source.first
+    return (
+        topology,
+        values,
+        logs,
+        {json.loads(record.value)["slot"]: record.value for record in run.releases},
+        source.first,
+    )
 
 
 def test_made_up_users_fit_their_topology(played):
@@ -41,12 +49,16 @@ def test_made_up_users_fit_their_topology(played):
     if topology.privacy.domain is None:
         assert set(np.unique(values)) <= set(range(topology.privacy.categories))
     else:
-        assert topology.privacy.domain[0] <= values.min() <= values.max() <= topology.privacy.domain[1]
+        assert (
+            topology.privacy.domain[0] <= values.min() <= values.max() <= topology.privacy.domain[1]
+        )
     assert set(DEFAULTS) == set(SHAPES)
 
 
 def test_releases_are_judged_against_the_truth(played):
-    """Intervals are those released; with 95 % intervals, fewer than half covered would be a fault, not chance (probability below 10**-6 for ten slots)."""
+    """Intervals are those released; with 95 % intervals, fewer than half covered would be a fault,
+    not chance (probability below 10**-6 for ten slots).
+    """
     topology, values, _, releases, first = played
     truth = crowd(topology, values)
     result = compare({slot: json.loads(text) for slot, text in releases.items()}, truth, first)
@@ -79,17 +91,36 @@ def test_the_picture_is_a_png(played, tmp_path):
     """One panel, or one a category."""
     pytest.importorskip("matplotlib")
     topology, values, _, releases, first = played
-    result = compare({slot: json.loads(text) for slot, text in releases.items()}, crowd(topology, values), first)
+    result = compare(
+        {slot: json.loads(text) for slot, text in releases.items()}, crowd(topology, values), first
+    )
     starts = [topology.slot_start(int(slot)) for slot in result.slots]
-    assert plot(tmp_path / "out" / "x.png", result, starts, title="t", unit="u", caption="words " * 50, panels=topology.privacy.category_names or ())
+    assert plot(
+        tmp_path / "out" / "x.png",
+        result,
+        starts,
+        title="t",
+        unit="u",
+        caption="words " * 50,
+        panels=topology.privacy.category_names or (),
+    )
     assert (tmp_path / "out" / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_whole_demo(tmp_path):
-    """Two workers on an embedded broker release what a run over lists releases; nothing of it is left behind."""
+    """Two workers on an embedded broker release what a run over lists releases; nothing of it is
+    left behind.
+    """
     words = ["demo", "--users", "200", "--slots", "8", "--output", str(tmp_path / "out"), "--json"]
     environment = {**os.environ, "TMPDIR": str(tmp_path), "LDP_KAFKA_BOOTSTRAP": "127.0.0.1:1"}
-    done = subprocess.run([sys.executable, "-m", "ldp_kafka", *words], capture_output=True, text=True, timeout=120, check=False, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-m", "ldp_kafka", *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["equal_without_kafka"] is True

@@ -1,4 +1,6 @@
-"""The collector's fold over devices' reports: each id counts once, slots close by event time, and a crash changes nothing."""
+"""The collector's fold over devices' reports: each id counts once, slots close by event time, and a
+crash changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,24 @@ from tests.runtime.device import SLOT, TEXT, loads
 from tests.runtime.test_collector import partial
 
 MEAN = (TEXT % ("sw_direct", "domain: [0, 100]", "mean")).replace("lateness: 1000", "lateness: 1")
-PER_USER = (TEXT % ("capp", "domain: [0, 100]", "mean, per_user")).replace("lateness: 1000", "lateness: 1")
-BITS = (TEXT % ("lpu", "mechanism: oue, categories: 40", "frequencies")).replace("lateness: 1000", "lateness: 1")
+PER_USER = (TEXT % ("capp", "domain: [0, 100]", "mean, per_user")).replace(
+    "lateness: 1000", "lateness: 1"
+)
+BITS = (TEXT % ("lpu", "mechanism: oue, categories: 40", "frequencies")).replace(
+    "lateness: 1000", "lateness: 1"
+)
 
 
 def name_of(number, at=1, partitions=2):
-    """An id that lies in partition ``at``; ids of other numbers are spread over the parts of a slot."""
+    """An id that lies in partition ``at``; ids of other numbers are spread over the parts of a
+    slot.
+    """
     name = bytearray(np.random.default_rng(number).bytes(16))
-    name[7] += (at - partition_of(bytes(name), partitions)) % partitions if name[7] < 254 else -(1 if partition_of(bytes(name), partitions) != at else 0)
+    name[7] += (
+        (at - partition_of(bytes(name), partitions)) % partitions
+        if name[7] < 254
+        else -(1 if partition_of(bytes(name), partitions) != at else 0)
+    )
     assert partition_of(bytes(name), partitions) == at
     return bytes(name)
 
@@ -62,7 +74,9 @@ class Fed:
     def put(self, *values, at=None):
         """Messages, folded together, at a slot of the broker's clock (default: far ahead)."""
         time = 10**12 if at is None else at * SLOT
-        folded = self.stage.fold(self.state, [Message(self.offset + i, time, value) for i, value in enumerate(values)])
+        folded = self.stage.fold(
+            self.state, [Message(self.offset + i, time, value) for i, value in enumerate(values)]
+        )
         self.offset += len(values)
         self.counts = folded.counts
         return folded.records
@@ -70,18 +84,34 @@ class Fed:
     def partials(self, *values, at=None):
         """The (slot, number of reports) of the partials that messages gave."""
         records = self.put(*values, at=at)
-        assert all(record.topic == self.topology.partials_topic and record.key == b"3" for record in records)
+        assert all(
+            record.topic == self.topology.partials_topic and record.key == b"3"
+            for record in records
+        )
         assert all(partial(record).source == 3 for record in records)
-        return [(found.slot, found.support[0] if found.support else None) for found in map(partial, records)]
+        return [
+            (found.slot, found.support[0] if found.support else None)
+            for found in map(partial, records)
+        ]
 
     def refused(self, value, at=None):
         """The reason of the dead letter of a message that changes nothing."""
-        before = self.stage.meta(self.state), self.stage.dump(self.state, self.stage.shards_of(self.state))
+        before = (
+            self.stage.meta(self.state),
+            self.stage.dump(self.state, self.stage.shards_of(self.state)),
+        )
         [record] = self.put(value, at=at)
-        assert (self.stage.meta(self.state), self.stage.dump(self.state, self.stage.shards_of(self.state))) == before
+        assert (
+            self.stage.meta(self.state),
+            self.stage.dump(self.state, self.stage.shards_of(self.state)),
+        ) == before
         assert record.topic == self.topology.collector_dead_letters_topic
         body = json.loads(record.value)
-        assert (body["topic"], body["partition"], body["offset"]) == ("d.device-reports", 1, self.offset - 1)
+        assert (body["topic"], body["partition"], body["offset"]) == (
+            "d.device-reports",
+            1,
+            self.offset - 1,
+        )
         return body["reason"]
 
 
@@ -89,15 +119,30 @@ def stages_single(topology, name, slot, values):
     """One report as a device makes it."""
     ids = np.frombuffer(name, np.uint64).reshape(1, 2)
     series = np.frombuffer(name_of(1), np.uint64).reshape(1, 2) if topology.per_user else None
-    return Reports(ids, np.array([slot]), values, topology.method.scale, topology.fingerprint, -1, None, series=series)
+    return Reports(
+        ids,
+        np.array([slot]),
+        values,
+        topology.method.scale,
+        topology.fingerprint,
+        -1,
+        None,
+        series=series,
+    )
 
 
 def test_each_id_counts_once():
     """However often it comes, before its slot closes and after."""
     fed = Fed()
     once = fed.report(1, 50)
-    assert fed.partials(header("d", "0" * 32, "0" * 32), once, once, fed.report(2, 50, 9), once) == [(48, None)]
-    assert (fed.counts["reports"], fed.counts["repeated"], fed.counts["second_reports"]) == (2, 2, 0)
+    assert fed.partials(
+        header("d", "0" * 32, "0" * 32), once, once, fed.report(2, 50, 9), once
+    ) == [(48, None)]
+    assert (fed.counts["reports"], fed.counts["repeated"], fed.counts["second_reports"]) == (
+        2,
+        2,
+        0,
+    )
     assert fed.partials(fed.report(1, 51)) == [(49, None)]
     assert fed.partials(once, fed.report(1, 52)) == [(50, 2)]
     assert fed.refused(once) == "closed"
@@ -107,22 +152,32 @@ def test_each_id_counts_once():
 def test_sums_are_those_of_the_mechanism():
     """In a partial, with the first ids."""
     fed = Fed()
-    [_, *_, record] = fed.put(*(fed.report(number, 50, number) for number in range(40)), encode(Tick(52 * SLOT)))
+    [_, *_, record] = fed.put(
+        *(fed.report(number, 50, number) for number in range(40)), encode(Tick(52 * SLOT))
+    )
     found = partial(record)
     method = fed.topology.method
     assert list(found.support) == method.support(np.arange(40) * method.scale).tolist()
-    assert list(found.sample) == sorted(name_of(1000 * number + 50).hex() for number in range(40))[:32]
+    assert (
+        list(found.sample) == sorted(name_of(1000 * number + 50).hex() for number in range(40))[:32]
+    )
 
 
 def test_an_id_that_says_something_else_raises_the_alarm():
     """And does not count."""
     fed = Fed()
     fed.put(fed.report(1, 50, 7), fed.report(1, 50, 8))
-    assert (fed.counts["reports"], fed.counts["repeated"], fed.counts["second_reports"]) == (1, 0, 1)
+    assert (fed.counts["reports"], fed.counts["repeated"], fed.counts["second_reports"]) == (
+        1,
+        0,
+        1,
+    )
 
 
 def test_the_brokers_clock_holds_the_watermark_back():
-    """A device whose clock is ahead counts, and closes nothing for the others; too far ahead it is a dead letter."""
+    """A device whose clock is ahead counts, and closes nothing for the others; too far ahead it is
+    a dead letter.
+    """
     fed = Fed()
     assert fed.partials(fed.report(1, 50), at=50) == [(48, None)]
     assert fed.partials(fed.report(2, 60), fed.report(3, 50), at=50) == []
@@ -168,7 +223,11 @@ def test_releases_per_user_come_once():
     """With the sums of all that counted."""
     fed = Fed(PER_USER)
     records = fed.put(fed.report(1, 50), fed.report(1, 50), fed.report(2, 50))
-    releases = [found for record in records if isinstance(found := decode_json(parse_json(record.value)), Release)]
+    releases = [
+        found
+        for record in records
+        if isinstance(found := decode_json(parse_json(record.value)), Release)
+    ]
     assert len(releases) == 2
     assert fed.state.crowd == (2, 14, 98)
     assert fed.refused(fed.report(3, 50, series=None)) == "wrong_fields"
@@ -191,7 +250,8 @@ def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     worker.send = told.extend
     agent = SimpleNamespace(
-        parts={1: SimpleNamespace(seen=100.0, partition=SimpleNamespace(state=fed.state))}, spec=stages.agents(worker.topology, "collect")[0]
+        parts={1: SimpleNamespace(seen=100.0, partition=SimpleNamespace(state=fed.state))},
+        spec=stages.agents(worker.topology, "collect")[0],
     )
     asyncio.run(worker.tick(agent, {("d.device-reports", 0), ("d.device-reports", 1)}))
     assert told == [Record("d.device-reports", 0, None, encode(Tick(60 * SLOT)))]
@@ -200,9 +260,14 @@ def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
 
 
 def test_a_device_may_be_faster_than_whoever_makes_its_topic():
-    """Its report lies where the header would: it is read as it is. What is no report of this topology is somebody else's."""
+    """Its report lies where the header would: it is read as it is. What is no report of this
+    topology is somebody else's.
+    """
     with EmbeddedBroker() as broker:
-        topology = loader.loads(MEAN.replace("topology: d", "topology: fast") + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}")
+        topology = loader.loads(
+            MEAN.replace("topology: d", "topology: fast")
+            + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}"
+        )
         for topic in topology.topics():
             broker.create_topic(topic.name, topic.partitions)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
@@ -213,7 +278,9 @@ def test_a_device_may_be_faster_than_whoever_makes_its_topic():
         with pytest.raises(ConfigurationError, match=r"topic fast\.partials is not ours"):
             prepare(topology)
         config = {"bootstrap.servers": broker.bootstrap_servers}
-        assert admin.committed(config, topology.group("collect"), topology.device_reports_topic, range(2)) == {0: None, 1: 1}
+        assert admin.committed(
+            config, topology.group("collect"), topology.device_reports_topic, range(2)
+        ) == {0: None, 1: 1}
         other = loader.loads(
             MEAN.replace("topology: d", "topology: fast").replace("epsilon: 3.0", "epsilon: 2.0")
             + f"kafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}"
@@ -225,7 +292,10 @@ def test_a_device_may_be_faster_than_whoever_makes_its_topic():
 def test_a_worker_without_a_broker_is_started_again(monkeypatch):
     """The supervisor is told that nothing is wrong but the moment."""
     monkeypatch.setenv(SUPERVISED, "1")
-    assert run(loader.loads(MEAN + "kafka: {bootstrap_servers: '127.0.0.1:1'}"), role="collect") == RETRY
+    assert (
+        run(loader.loads(MEAN + "kafka: {bootstrap_servers: '127.0.0.1:1'}"), role="collect")
+        == RETRY
+    )
 
 
 class NoOffset(stages.CollectDevices):
@@ -270,16 +340,22 @@ def script(seed, text, n=60):
         value = (
             encode(Tick(slot * SLOT))
             if kind == 0
-            else b"{"
-            if kind == 1
-            else fed.report(number, slot, int(np.random.default_rng([number, slot]).integers(low, high)))
+            else (
+                b"{"
+                if kind == 1
+                else fed.report(
+                    number, slot, int(np.random.default_rng([number, slot]).integers(low, high))
+                )
+            )
         )
         log.append(Message(at, (50 + at // 6) * SLOT, value))
     return log
 
 
 def crashing(kind, text, log, cuts, ahead):
-    """The records of each message, over owners that end after the given offsets: after a whole snapshot at the first, and the parts of one more, without its ``meta``, at ``ahead``."""
+    """The records of each message, over owners that end after the given offsets: after a whole
+    snapshot at the first, and the parts of one more, without its ``meta``, at ``ahead``.
+    """
     topology = loads(text)
     base = stages.collect_devices(topology, 1, 3)
     stage = kind(**{name: getattr(base, name) for name in base.__dataclass_fields__})
@@ -306,13 +382,22 @@ def crashing(kind, text, log, cuts, ahead):
 
 def _same(out, offset, records):
     """What a message gives, it gives again."""
-    assert out.setdefault(offset, records) == records, f"message {offset}: other records after a crash"
+    assert out.setdefault(offset, records) == records, (
+        f"message {offset}: other records after a crash"
+    )
 
 
-@given(st.integers(0, 2**32), st.sampled_from([MEAN, PER_USER, BITS]), st.lists(st.integers(1, 60), min_size=1, max_size=4), st.integers(0, 20))
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([MEAN, PER_USER, BITS]),
+    st.lists(st.integers(1, 60), min_size=1, max_size=4),
+    st.integers(0, 20),
+)
 @settings(max_examples=40, deadline=None)
 def test_a_crash_changes_nothing(seed, text, cuts, ahead):
-    """Parts of a snapshot without its meta are ahead of the rest; what comes out is what a calm owner gives."""
+    """Parts of a snapshot without its meta are ahead of the rest; what comes out is what a calm
+    owner gives.
+    """
     log = script(seed, text)
     calm = crashing(stages.CollectDevices, text, log, [], [])
     assert crashing(stages.CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
@@ -341,4 +426,8 @@ def test_together_or_one_by_one(seed, together):
     state, records = fed.stage.fresh(), []
     for start in range(0, len(log), together):
         records += fed.stage.fold(state, log[start : start + together]).records
-    assert records == [record for made in crashing(stages.CollectDevices, MEAN, log, [], []).values() for record in made]
+    assert records == [
+        record
+        for made in crashing(stages.CollectDevices, MEAN, log, [], []).values()
+        for record in made
+    ]

@@ -1,4 +1,6 @@
-"""The perturb stage: which events are reported, when slots close, and what the batches look like."""
+"""The perturb stage: which events are reported, when slots close, and what the batches
+look like.
+"""
 
 from __future__ import annotations
 
@@ -63,14 +65,20 @@ class Fed:
 
     def id_of(self, user, slot):
         """The id of the report that this user makes in this slot."""
-        return self.randomness.report_ids(self.randomness.digests([user]), slot, 0)[0].tobytes().hex()
+        return (
+            self.randomness.report_ids(self.randomness.digests([user]), slot, 0)[0].tobytes().hex()
+        )
 
 
 def message(rows):
     """Rows (user, slot, value) as an Arrow message; a slot with a fraction lies inside it."""
     users, slots, values = zip(*rows, strict=True)
     made = pa.RecordBatch.from_pydict(
-        {"user": list(users), "time": pa.array([int(s * SLOT) for s in slots], pa.timestamp("ms")), "value": [float(v) for v in values]}
+        {
+            "user": list(users),
+            "time": pa.array([int(s * SLOT) for s in slots], pa.timestamp("ms")),
+            "value": [float(v) for v in values],
+        }
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, made.schema) as writer:
@@ -85,7 +93,9 @@ def ids(batch):
 
 def said(batches):
     """(id, slot) of all reports."""
-    return sorted((i, int(slot)) for batch in batches for i, slot in zip(ids(batch), batch.slots, strict=True))
+    return sorted(
+        (i, int(slot)) for batch in batches for i, slot in zip(ids(batch), batch.slots, strict=True)
+    )
 
 
 # Time
@@ -128,7 +138,9 @@ def test_closed_starts_below_the_epoch():
 
 
 def test_late_helps_across_users_only():
-    """One user's order is its own: behind its last slot there is nothing, within the lateness or not."""
+    """One user's order is its own: behind its last slot there is nothing, within the lateness or
+    not.
+    """
     fed = Fed(lateness=5)
     fed.send(("a", 10, 1))
     [batch] = fed.send(("b", 7, 1), ("a", 9, 1))
@@ -163,7 +175,9 @@ def test_ticks_close_the_slots_of_an_idle_partition():
 
 
 def test_an_empty_batch_is_written_only_when_closed_moves():
-    """Late, repeated or bad events alone are no batch; an event whose row drops but whose time is new is."""
+    """Late, repeated or bad events alone are no batch; an event whose row drops but whose time is
+    new is.
+    """
     fed = Fed(lateness=0)
     fed.send(("a", 10, 1))
     assert fed.send(("a", 10, 2)) == []
@@ -207,7 +221,11 @@ def test_behind_the_last_slot_is_nothing_whatever_the_value(slot, value):
 def test_several_slots_of_one_message_are_folded_in_their_order():
     """By slot, whatever the order of the rows: nothing of a well-behaved batch drops."""
     rows = [(user, slot, 10 * slot) for slot in range(4) for user in "abc"]
-    fed, shuffled, one_by_one = Fed(method="capp", window=4), Fed(method="capp", window=4), Fed(method="capp", window=4)
+    fed, shuffled, one_by_one = (
+        Fed(method="capp", window=4),
+        Fed(method="capp", window=4),
+        Fed(method="capp", window=4),
+    )
     [batch] = fed.send(*rows)
     [mixed] = shuffled.send(*[rows[i] for i in np.random.default_rng(5).permutation(len(rows))])
     assert len(batch) == 12
@@ -215,7 +233,9 @@ def test_several_slots_of_one_message_are_folded_in_their_order():
     for name in ("ids", "slots", "values"):
         np.testing.assert_array_equal(getattr(batch, name), getattr(mixed, name))
     single = [found for row in rows for found in one_by_one.send(row)]
-    assert {i: v for b in single for i, v in zip(ids(b), b.values.tolist(), strict=True)} == dict(zip(ids(batch), batch.values.tolist(), strict=True))
+    assert {i: v for b in single for i, v in zip(ids(b), b.values.tolist(), strict=True)} == dict(
+        zip(ids(batch), batch.values.tolist(), strict=True)
+    )
 
 
 def test_messages_come_before_slots():
@@ -223,19 +243,34 @@ def test_messages_come_before_slots():
     for together in (True, False):
         fed = Fed(lateness=9)
         messages = [message([("a", 5, 1)]), message([("a", 4, 1), ("b", 4, 1), ("a", 6, 1)])]
-        batches = fed.put(*messages) if together else [batch for each in messages for batch in fed.put(each)]
-        assert said(batches) == sorted([(fed.id_of("a", 5), 5), (fed.id_of("b", 4), 4), (fed.id_of("a", 6), 6)])
+        batches = (
+            fed.put(*messages)
+            if together
+            else [batch for each in messages for batch in fed.put(each)]
+        )
+        assert said(batches) == sorted(
+            [(fed.id_of("a", 5), 5), (fed.id_of("b", 4), 4), (fed.id_of("a", 6), 6)]
+        )
 
 
 row = st.tuples(st.sampled_from("abcd"), st.integers(0, 12), st.integers(0, 100))
-logs = st.lists(st.one_of(st.lists(row, min_size=1, max_size=8), st.integers(0, 12)), min_size=1, max_size=8)
+logs = st.lists(
+    st.one_of(st.lists(row, min_size=1, max_size=8), st.integers(0, 12)), min_size=1, max_size=8
+)
 
 
-@given(logs, st.lists(st.integers(1, 4), min_size=8, max_size=8), st.sampled_from(["sw_direct", "capp"]), st.integers(0, 2))
+@given(
+    logs,
+    st.lists(st.integers(1, 4), min_size=8, max_size=8),
+    st.sampled_from(["sw_direct", "capp"]),
+    st.integers(0, 2),
+)
 @settings(max_examples=80, deadline=None)
 def test_how_messages_are_taken_together_does_not_matter(log, cuts, method, lateness):
     """One by one, or in any runs: the same bytes, the same state."""
-    values = [lk.encode(Tick(each * SLOT)) if isinstance(each, int) else message(each) for each in log]
+    values = [
+        lk.encode(Tick(each * SLOT)) if isinstance(each, int) else message(each) for each in log
+    ]
     fed = [Fed(method=method, lateness=lateness), Fed(method=method, lateness=lateness)]
     messages = [Message(i, -1, value) for i, value in enumerate(values)]
     one = [record for each in messages for record in fed[0].edge.fold(fed[0].state, [each]).records]
@@ -262,12 +297,25 @@ def test_the_rules_of_order_by_a_slow_twin(log, lateness):
             if slot > closed and slot > last.get(user, NEVER):
                 last[user] = slot
                 accepted.append((fed.id_of(user, slot), slot))
-        before, closed = closed, max(closed, (each if isinstance(each, int) else max(slot for _, slot, _ in rows)) - lateness - 1)
+        before, closed = (
+            closed,
+            max(
+                closed,
+                (each if isinstance(each, int) else max(slot for _, slot, _ in rows))
+                - lateness
+                - 1,
+            ),
+        )
         if accepted or closed != before:
             expected.append((sorted(accepted), closed))
     found = []
     for each in log:
-        found += [(said([batch]), batch.closed) for batch in fed.put(lk.encode(Tick(each * SLOT)) if isinstance(each, int) else message(each))]
+        found += [
+            (said([batch]), batch.closed)
+            for batch in fed.put(
+                lk.encode(Tick(each * SLOT)) if isinstance(each, int) else message(each)
+            )
+        ]
     assert found == expected
 
 
@@ -276,7 +324,9 @@ def test_the_rules_of_order_by_a_slow_twin(log, lateness):
 
 @pytest.mark.parametrize("chunk_rows", [1, 3, 4, 100])
 def test_a_large_batch_comes_in_chunks(monkeypatch, chunk_rows):
-    """Of one offset, numbered, `closed` moving with the last; together they are the batch in one piece."""
+    """Of one offset, numbered, `closed` moving with the last; together they are the batch in one
+    piece.
+    """
     rows = [(f"u{i}", 5, i) for i in range(10)]
     whole = Fed(statistics="mean, per_user")
     whole.send(("x", 4, 1))
@@ -289,15 +339,30 @@ def test_a_large_batch_comes_in_chunks(monkeypatch, chunk_rows):
     assert {chunk.offset for chunk in chunks} == {1}
     assert [chunk.closed for chunk in chunks] == [2] * (len(chunks) - 1) + [3]
     assert all(0 < len(chunk) <= chunk_rows for chunk in chunks)
-    joined = sorted(row for chunk in chunks for row in zip(ids(chunk), chunk.values.tolist(), (s.tobytes() for s in chunk.series), strict=True))
-    assert joined == sorted(zip(ids(expected), expected.values.tolist(), (s.tobytes() for s in expected.series), strict=True))
+    joined = sorted(
+        row
+        for chunk in chunks
+        for row in zip(
+            ids(chunk), chunk.values.tolist(), (s.tobytes() for s in chunk.series), strict=True
+        )
+    )
+    assert joined == sorted(
+        zip(
+            ids(expected),
+            expected.values.tolist(),
+            (s.tobytes() for s in expected.series),
+            strict=True,
+        )
+    )
     assert all(ids(chunk) == sorted(ids(chunk)) for chunk in chunks)
 
 
 def test_the_first_chunks_of_a_first_batch_close_nothing(monkeypatch):
     """Nothing had been closed before it."""
     monkeypatch.setattr(edge_module, "CHUNK_ROWS", 2)
-    assert [chunk.closed for chunk in Fed(lateness=0).send(*((f"u{i}", 5, i) for i in range(5)))] == [None, None, 4]
+    assert [
+        chunk.closed for chunk in Fed(lateness=0).send(*((f"u{i}", 5, i) for i in range(5)))
+    ] == [None, None, 4]
 
 
 def test_rows_are_sorted_by_id():
@@ -317,18 +382,28 @@ def test_batches_carry_where_they_come_from():
     fed = Fed()
     fed.offset = 41
     [first], [second] = fed.send(("a", 1, 1), ("b", 1, 1)), fed.send(("a", 2, 1))
-    assert [(b.offset, b.chunk, b.phase, b.scale, b.fingerprint) for b in (first, second)] == [(at, 0, 0, 2**-10, fed.topology.fingerprint) for at in (41, 42)]
+    assert [(b.offset, b.chunk, b.phase, b.scale, b.fingerprint) for b in (first, second)] == [
+        (at, 0, 0, 2**-10, fed.topology.fingerprint) for at in (41, 42)
+    ]
 
 
 def test_nothing_links_a_users_reports_without_per_user():
-    """No series, and ids of different slots have nothing in common; with per_user, one pseudonym a user."""
+    """No series, and ids of different slots have nothing in common; with per_user, one pseudonym a
+    user.
+    """
     plain, linked = Fed(), Fed(statistics="mean, per_user")
     for fed in (plain, linked):
-        fed.batches = [batch for slot in range(6) for batch in fed.send(*((f"u{i}", slot, 50) for i in range(20)))]
+        fed.batches = [
+            batch
+            for slot in range(6)
+            for batch in fed.send(*((f"u{i}", slot, 50) for i in range(20)))
+        ]
     assert all(batch.series is None for batch in plain.batches)
     seen = [i for batch in plain.batches for i in ids(batch)]
     assert len(set(seen)) == 120
-    assert len({i[:16] for i in seen}) == len({i[16:] for i in seen}) == 120, "not even half of an id comes again"
+    assert len({i[:16] for i in seen}) == len({i[16:] for i in seen}) == 120, (
+        "not even half of an id comes again"
+    )
     pseudonyms = [{s.tobytes() for s in batch.series} for batch in linked.batches]
     assert all(each == pseudonyms[0] for each in pseudonyms)
     assert len(pseudonyms[0]) == 20
@@ -368,7 +443,13 @@ output: {statistics: [frequencies]}
     edge = stages.edge(apps, stages.edge_randomness(apps, KEY), 0)
     state, seen = edge.fresh(), {}
     for slot in range(6):
-        made = pa.RecordBatch.from_pydict({"user": [f"u{i}" for i in range(30)], "time": [slot * SLOT] * 30, "value": [i % 4 for i in range(30)]})
+        made = pa.RecordBatch.from_pydict(
+            {
+                "user": [f"u{i}" for i in range(30)],
+                "time": [slot * SLOT] * 30,
+                "value": [i % 4 for i in range(30)],
+            }
+        )
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, made.schema) as writer:
             writer.write_batch(made)
@@ -385,7 +466,10 @@ def test_the_state_comes_back_from_its_dump():
     for slot in range(5):
         fed.send(*((f"u{i}", slot, 7 * i % 100) for i in range(40)))
     shards = fed.edge.dump(fed.state, fed.edge.shards_of(fed.state))
-    loaded = fed.edge.load(json.loads(json.dumps(fed.edge.meta(fed.state))), {shard: (fed.offset - 1, payload) for shard, payload in shards.items()})
+    loaded = fed.edge.load(
+        json.loads(json.dumps(fed.edge.meta(fed.state))),
+        {shard: (fed.offset - 1, payload) for shard, payload in shards.items()},
+    )
     following = [Message(fed.offset, -1, message([(f"u{i}", 5, i) for i in range(60)]))]
     assert fed.edge.fold(loaded, following).records == fed.edge.fold(fed.state, following).records
 
@@ -394,7 +478,10 @@ def test_counts_are_whole():
     """Every event is reported, late, a duplicate, refused or silent."""
     fed = Fed(lateness=0)
     fed.send(("a", 5, 1), ("b", 5, 200), ("a", 5, 1))
-    assert {name: fed.counts[name] for name in ("events", "reports", "late", "duplicates", "clamped", "refused", "watermark")} == {
+    assert {
+        name: fed.counts[name]
+        for name in ("events", "reports", "late", "duplicates", "clamped", "refused", "watermark")
+    } == {
         "events": 3,
         "reports": 2,
         "late": 0,
@@ -410,14 +497,28 @@ def test_counts_are_whole():
 def test_reports_hold_no_rows_of_others():
     """A batch's length is that of its columns: `Reports` of a part is a part of each."""
     batch = Reports(
-        np.arange(8, dtype=np.uint64).reshape(4, 2), np.arange(4), np.arange(4), 1, "f" * 32, 0, None, series=np.arange(8, dtype=np.uint64).reshape(4, 2)
+        np.arange(8, dtype=np.uint64).reshape(4, 2),
+        np.arange(4),
+        np.arange(4),
+        1,
+        "f" * 32,
+        0,
+        None,
+        series=np.arange(8, dtype=np.uint64).reshape(4, 2),
     )
     part = edge_module._part(batch, slice(1, 3))
-    assert (len(part), part.ids.tolist(), part.series.tolist(), part.values.tolist()) == (2, [[2, 3], [4, 5]], [[2, 3], [4, 5]], [1, 2])
+    assert (len(part), part.ids.tolist(), part.series.tolist(), part.values.tolist()) == (
+        2,
+        [[2, 3], [4, 5]],
+        [[2, 3], [4, 5]],
+        [1, 2],
+    )
 
 
 def test_a_user_of_another_partition_is_a_dead_letter_where_the_partitioner_is_known():
-    """Two partitions would each give it a whole budget. Kafka's own default partitioner says where it belongs."""
+    """Two partitions would each give it a whole budget. Kafka's own default partitioner says where
+    it belongs.
+    """
     users = [f"m{i}" for i in range(40)]
     home = partitions_of(users, 2)
     assert 0 < home.sum() < len(users)
@@ -430,23 +531,38 @@ output: {statistics: [mean]}
     randomness = stages.edge_randomness(made, KEY)
     for partition in (0, 1):
         stage = stages.edge(made, randomness, partition)
-        folded = stage.fold(stage.fresh(), [Message(0, -1, message([(user, 5, 1.0) for user in users]))])
-        dead = [json.loads(record.value) for record in folded.records if record.topic == made.dead_letters_topic]
+        folded = stage.fold(
+            stage.fresh(), [Message(0, -1, message([(user, 5, 1.0) for user in users]))]
+        )
+        dead = [
+            json.loads(record.value)
+            for record in folded.records
+            if record.topic == made.dead_letters_topic
+        ]
         assert [letter["row"] for letter in dead] == np.flatnonzero(home != partition).tolist()
         assert {letter["reason"] for letter in dead} == {"partition"}
-        [reports] = [read_reports(record.value) for record in folded.records if record.topic == made.reports_topic]
+        [reports] = [
+            read_reports(record.value)
+            for record in folded.records
+            if record.topic == made.reports_topic
+        ]
         assert len(reports) == np.count_nonzero(home == partition)
 
 
 def test_packed_reports_are_cut_where_a_broker_would_refuse_them():
-    """A message of many events over wide reports becomes chunks below what a broker takes by default, none lost."""
+    """A message of many events over wide reports becomes chunks below what a broker takes by
+    default, none lost.
+    """
     topology = loads(
-        "topology: t\nkafka: {bootstrap_servers: 127.0.0.1:1}\ninput: {slot: 1h, format: arrow, partitions: 1}\n"
-        "privacy: {method: lpu, mechanism: oue, epsilon: 1.0, window: 1, categories: 8192}\noutput: {statistics: [frequencies]}\n"
+        "topology: t\nkafka: {bootstrap_servers: 127.0.0.1:1}\ninput: {slot: 1h, format: arrow,"
+        " partitions: 1}\nprivacy: {method: lpu, mechanism: oue, epsilon: 1.0, window: 1,"
+        " categories: 8192}\noutput: {statistics: [frequencies]}\n"
     )
     stage = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
     n = 2048
-    events = Events(Ids.of([f"u{at}" for at in range(n)]), np.full(n, 1_700_000_000_000), np.arange(n))
+    events = Events(
+        Ids.of([f"u{at}" for at in range(n)]), np.full(n, 1_700_000_000_000), np.arange(n)
+    )
     state = stage.fresh()
     records = stage.fold(state, [Message(0, -1, lk.encode(events))]).records
     assert len(records) > 1
@@ -457,14 +573,30 @@ def test_packed_reports_are_cut_where_a_broker_would_refuse_them():
 
 
 def test_users_who_need_not_report_are_counted():
-    """In lpu three of four are silent: every event is reported, late, a duplicate, refused or silent."""
+    """In lpu three of four are silent: every event is reported, late, a duplicate, refused or
+    silent.
+    """
     topology = loads(
-        "topology: t\nkafka: {bootstrap_servers: 127.0.0.1:1}\ninput: {slot: 1h, format: arrow, partitions: 1}\n"
-        "privacy: {method: lpu, epsilon: 1.0, window: 4, categories: 3}\noutput: {statistics: [frequencies]}\n"
+        "topology: t\nkafka: {bootstrap_servers: 127.0.0.1:1}\ninput: {slot: 1h, format: arrow,"
+        " partitions: 1}\nprivacy: {method: lpu, epsilon: 1.0, window: 4, categories: 3}\noutput:"
+        " {statistics: [frequencies]}\n"
     )
     stage = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
     users = Ids.of([f"u{at % 300}" for at in range(400)])  # a hundred come twice
-    counts = stage.fold(stage.fresh(), [Message(0, -1, lk.encode(Events(users, np.full(400, 1_700_000_000_000), np.zeros(400, np.int64))))]).counts
+    counts = stage.fold(
+        stage.fresh(),
+        [
+            Message(
+                0,
+                -1,
+                lk.encode(Events(users, np.full(400, 1_700_000_000_000), np.zeros(400, np.int64))),
+            )
+        ],
+    ).counts
     assert counts["duplicates"] == 100
     assert 40 < counts["reports"] < 120
-    assert sum(counts[name] for name in ("reports", "silent", "late", "duplicates", "refused")) == counts["events"] == 400
+    assert (
+        sum(counts[name] for name in ("reports", "silent", "late", "duplicates", "refused"))
+        == counts["events"]
+        == 400
+    )

@@ -100,7 +100,10 @@ def test_run_file_lives_as_long_as_its_broker(run_directory):
         path = publish("meters", broker)
         assert path.parent == run_directory
         assert stat.S_IMODE(run_directory.stat().st_mode) == 0o700
-        assert json.loads(path.read_text()) == {"address": broker.bootstrap_servers, "pid": os.getpid()}
+        assert json.loads(path.read_text()) == {
+            "address": broker.bootstrap_servers,
+            "pid": os.getpid(),
+        }
         assert address_of("meters") == broker.bootstrap_servers
         with pytest.raises(BrokerError, match=r"topology other .*ldp-kafka run"):
             address_of("other")
@@ -118,7 +121,12 @@ def test_other_processes_find_it(broker):
         from ldp_kafka.runtime.embedded import address_of
         print(list(AdminClient({"bootstrap.servers": address_of("meters")}).list_topics(timeout=5).topics))
     """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=30).stdout.strip() == "['raw']"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True, text=True, timeout=30
+        ).stdout.strip()
+        == "['raw']"
+    )
 
 
 def test_a_second_host_is_refused(broker):
@@ -139,9 +147,13 @@ def test_the_file_of_a_killed_host_is_refused_then_replaced(broker):
         publish("meters", EmbeddedBroker().start())
         os.kill(os.getpid(), signal.SIGKILL)
     """
-    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, timeout=30)
+    killed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=30
+    )
     assert killed.returncode == -9, killed.stderr
-    with pytest.raises(BrokerError, match=r"is gone with its host, process \d+.*LDP_KAFKA_BOOTSTRAP"):
+    with pytest.raises(
+        BrokerError, match=r"is gone with its host, process \d+.*LDP_KAFKA_BOOTSTRAP"
+    ):
         address_of("meters")
     publish("meters", broker)
     assert address_of("meters") == broker.bootstrap_servers
@@ -160,7 +172,12 @@ def test_a_process_number_given_out_again_is_no_host(run_directory):
 def test_a_port_given_out_again_is_no_broker(broker):
     """Something serves at the address, but the host is dead."""
     path = publish("meters", broker)
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True, timeout=30).stdout
+    dead = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"],
+        capture_output=True,
+        check=True,
+        timeout=30,
+    ).stdout
     path.write_text(json.dumps({"address": broker.bootstrap_servers, "pid": int(dead)}))
     with pytest.raises(BrokerError, match="is gone with its host"):
         address_of("meters")

@@ -41,13 +41,22 @@ def one(decoded):
         assert row == 0
         return reason
     assert len(decoded.events) == 1
-    return decoded.events.users.texts()[0], int(decoded.events.times[0]), decoded.events.values[0].item()
+    return (
+        decoded.events.users.texts()[0],
+        int(decoded.events.times[0]),
+        decoded.events.values[0].item(),
+    )
 
 
 def arrow(columns, metadata=None):
     """An Arrow IPC stream."""
     rows = pa.RecordBatch.from_arrays(
-        [column if isinstance(column, pa.Array) else pa.array(column) for column in columns.values()], names=list(columns), metadata=metadata
+        [
+            column if isinstance(column, pa.Array) else pa.array(column)
+            for column in columns.values()
+        ],
+        names=list(columns),
+        metadata=metadata,
     )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -60,7 +69,18 @@ def outcome(decoded, n):
     found = dict(decoded.bad)
     if decoded.events is not None:
         rows = range(n) if decoded.rows is None else decoded.rows.tolist()
-        found |= dict(zip(rows, zip(decoded.events.users.texts(), decoded.events.times.tolist(), decoded.events.values.tolist(), strict=True), strict=True))
+        found |= dict(
+            zip(
+                rows,
+                zip(
+                    decoded.events.users.texts(),
+                    decoded.events.times.tolist(),
+                    decoded.events.values.tolist(),
+                    strict=True,
+                ),
+                strict=True,
+            )
+        )
     assert len(found) == n, "a row is an event or has one reason"
     return [found[row] for row in range(n)]
 
@@ -85,9 +105,18 @@ def column(kind, values, *, categories=None, fill=None):
 @pytest.mark.parametrize(
     ("paths", "record"),
     [
-        ({"user": "$.meter_id", "value": "$.kwh", "time": "$.ts"}, {"meter_id": "u", "kwh": 2.5, "ts": NOON}),
-        ({"user": "$.meter.id", "value": "$.reading.kwh", "time": "$.ts"}, {"meter": {"id": "u"}, "reading": {"kwh": 2.5}, "ts": NOON}),
-        ({"user": "$.ids[1]", "value": "$.rows[0][2].v", "time": "$['t i.me']"}, {"ids": ["x", "u"], "rows": [[0, 1, {"v": 2.5}]], "t i.me": NOON}),
+        (
+            {"user": "$.meter_id", "value": "$.kwh", "time": "$.ts"},
+            {"meter_id": "u", "kwh": 2.5, "ts": NOON},
+        ),
+        (
+            {"user": "$.meter.id", "value": "$.reading.kwh", "time": "$.ts"},
+            {"meter": {"id": "u"}, "reading": {"kwh": 2.5}, "ts": NOON},
+        ),
+        (
+            {"user": "$.ids[1]", "value": "$.rows[0][2].v", "time": "$['t i.me']"},
+            {"ids": ["x", "u"], "rows": [[0, 1, {"v": 2.5}]], "t i.me": NOON},
+        ),
         ({"user": "$['μετρητής']"}, {"μετρητής": "u", "value": 2.5, "time": NOON}),
         ({}, {"user": "u", "value": 2.5, "time": NOON, "more": [1, {"user": "other"}]}),
     ],
@@ -156,9 +185,17 @@ def test_users_that_differ_in_a_nul_are_two():
     """Padding must not make one of them."""
     users = ["a", "a\0", "a\0\0", "", "\0"]
     found = column("user", users)
-    assert [row if isinstance(row, str) else row[0] for row in found] == ["a", "a\0", "a\0\0", "user", "\0"]
+    assert [row if isinstance(row, str) else row[0] for row in found] == [
+        "a",
+        "a\0",
+        "a\0\0",
+        "user",
+        "\0",
+    ]
     randomness = lk.randomness.seeded(1)
-    digests = randomness.digests(reader().read(arrow({"user": users, "time": [NOON] * 5, "value": [1.0] * 5})).events.users)
+    digests = randomness.digests(
+        reader().read(arrow({"user": users, "time": [NOON] * 5, "value": [1.0] * 5})).events.users
+    )
     assert len({row.tobytes() for row in digests}) == 4
 
 
@@ -199,7 +236,10 @@ def test_a_value_is_a_finite_number(value, expected):
 def test_a_number_beyond_floats_is_not_finite(text):
     """JSON can write it; a float cannot hold it."""
     assert one(reader().read(b'{"user":"u","time":1,"value":' + text + b"}")) == "not_finite"
-    assert one(reader(categories=3).read(b'{"user":"u","time":1,"value":' + text + b"}")) in ("value", "category")
+    assert one(reader(categories=3).read(b'{"user":"u","time":1,"value":' + text + b"}")) in (
+        "value",
+        "category",
+    )
 
 
 @pytest.mark.parametrize(
@@ -284,15 +324,21 @@ def test_a_category_goes_by_number_or_by_name(categories, value, expected):
     ids=ascii,
 )
 def test_times_are_epochs_or_iso(time, expected):
-    """Seconds, milliseconds, whole or not, and ISO 8601 with and without zone and fractions; UTC where no zone is named."""
+    """Seconds, milliseconds, whole or not, and ISO 8601 with and without zone and fractions; UTC
+    where no zone is named.
+    """
     found = read({"user": "u", "value": 1, "time": time})
     assert (found if isinstance(found, str) else found[1]) == expected
 
 
 @given(st.integers(0, 4_000_000_000_000))
 def test_a_millisecond_survives_every_spelling(milliseconds):
-    """As whole milliseconds, as float seconds, as ISO text: the same slot, whatever the slots' length."""
-    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(microsecond=milliseconds % 1000 * 1000)
+    """As whole milliseconds, as float seconds, as ISO text: the same slot, whatever the slots'
+    length.
+    """
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(
+        microsecond=milliseconds % 1000 * 1000
+    )
     seconds = milliseconds / 1000
     assert read({"user": "u", "value": 1, "time": seconds}) == ("u", milliseconds, 1.0)
     assert read({"user": "u", "value": 1, "time": moment.isoformat()}) == ("u", milliseconds, 1.0)
@@ -305,28 +351,70 @@ def test_a_millisecond_survives_every_spelling(milliseconds):
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.uint32(), pa.large_string())], ids=str
+    "kind",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.uint32(), pa.large_string()),
+    ],
+    ids=str,
 )
 def test_text_columns_of_users(kind):
     """Every encoding of text gives the same users and the same reasons."""
     users = ["a", "", None, "ж" * 128, "ж" * 129, "a\0", "a" * 256, "a" * 257]
-    found = column("user", pa.array(users).cast(kind) if not pa.types.is_dictionary(kind) else pa.array(users).dictionary_encode().cast(kind))
-    assert [row if isinstance(row, str) else row[0] for row in found] == ["a", "user", "user", "ж" * 128, "user", "a\0", "a" * 256, "user"]
+    found = column(
+        "user",
+        (
+            pa.array(users).cast(kind)
+            if not pa.types.is_dictionary(kind)
+            else pa.array(users).dictionary_encode().cast(kind)
+        ),
+    )
+    assert [row if isinstance(row, str) else row[0] for row in found] == [
+        "a",
+        "user",
+        "user",
+        "ж" * 128,
+        "user",
+        "a\0",
+        "a" * 256,
+        "user",
+    ]
 
 
 def test_a_dictionary_may_hold_nulls():
     """A null entry is as good as a null."""
     users = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 0]), pa.array(["a", None]))
-    assert [row if isinstance(row, str) else row[0] for row in column("user", users)] == ["a", "user", "user", "a"]
-    values = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2]), pa.array(["bus", None, "boat"]))
-    assert [row if isinstance(row, str) else row[2] for row in column("value", values, categories=NAMES)] == [0, "value", "value", "category"]
+    assert [row if isinstance(row, str) else row[0] for row in column("user", users)] == [
+        "a",
+        "user",
+        "user",
+        "a",
+    ]
+    values = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None, 2]), pa.array(["bus", None, "boat"])
+    )
+    assert [
+        row if isinstance(row, str) else row[2] for row in column("value", values, categories=NAMES)
+    ] == [0, "value", "value", "category"]
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint64(), pa.dictionary(pa.int8(), pa.int64())], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.int64(), pa.uint64(), pa.dictionary(pa.int8(), pa.int64())], ids=str
+)
 def test_number_columns_of_users(kind):
     """A whole number is the text of its digits, as in JSON."""
     assert [
-        row[0] for row in column("user", pa.array([1, 0, 127]).cast(kind) if not pa.types.is_dictionary(kind) else pa.array([1, 0, 127]).dictionary_encode())
+        row[0]
+        for row in column(
+            "user",
+            (
+                pa.array([1, 0, 127]).cast(kind)
+                if not pa.types.is_dictionary(kind)
+                else pa.array([1, 0, 127]).dictionary_encode()
+            ),
+        )
     ] == ["1", "0", "127"]
     if kind == pa.uint64():
         assert column("user", pa.array([2**64 - 1], kind))[0][0] == str(2**64 - 1)
@@ -335,7 +423,10 @@ def test_number_columns_of_users(kind):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        (pa.array([1.5, None, np.nan, np.inf, -np.inf, -0.5], pa.float64()), [1.5, "value", "not_finite", "not_finite", "not_finite", -0.5]),
+        (
+            pa.array([1.5, None, np.nan, np.inf, -np.inf, -0.5], pa.float64()),
+            [1.5, "value", "not_finite", "not_finite", "not_finite", -0.5],
+        ),
         (pa.array([1.5, None, np.nan], pa.float32()), [1.5, "value", "not_finite"]),
         (pa.array(np.array([1.5, np.inf], np.float16)), [1.5, "not_finite"]),
         (pa.array([1, None, -(2**63)], pa.int64()), [1.0, "value", -(2.0**63)]),
@@ -356,14 +447,29 @@ def test_number_columns_of_values(values, expected):
         (pa.array([0, 2, 3, -1, None], pa.int64()), 3, [0, 2, "category", "category", "value"]),
         (pa.array([0, 2, 3, None], pa.uint8()), 3, [0, 2, "category", "value"]),
         (pa.array([0, 2**64 - 1, 2**63, 2], pa.uint64()), 3, [0, "category", "category", 2]),
-        (pa.array(["bus", "boat", None, "bike", ""]), NAMES, [0, "category", "value", 2, "category"]),
-        (pa.array(["bus", "boat", None, "bike"], pa.large_string()), NAMES, [0, "category", "value", 2]),
-        (pa.array(["bus", "boat", None, "bike", "x" * 999]).dictionary_encode(), NAMES, [0, "category", "value", 2, "category"]),
+        (
+            pa.array(["bus", "boat", None, "bike", ""]),
+            NAMES,
+            [0, "category", "value", 2, "category"],
+        ),
+        (
+            pa.array(["bus", "boat", None, "bike"], pa.large_string()),
+            NAMES,
+            [0, "category", "value", 2],
+        ),
+        (
+            pa.array(["bus", "boat", None, "bike", "x" * 999]).dictionary_encode(),
+            NAMES,
+            [0, "category", "value", 2, "category"],
+        ),
     ],
 )
 def test_columns_of_categories(values, categories, expected):
     """By number or by name, each row by itself."""
-    assert [row if isinstance(row, str) else row[2] for row in column("value", values, categories=categories)] == expected
+    assert [
+        row if isinstance(row, str) else row[2]
+        for row in column("value", values, categories=categories)
+    ] == expected
 
 
 LOW, HIGH = -(2**63), 2**63 - 1
@@ -372,23 +478,73 @@ LOW, HIGH = -(2**63), 2**63 - 1
 @pytest.mark.parametrize(
     ("times", "expected"),
     [
-        (pa.array([NOON, NOON // 1000, 0, -1, None, LATEST, LOW, LOW + 1, HIGH], pa.int64()), [NOON, NOON, 0, "time", "time", "time", "time", "time", "time"]),
+        (
+            pa.array([NOON, NOON // 1000, 0, -1, None, LATEST, LOW, LOW + 1, HIGH], pa.int64()),
+            [NOON, NOON, 0, "time", "time", "time", "time", "time", "time"],
+        ),
         (pa.array([NOON, 2**64 - 1, 2**63], pa.uint64()), [NOON, "time", "time"]),
         (pa.array([5, None, -5], pa.int8()), [5000, "time", "time"]),
         (pa.array([1_700_000_000, None], pa.int32()), [1_700_000_000_000, "time"]),
-        (pa.array([NOON / 1000, 1_700_000_000.3, float(NOON), np.nan, np.inf, -np.inf, -0.001, None, 1e300]), [NOON, 1_700_000_000_300, NOON, *["time"] * 6]),
-        (pa.array([NOON // 1000, 5, None, -1, LOW, HIGH, 2**62], pa.timestamp("s")), [NOON, 5000, *["time"] * 5]),
-        (pa.array([NOON, 5, None, -1, LOW, HIGH], pa.timestamp("ms", "UTC")), [NOON, 5, *["time"] * 4]),
-        (pa.array([NOON * 1000 + 999, 5999, None, -1, LOW, HIGH], pa.timestamp("us", "Europe/Berlin")), [NOON, 5, *["time"] * 4]),
-        (pa.array([NOON * 10**6 + 999_999, None, -1, LOW, HIGH], pa.timestamp("ns", "+05:30")), [NOON, "time", "time", "time", HIGH // 10**6]),
+        (
+            pa.array(
+                [
+                    NOON / 1000,
+                    1_700_000_000.3,
+                    float(NOON),
+                    np.nan,
+                    np.inf,
+                    -np.inf,
+                    -0.001,
+                    None,
+                    1e300,
+                ]
+            ),
+            [NOON, 1_700_000_000_300, NOON, *["time"] * 6],
+        ),
+        (
+            pa.array([NOON // 1000, 5, None, -1, LOW, HIGH, 2**62], pa.timestamp("s")),
+            [NOON, 5000, *["time"] * 5],
+        ),
+        (
+            pa.array([NOON, 5, None, -1, LOW, HIGH], pa.timestamp("ms", "UTC")),
+            [NOON, 5, *["time"] * 4],
+        ),
+        (
+            pa.array(
+                [NOON * 1000 + 999, 5999, None, -1, LOW, HIGH], pa.timestamp("us", "Europe/Berlin")
+            ),
+            [NOON, 5, *["time"] * 4],
+        ),
+        (
+            pa.array([NOON * 10**6 + 999_999, None, -1, LOW, HIGH], pa.timestamp("ns", "+05:30")),
+            [NOON, "time", "time", "time", HIGH // 10**6],
+        ),
         (pa.array([NOON], pa.timestamp("ms", "no/such zone")), [NOON]),
-        (pa.array(["2026-03-01T12:00:00Z", "1969-12-31T23:59:59Z", "soon", None, ""]), [NOON, *["time"] * 4]),
+        (
+            pa.array(["2026-03-01T12:00:00Z", "1969-12-31T23:59:59Z", "soon", None, ""]),
+            [NOON, *["time"] * 4],
+        ),
         (pa.array(["2026-03-01T13:00:00+01:00"], pa.large_string()), [NOON]),
     ],
-    ids=["int64", "uint64", "int8", "int32", "double", "s", "ms", "us", "ns", "zone", "text", "large_text"],
+    ids=[
+        "int64",
+        "uint64",
+        "int8",
+        "int32",
+        "double",
+        "s",
+        "ms",
+        "us",
+        "ns",
+        "zone",
+        "text",
+        "large_text",
+    ],
 )
 def test_columns_of_times(times, expected):
-    """Epochs of any width, timestamps of any unit and zone, texts; nothing wraps around, nothing before 1970 is rounded into it."""
+    """Epochs of any width, timestamps of any unit and zone, texts; nothing wraps around, nothing
+    before 1970 is rounded into it.
+    """
     assert [row if isinstance(row, str) else row[1] for row in column("time", times)] == expected
 
 
@@ -412,12 +568,19 @@ def test_a_column_of_a_wrong_type_is_one_bad_message(name, values, reason):
     assert column(name, values) == [(0, reason)]
 
 
-@pytest.mark.parametrize(("missing", "reason"), [("user", "user"), ("time", "time"), ("value", "value")])
+@pytest.mark.parametrize(
+    ("missing", "reason"), [("user", "user"), ("time", "time"), ("value", "value")]
+)
 def test_a_missing_or_doubled_column_is_one_bad_message(missing, reason):
     """Which of two is meant nobody can say."""
     columns = {"user": ["a"], "time": [NOON], "value": [1.0]}
-    assert reader().read(arrow({name: cells for name, cells in columns.items() if name != missing})).bad == [(0, reason)]
-    rows = pa.RecordBatch.from_arrays([pa.array(cells) for cells in (*columns.values(), columns[missing])], names=[*columns, missing])
+    assert reader().read(
+        arrow({name: cells for name, cells in columns.items() if name != missing})
+    ).bad == [(0, reason)]
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(cells) for cells in (*columns.values(), columns[missing])],
+        names=[*columns, missing],
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
@@ -426,29 +589,49 @@ def test_a_missing_or_doubled_column_is_one_bad_message(missing, reason):
 
 def test_the_first_reason_of_a_row_counts():
     """A row that is wrong in all fields is one dead letter."""
-    decoded = reader().read(arrow({"user": ["", "", "a", "b"], "time": [-1, NOON, -1, NOON], "value": [np.nan, np.nan, np.nan, 1.0]}))
+    decoded = reader().read(
+        arrow(
+            {
+                "user": ["", "", "a", "b"],
+                "time": [-1, NOON, -1, NOON],
+                "value": [np.nan, np.nan, np.nan, 1.0],
+            }
+        )
+    )
     assert decoded.bad == [(0, "user"), (1, "user"), (2, "time")]
     assert decoded.rows.tolist() == [3]
 
 
 def test_fields_of_structs():
     """A path of several names leads into struct columns; a null struct is a missing field."""
-    meter = pa.StructArray.from_arrays([pa.array(["a", "b", "c"]), pa.array([0.5, 1.5, 2.5])], ["id", "kwh"], mask=pa.array([False, True, False]))
+    meter = pa.StructArray.from_arrays(
+        [pa.array(["a", "b", "c"]), pa.array([0.5, 1.5, 2.5])],
+        ["id", "kwh"],
+        mask=pa.array([False, True, False]),
+    )
     paths = {"user": "$.meter.id", "value": "$.meter.kwh", "time": "$.ts"}
     decoded = reader(**paths).read(arrow({"meter": meter, "ts": [NOON] * 3}))
     assert outcome(decoded, 3) == [("a", NOON, 0.5), "user", ("c", NOON, 2.5)]
-    assert reader(**{**paths, "user": "$.meter.name"}).read(arrow({"meter": meter, "ts": [NOON] * 3})).bad == [(0, "user")]
-    assert reader(**{**paths, "user": "$.ts.id"}).read(arrow({"meter": meter, "ts": [NOON] * 3})).bad == [(0, "user")]
+    assert reader(**{**paths, "user": "$.meter.name"}).read(
+        arrow({"meter": meter, "ts": [NOON] * 3})
+    ).bad == [(0, "user")]
+    assert reader(**{**paths, "user": "$.ts.id"}).read(
+        arrow({"meter": meter, "ts": [NOON] * 3})
+    ).bad == [(0, "user")]
 
 
 def test_slices_keep_to_their_rows():
     """A batch cut out of a larger one, as a columnar producer does: in memory as on the wire."""
     users = pa.array(["first", "", "ab", "cde", None, "last"])
     rows = pa.RecordBatch.from_arrays(
-        [users, pa.array([NOON + i for i in range(6)]), pa.array([0.5, 1, 2, None, 4, 5])], names=["user", "time", "value"]
+        [users, pa.array([NOON + i for i in range(6)]), pa.array([0.5, 1, 2, None, 4, 5])],
+        names=["user", "time", "value"],
     ).slice(1, 4)
     expected = ["user", ("ab", NOON + 2, 2.0), "value", "user"]
-    assert outcome(reader().read(arrow(dict(zip(rows.schema.names, rows.columns, strict=True)))), 4) == expected
+    assert (
+        outcome(reader().read(arrow(dict(zip(rows.schema.names, rows.columns, strict=True)))), 4)
+        == expected
+    )
     for kind in (pa.string(), pa.large_string()):
         ids, bad = EventReader._users(users.cast(kind).slice(1, 3))
         assert ids.texts() == ["", "ab", "cde"]
@@ -459,8 +642,16 @@ def test_slices_keep_to_their_rows():
 # One logic for both formats
 
 fields = {
-    "user": st.one_of(st.text(st.characters(codec="utf-8"), max_size=4), st.none(), st.just("a" * 257)),
-    "time": st.one_of(st.integers(-5, 10), st.integers(10**11 - 2, 10**11 + 2), st.integers(LATEST - 2, LATEST + 2), st.integers(LOW, HIGH), st.none()),
+    "user": st.one_of(
+        st.text(st.characters(codec="utf-8"), max_size=4), st.none(), st.just("a" * 257)
+    ),
+    "time": st.one_of(
+        st.integers(-5, 10),
+        st.integers(10**11 - 2, 10**11 + 2),
+        st.integers(LATEST - 2, LATEST + 2),
+        st.integers(LOW, HIGH),
+        st.none(),
+    ),
     "value": st.one_of(st.floats(), st.none()),
 }
 
@@ -468,7 +659,9 @@ fields = {
 @given(st.lists(st.fixed_dictionaries(fields), min_size=1, max_size=6), st.booleans())
 @settings(max_examples=200)
 def test_json_and_arrow_say_the_same(rows, encoded):
-    """The same logical rows, one JSON message each or one batch: the same events and the same reasons."""
+    """The same logical rows, one JSON message each or one batch: the same events and the same
+    reasons.
+    """
     singles = [one(reader().read(json.dumps(row).encode())) for row in rows]
     users = pa.array([row["user"] for row in rows], pa.string())
     columns = {
@@ -478,16 +671,28 @@ def test_json_and_arrow_say_the_same(rows, encoded):
     }
     batch = outcome(reader().read(arrow(columns)), len(rows))
     for row, single, together in zip(rows, singles, batch, strict=True):
-        if row["value"] is not None and not np.isfinite(
-            row["value"]
-        ):  # JSON has no such number: the whole text is refused at it, before any field is looked at
+        if (
+            row["value"] is not None and not np.isfinite(row["value"])
+            # JSON has no such number: the whole text is refused at it, before any field is looked
+            # at
+        ):
             assert single == "not_finite"
             assert together in ("user", "time", "not_finite")
         else:
             assert single == together
 
 
-@given(st.lists(st.one_of(st.floats(-10, 2e14), st.floats(1e9, 2e9), st.floats(allow_nan=False, allow_infinity=False)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.one_of(
+            st.floats(-10, 2e14),
+            st.floats(1e9, 2e9),
+            st.floats(allow_nan=False, allow_infinity=False),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_float_times_are_the_same_in_both(times):
     """To the last millisecond: they decide the slot."""
     singles = [read({"user": "u", "value": 1, "time": time}) for time in times]
@@ -496,13 +701,18 @@ def test_float_times_are_the_same_in_both(times):
     ]
 
 
-@given(st.lists(st.one_of(st.sampled_from([*NAMES, "boat", ""]), st.none()), min_size=1, max_size=6), st.booleans())
+@given(
+    st.lists(st.one_of(st.sampled_from([*NAMES, "boat", ""]), st.none()), min_size=1, max_size=6),
+    st.booleans(),
+)
 def test_category_names_are_the_same_in_both(names, encoded):
     """Plain and dictionary-encoded."""
     singles = [read({"user": "u", "value": name, "time": NOON}, categories=NAMES) for name in names]
     cells = pa.array(names, pa.string())
     batch = column("value", cells.dictionary_encode() if encoded else cells, categories=NAMES)
-    assert [row if isinstance(row, str) else row[2] for row in batch] == [single if isinstance(single, str) else single[2] for single in singles]
+    assert [row if isinstance(row, str) else row[2] for row in batch] == [
+        single if isinstance(single, str) else single[2] for single in singles
+    ]
 
 
 # What else comes in a raw topic
@@ -513,10 +723,15 @@ def test_our_own_events_are_events():
     events = [Event("a", NOON, 1.5), Event("b", NOON + 1, 2.5)]
     assert one(reader().read(lk.encode(events[0]))) == ("a", NOON, 1.5)
     assert outcome(reader().read(lk.encode(events)), 2) == [("a", NOON, 1.5), ("b", NOON + 1, 2.5)]
-    assert one(reader().read(lk.encode(events[0]).replace(b'{"ldp_kafka":1', b'{"ldp_kafka":2'))) == "version"
+    assert (
+        one(reader().read(lk.encode(events[0]).replace(b'{"ldp_kafka":1', b'{"ldp_kafka":2')))
+        == "version"
+    )
     columns = {"user": ["a"], "time": [NOON], "value": [1.0]}
     assert one(reader().read(arrow(columns, {"ldp_kafka": "2", "type": "event"}))) == "version"
-    assert one(reader().read(arrow(columns, {"ldp_kafka": "1", "type": "report"}))) == "not_a_record"
+    assert (
+        one(reader().read(arrow(columns, {"ldp_kafka": "1", "type": "report"}))) == "not_a_record"
+    )
 
 
 def test_ticks_and_headers_are_no_events():
@@ -526,7 +741,10 @@ def test_ticks_and_headers_are_no_events():
     assert reader(**paths).read(header("t", "0" * 32, "1" * 32)) == (None, None, (), None)
 
 
-@pytest.mark.parametrize("record", [Partial(0, 1, None, (1,)), Request("r", 1, 0, 1, 1), Report("0" * 32, 1, 0, 1, "0" * 32)])
+@pytest.mark.parametrize(
+    "record",
+    [Partial(0, 1, None, (1,)), Request("r", 1, 0, 1, 1), Report("0" * 32, 1, 0, 1, "0" * 32)],
+)
 def test_other_records_do_not_belong_here(record):
     """They are nobody's event, and no reason to stop."""
     assert one(reader().read(lk.encode(record))) == "not_a_record"
@@ -560,7 +778,9 @@ ELSEWHERE = {
 @pytest.mark.parametrize("reason", REASON_OF)
 def test_each_reason_has_its_message(reason):
     """One dead letter each, at row 0."""
-    assert reader(categories=3 if reason == "category" else None).read(REASON_OF[reason]).bad == [(0, reason)]
+    assert reader(categories=3 if reason == "category" else None).read(REASON_OF[reason]).bad == [
+        (0, reason)
+    ]
 
 
 def test_no_reason_is_forgotten():
@@ -570,15 +790,22 @@ def test_no_reason_is_forgotten():
     assert all(text and text == text.strip() for text in REASONS.values())
 
 
-@pytest.mark.parametrize("error", [pa.ArrowNotImplementedError(NAMES[0]), pa.ArrowInvalid(NAMES[0]), ValueError(NAMES[0])])
+@pytest.mark.parametrize(
+    "error",
+    [pa.ArrowNotImplementedError(NAMES[0]), pa.ArrowInvalid(NAMES[0]), ValueError(NAMES[0])],
+)
 def test_what_arrow_cannot_do_with_a_column_is_a_dead_letter(monkeypatch, error):
-    """A kernel that some release of Arrow lacks must not stop the worker at the same message forever."""
+    """A kernel that some release of Arrow lacks must not stop the worker at the same message
+    forever.
+    """
 
     def fail(*_):
         raise error
 
     monkeypatch.setattr("ldp_kafka.runtime.events._times", fail)
-    assert reader().read(arrow({"user": ["a"], "time": [NOON], "value": [1.0]})).bad == [(0, "not_arrow")]
+    assert reader().read(arrow({"user": ["a"], "time": [NOON], "value": [1.0]})).bad == [
+        (0, "not_arrow")
+    ]
 
 
 def test_no_value_no_message():

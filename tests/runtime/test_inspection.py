@@ -1,4 +1,6 @@
-"""A sound state breaks no rule; whatever is done to it breaks the one that is meant, and none of it shows what is of a user."""
+"""A sound state breaks no rule; whatever is done to it breaks the one that is meant, and none of it
+shows what is of a user.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from ldp_kafka.runtime.inspection import RULES, acknowledged, inspect
 from ldp_kafka.runtime.packing import pack, unpack
 from ldp_kafka.runtime.standing import Position
 from tests.fold import cases
-from tests.runtime.changelogs import TENURE, collector_tables, edge_table, in_meta, overspent, rewritten, ring, table
+from tests.runtime.changelogs import (
+    TENURE,
+    collector_tables,
+    edge_table,
+    in_meta,
+    overspent,
+    rewritten,
+    ring,
+    table,
+)
 
 TOPOLOGY = cases.topology()
 LOGS = cases.wild(3)
@@ -26,7 +37,9 @@ END = len(LOGS[0]) + 1
 SOUND = Position(END, 0, END, begun=False)
 
 
-def look(held=HELD, position=SOUND, *, spec=PERTURB, number=0, key=CHECK, topology=TOPOLOGY, **more):
+def look(
+    held=HELD, position=SOUND, *, spec=PERTURB, number=0, key=CHECK, topology=TOPOLOGY, **more
+):
     return inspect(topology, spec, number, held, position, key=key, **more)
 
 
@@ -43,10 +56,16 @@ def test_a_sound_state_breaks_no_rule():
     edge.fold(state, LOGS[0])
     ledger = TOPOLOGY.method.ledger
     assert (found.cover, found.watermark, found.closed) == (END - 1, state.watermark, state.closed)
-    assert (found.users, found.spent, found.budget) == (state.users.state.count, ledger.largest(state.users.state), ledger.budget)
+    assert (found.users, found.spent, found.budget) == (
+        state.users.state.count,
+        ledger.largest(state.users.state),
+        ledger.budget,
+    )
     assert found.shards == len(edge.shards_of(state)) == found.chosen.shards
     assert 0 < found.spent <= found.budget
-    assert found.bytes == sum(len(unpack(value)[1]) for key, value in HELD.items() if key.startswith("0/"))
+    assert found.bytes == sum(
+        len(unpack(value)[1]) for key, value in HELD.items() if key.startswith("0/")
+    )
 
 
 def test_the_collectors_state_breaks_no_rule():
@@ -54,20 +73,46 @@ def test_the_collectors_state_breaks_no_rule():
     collect, merge, run = collector_tables(TOPOLOGY, LOGS)
     for spec, held, log in ((COLLECT, collect, run.reports[1]), (MERGE, merge, run.partials)):
         number = 1 if spec is COLLECT else 0
-        found = look(held, Position(len(log) + 1, 0, len(log) + 1, begun=False), spec=spec, number=number)
+        found = look(
+            held, Position(len(log) + 1, 0, len(log) + 1, begun=False), spec=spec, number=number
+        )
         assert not found.violations
         assert found.cover == len(log)
         assert found.slots > 0 < found.shards
         assert found.closed is not None and found.users is None
-        other = in_meta(held, number, lambda meta: meta["state"].__setitem__("block", meta["state"]["block"] + 1))
-        assert broken(look(other, spec=spec, number=number, position=Position(1, 0, 10**6, begun=False))) == {"shards"}
+        other = in_meta(
+            held,
+            number,
+            lambda meta: meta["state"].__setitem__("block", meta["state"]["block"] + 1),
+        )
+        assert broken(
+            look(other, spec=spec, number=number, position=Position(1, 0, 10**6, begun=False))
+        ) == {"shards"}
         key = next(key for key in held if f"/{META}/" not in key and key.startswith(f"{number}/"))
-        assert "readable" in broken(look({**held, key: held[key][:12]}, spec=spec, number=number, position=Position(1, 0, 10**6, begun=False)))
+        assert "readable" in broken(
+            look(
+                {**held, key: held[key][:12]},
+                spec=spec,
+                number=number,
+                position=Position(1, 0, 10**6, begun=False),
+            )
+        )
 
 
 def torn(name, column):
-    """One micro-epsilon of the largest entry is forgotten: within the budget, and not what the sum says."""
-    return ring(column, lambda cells: cells.__setitem__(np.unravel_index(cells.argmax(), cells.shape), cells.max() - 1)) if name == "ring" else column
+    """One micro-epsilon of the largest entry is forgotten: within the budget, and not what the sum
+    says.
+    """
+    return (
+        ring(
+            column,
+            lambda cells: cells.__setitem__(
+                np.unravel_index(cells.argmax(), cells.shape), cells.max() - 1
+            ),
+        )
+        if name == "ring"
+        else column
+    )
 
 
 def hidden(name, column):
@@ -118,7 +163,10 @@ def renamed(held):
     def change(meta):
         meta["manifest"]["7"] = meta["manifest"].pop("0")
 
-    moved = {key.replace("0/0/", "0/7/") if key.startswith("0/0/") else key: value for key, value in held.items()}
+    moved = {
+        key.replace("0/0/", "0/7/") if key.startswith("0/0/") else key: value
+        for key, value in held.items()
+    }
     return in_meta(moved, 0, change)
 
 
@@ -133,7 +181,10 @@ DOCTORED = {
     "a shard is cut off": (cut, {"readable"}),
     "a shard of another number of shards": (renamed, {"shards"}),
     "a key that is not ours": (lambda held: {**held, "0/1/2/3": b"x"}, {"readable"}),
-    "a meta that is no JSON": (lambda held: {**held, f"0/{META}/{TENURE}": pack(END - 1, b"{")}, {"readable"}),
+    "a meta that is no JSON": (
+        lambda held: {**held, f"0/{META}/{TENURE}": pack(END - 1, b"{")},
+        {"readable"},
+    ),
     "another fingerprint": (another("fingerprint"), {"fingerprint"}),
     "another layout": (another("layout"), {"layout"}),
     "another key": (another("key"), {"key"}),
@@ -194,10 +245,16 @@ def test_without_any_state(position, answered, rules):
 
 
 def test_the_chosen_tenure_is_the_one_that_a_worker_would_load():
-    """An older one, and one whose snapshot broke off before its meta, are shown and do not count."""
+    """An older one, and one whose snapshot broke off before its meta, are shown and do
+    not count.
+    """
     edge = stages.edge(TOPOLOGY, cases.randomness(TOPOLOGY), 0)
     older = table(edge, LOGS[0][:5], tenure="b" * 16)
-    halfway = {key.replace(TENURE, "c" * 16): value for key, value in HELD.items() if key.startswith("0/") and f"/{META}/" not in key}
+    halfway = {
+        key.replace(TENURE, "c" * 16): value
+        for key, value in HELD.items()
+        if key.startswith("0/") and f"/{META}/" not in key
+    }
     found = look({**older, **HELD, **halfway})
     assert not found.violations
     assert [(each.name, each.chosen, each.complete, each.cover) for each in found.tenures] == [
@@ -205,7 +262,11 @@ def test_the_chosen_tenure_is_the_one_that_a_worker_would_load():
         ("b" * 8, False, True, 5),
         ("c" * 8, False, False, None),
     ]
-    lost = {key: value for key, value in {**older, **HELD}.items() if not (key.startswith("0/") and f"/{META}/" not in key and key.endswith(TENURE))}
+    lost = {
+        key: value
+        for key, value in {**older, **HELD}.items()
+        if not (key.startswith("0/") and f"/{META}/" not in key and key.endswith(TENURE))
+    }
     found = look(lost)
     assert broken(found) == {"complete", "covered"}
     assert found.chosen.name == "b" * 8
@@ -218,7 +279,12 @@ def test_a_key_that_is_not_known_is_not_compared():
 
 def test_a_lifetime_ledger_is_audited_too():
     """Where a user has so many reports in its life."""
-    topology = cases.topology(1, "{level: user, method: gaussian_direct, epsilon: 2.0, delta: 1.0e-6, horizon: 4, domain: [0, 10]}", "[per_user]")
+    topology = cases.topology(
+        1,
+        "{level: user, method: gaussian_direct, epsilon: 2.0, delta: 1.0e-6, horizon: 4, domain:"
+        " [0, 10]}",
+        "[per_user]",
+    )
     held = edge_table(topology, cases.orderly())
     position = Position(1, 0, 10**6, begun=False)
     check = cases.randomness(topology).check
@@ -230,7 +296,9 @@ def test_a_lifetime_ledger_is_audited_too():
         def change(name, column, value=value):
             return pa.array(np.full(len(column), value, np.int32)) if name == "spent" else column
 
-        assert broken(look(rewritten(held, change), position, topology=topology, key=check)) == {rule}
+        assert broken(look(rewritten(held, change), position, topology=topology, key=check)) == {
+            rule
+        }
 
 
 def test_nothing_of_a_user_is_shown():
@@ -247,7 +315,12 @@ def test_nothing_of_a_user_is_shown():
 
 
 @pytest.mark.parametrize(
-    ("spec", "position", "last"), [(PERTURB, SOUND, END - 1), (PERTURB, Position(1, 0, 9, begun=False), None), (PERTURB, Position(5, 0, 9, begun=True), None)]
+    ("spec", "position", "last"),
+    [
+        (PERTURB, SOUND, END - 1),
+        (PERTURB, Position(1, 0, 9, begun=False), None),
+        (PERTURB, Position(5, 0, 9, begun=True), None),
+    ],
 )
 def test_what_counts_as_acknowledged(spec, position, last):
     """Not where the group was told to begin."""

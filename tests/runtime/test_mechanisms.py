@@ -1,4 +1,6 @@
-"""Every mechanism through the pure stages: events in, releases out, the truth inside the error bars."""
+"""Every mechanism through the pure stages: events in, releases out, the truth inside the error
+bars.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ def released(mechanism):
     )
     topology = loads(TEXT.format(name=f"t-{mechanism}", mechanism=mechanism, **kind), "t.yaml")
     rng = np.random.default_rng(3)
-    values = 10 + 20 * rng.beta(2, 5, (SLOTS, USERS)) if numeric else rng.choice(10, (SLOTS, USERS), p=np.arange(10) / 45)
+    values = (
+        10 + 20 * rng.beta(2, 5, (SLOTS, USERS))
+        if numeric
+        else rng.choice(10, (SLOTS, USERS), p=np.arange(10) / 45)
+    )
     logs = [[], []]
     for slot, row in enumerate(values):
         for partition in (0, 1):
@@ -47,9 +53,18 @@ def released(mechanism):
             for message in (encode(events), encode(Tick(1000 * (START + slot + 1)))):
                 logs[partition].append(Message(len(logs[partition]), -1, message))
     run = local.run(topology, stages.edge_randomness(topology, bytes(range(32))), logs)
-    truth = values.mean(axis=1) if numeric else np.array([np.bincount(row, minlength=10) for row in values]) / USERS
+    truth = (
+        values.mean(axis=1)
+        if numeric
+        else np.array([np.bincount(row, minlength=10) for row in values]) / USERS
+    )
     batches = [read_reports(record.value) for partition in run.reports for record in partition]
-    return [lk.decode(record.value)[0] for record in run.releases], truth, [batch for batch in batches if batch is not None and len(batch)], topology
+    return (
+        [lk.decode(record.value)[0] for record in run.releases],
+        truth,
+        [batch for batch in batches if batch is not None and len(batch)],
+        topology,
+    )
 
 
 @pytest.mark.parametrize("mechanism", PURE)
@@ -64,13 +79,25 @@ def test_a_topology_over_every_mechanism(mechanism):
     assert sum(map(len, batches)) == sum(release.reports for release in releases)
     predicted = plan(topology, users=USERS).predictions[0].error
     stated = max(np.max(release.standard_error) for release in releases)
-    assert 0.5 < stated / predicted < 1.6, (stated, predicted)  # plan's is the worst input's; lpu adds sampling
+    assert 0.5 < stated / predicted < 1.6, (
+        stated,
+        predicted,
+    )  # plan's is the worst input's; lpu adds sampling
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "gaussian_vector"])
 def test_a_delta_is_not_spent_by_a_ledger_of_epsilon(mechanism):
     with pytest.raises(TopologyError, match=r"privacy\.mechanism"):
-        loads(TEXT.format(name="t", mechanism=mechanism, method="sw_direct", shape="domain: [0, 1]", statistic="mean"), "t.yaml")
+        loads(
+            TEXT.format(
+                name="t",
+                mechanism=mechanism,
+                method="sw_direct",
+                shape="domain: [0, 1]",
+                statistic="mean",
+            ),
+            "t.yaml",
+        )
 
 
 def test_bits_that_no_report_has_are_dead_letters():

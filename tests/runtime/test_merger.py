@@ -1,4 +1,6 @@
-"""The merge stage: one release a slot, when all sources have closed it, whatever the order they are heard in."""
+"""The merge stage: one release a slot, when all sources have closed it, whatever the order they are
+heard in.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,21 @@ class Fed:
 
     def __init__(self, sources=2, width=2):
         self.merge = Merge(
-            sources, width, lambda slot, sums: [Record("releases", 0, None, json.dumps([slot, sums]).encode())], "partials", "dead", "f" * 32, "0" * 32
+            sources,
+            width,
+            lambda slot, sums: [Record("releases", 0, None, json.dumps([slot, sums]).encode())],
+            "partials",
+            "dead",
+            "f" * 32,
+            "0" * 32,
         )
         self.state, self.offset, self.counts = self.merge.fresh(), 0, {}
 
     def put(self, *values):
         """Messages, folded together."""
-        folded = self.merge.fold(self.state, [Message(self.offset + i, -1, value) for i, value in enumerate(values)])
+        folded = self.merge.fold(
+            self.state, [Message(self.offset + i, -1, value) for i, value in enumerate(values)]
+        )
         self.offset += len(values)
         self.counts = folded.counts
         return folded.records
@@ -135,11 +145,26 @@ def test_repeats_change_nothing():
         (b"[1]", "not_a_record"),
         (b'{"ldp_kafka":7,"type":"partial"}', "version"),
         (b'{"ldp_kafka":1,"type":"partial"}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":3}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":true}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":[1e0,2]}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":[9223372036854775808,2]}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":"5","first":5,"support":[1,2]}', "wrong_fields"),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":3}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":true}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":[1e0,2]}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":[9223372036854775808,2]}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":"5","first":5,"support":[1,2]}',
+            "wrong_fields",
+        ),
         (encode_json(Partial(0, 5, 5, (1, 2, 3))), "wrong_fields"),
         (encode_json(Partial(0, 5, 5, ())), "wrong_fields"),
         (encode_json(Partial(2, 5, 5, (1, 2))), "not_a_record"),
@@ -156,7 +181,13 @@ def test_what_is_no_partial_is_a_dead_letter(value, reason):
     [record] = fed.put(value)
     assert record.topic == "dead"
     body = json.loads(record.value)
-    assert (body["topic"], body["partition"], body["offset"], body["row"], body["reason"]) == ("partials", 0, 1, 0, reason)
+    assert (body["topic"], body["partition"], body["offset"], body["row"], body["reason"]) == (
+        "partials",
+        0,
+        1,
+        0,
+        reason,
+    )
     assert whole(fed.merge, fed.state) == before
     assert fed.send((1, 5, 5, (1, 1))) == [(5, [2, 2])]
 
@@ -174,10 +205,14 @@ def sources(draw):
     made = []
     for source in range(draw(st.integers(1, 3))):
         full = sorted(draw(st.sets(st.integers(0, 30), max_size=5)))
-        cuts = sorted({*draw(st.sets(st.integers(-1, 31), max_size=4)), *full, draw(st.integers(31, 33))})
+        cuts = sorted(
+            {*draw(st.sets(st.integers(-1, 31), max_size=4)), *full, draw(st.integers(31, 33))}
+        )
         partials = []
         for slot in cuts:
-            known = [s for s in full if s <= slot + draw(st.integers(0, 3))]  # an open slot may have reports already
+            known = [
+                s for s in full if s <= slot + draw(st.integers(0, 3))
+            ]  # an open slot may have reports already
             before = [p[2] for p in partials if p[2] is not None]
             first = min([*known, *before], default=None)
             partials.append((source, slot, first, (slot + 1, source) if slot in full else None))
@@ -188,13 +223,17 @@ def sources(draw):
 @given(sources(), st.data())
 @settings(max_examples=250, deadline=None)
 def test_releases_do_not_depend_on_the_interleaving(made, data):
-    """Any merge of the sources' logs, with repeats, folded in any runs, over a snapshot at any place: what a slow twin says."""
+    """Any merge of the sources' logs, with repeats, folded in any runs, over a snapshot at any
+    place: what a slow twin says.
+    """
     limit = merger.EMPTY_RUN
     merger.EMPTY_RUN = data.draw(st.integers(1, 6))
     try:
         through = min(partials[-1][1] for partials in made)
         sums = {}
-        for slot, support in ((p[1], p[3]) for partials in made for p in partials if p[3] is not None):
+        for slot, support in (
+            (p[1], p[3]) for partials in made for p in partials if p[3] is not None
+        ):
             sums[slot] = [a + b for a, b in zip(sums.get(slot, [0, 0]), support, strict=True)]
         expected, full = [], None
         for slot in range(through + 1):
@@ -206,7 +245,10 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
             fed, queues, found = Fed(sources=len(made)), [list(partials) for partials in made], []
             while any(queues):
                 source = data.draw(st.sampled_from([i for i, queue in enumerate(queues) if queue]))
-                run = [queues[source].pop(0) for _ in range(data.draw(st.integers(1, len(queues[source]))))]
+                run = [
+                    queues[source].pop(0)
+                    for _ in range(data.draw(st.integers(1, len(queues[source]))))
+                ]
                 found += fed.send(*run, *run[: data.draw(st.integers(0, 1))])
                 if data.draw(st.booleans()):
                     fed.state = again(fed.merge, fed.state, fed.offset - 1)
@@ -218,24 +260,32 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
 
 
 def test_a_user_in_two_partitions_is_noticed():
-    """By an id that two sources sampled in one slot, whatever lies between; a source heard twice is no second report."""
+    """By an id that two sources sampled in one slot, whatever lies between; a source heard twice is
+    no second report.
+    """
     fed = Fed(sources=3)
     one, other, third = ("1" * 32,), ("2" * 32, "3" * 32), ("3" * 32, "4" * 32)
     fed.send((0, 5, 5, (1, 1), one), (1, 5, 5, (2, 2), other), (1, 5, 5, (2, 2), other))
     assert fed.counts["second_reports"] == 0
-    assert whole(fed.merge, again(fed.merge, fed.state, fed.offset - 1)) == whole(fed.merge, fed.state)
+    assert whole(fed.merge, again(fed.merge, fed.state, fed.offset - 1)) == whole(
+        fed.merge, fed.state
+    )
     assert fed.send((2, 5, 5, (2, 2), third)) == [(5, [5, 5])]
     assert fed.counts["second_reports"] == 1
     assert fed.state.sample == {}
 
 
 def test_waiting_slots_keep_few_ids():
-    """A partition without events makes slots wait for ever: of the ids only those of the latest are kept, and nothing of the sums is lost."""
+    """A partition without events makes slots wait for ever: of the ids only those of the latest are
+    kept, and nothing of the sums is lost.
+    """
     fed = Fed()
     for slot in range(1000):
         fed.send((0, slot, 0, (1, 1), ("1" * 32,)))
     assert len(fed.state.sample) == SAMPLED
-    assert whole(fed.merge, again(fed.merge, fed.state, fed.offset - 1)) == whole(fed.merge, fed.state)
+    assert whole(fed.merge, again(fed.merge, fed.state, fed.offset - 1)) == whole(
+        fed.merge, fed.state
+    )
     assert min(fed.state.sample) == 1000 - SAMPLED
     assert len(fed.send((1, 999, None, None))) == 1000
     assert fed.state.sample == {}

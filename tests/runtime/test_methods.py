@@ -1,4 +1,6 @@
-"""Every method through the pure stages: a topology's releases are what `Method.release` says of the same streams, and nothing else."""
+"""Every method through the pure stages: a topology's releases are what `Method.release` says of the
+same streams, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,13 @@ OWN = {
 def shape_of(method):
     """What the values of a method are."""
     kind = METHODS[method]
-    return "calibration: sound" if kind.ball else "domain: [10, 30]" if kind.kind == "numeric" else "categories: 3"
+    return (
+        "calibration: sound"
+        if kind.ball
+        else "domain: [10, 30]"
+        if kind.kind == "numeric"
+        else "categories: 3"
+    )
 
 
 def topology_of(method, **changed):
@@ -64,7 +72,14 @@ def topology_of(method, **changed):
 
 
 def streams_of(topology, users=USERS):
-    rng, shape = np.random.default_rng(3), (users, SLOTS, *([topology.method.dimension] if topology.method.dimension else []))
+    rng, shape = (
+        np.random.default_rng(3),
+        (
+            users,
+            SLOTS,
+            *([topology.method.dimension] if topology.method.dimension else []),
+        ),
+    )
     if topology.method.kind == "categorical":
         return rng.integers(0, 3, shape)
     values = rng.beta(2, 5, shape).round(4)
@@ -78,7 +93,9 @@ def logs_of(topology, streams):
         users = Ids.of([f"u{at}" for at in range(partition, USERS, 2)])
         for slot in range(SLOTS):
             values = np.ascontiguousarray(streams[partition::2, slot])
-            logs[partition].append(encode(Events(users, np.full(len(values), 1000 * (START + slot)), values)))
+            logs[partition].append(
+                encode(Events(users, np.full(len(values), 1000 * (START + slot)), values))
+            )
         logs[partition].append(encode(Tick(1000 * (START + SLOTS + topology.method.delay))))
     return [[Message(offset, -1, value) for offset, value in enumerate(log)] for log in logs]
 
@@ -98,7 +115,10 @@ def test_a_topology_releases_what_the_method_says(method):
         assert sorted(crowd) == list(range(START, START + SLOTS))
         assert sum(release.reports for release in crowd.values()) == (said >= 0).sum()
         return
-    pseudonyms = {bytes(row).hex(): at for at, row in enumerate(np.ascontiguousarray(randomness.series(randomness.digests(ids))))}
+    pseudonyms = {
+        bytes(row).hex(): at
+        for at, row in enumerate(np.ascontiguousarray(randomness.series(randomness.digests(ids))))
+    }
     found, seen = np.full(said.shape, np.nan), np.zeros((USERS, SLOTS), np.int64)
     for release in releases:
         if release.statistic == "per_user":
@@ -114,11 +134,16 @@ def test_a_topology_releases_what_the_method_says(method):
             assert [value is not None for value in release.value] == reported.any(0).tolist()
             spread = [None if error is None else 6 * error for error in release.standard_error]
             means = streams[:, slot - START].mean(0)
-            assert all(value is None or abs(value - mean) < margin for value, mean, margin in zip(release.value, means, spread, strict=True))
+            assert all(
+                value is None or abs(value - mean) < margin
+                for value, mean, margin in zip(release.value, means, spread, strict=True)
+            )
 
 
 class Bare:
-    """A method whose releases are NaN where nothing is reported: what was held is not on the wire."""
+    """A method whose releases are NaN where nothing is reported: what was held is not
+    on the wire.
+    """
 
     def __init__(self, method):
         self.method = method
@@ -145,7 +170,9 @@ def test_together_or_one_by_one(method):
 
 @pytest.mark.parametrize("method", STREAMS)
 def test_a_state_that_was_written_down_goes_on_alike(method):
-    """Dump and load between any two messages: the records are those of a worker that never stopped."""
+    """Dump and load between any two messages: the records are those of a worker that
+    never stopped.
+    """
     topology = topology_of(method)
     edge = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
     log = logs_of(topology, streams_of(topology))[0]
@@ -153,7 +180,10 @@ def test_a_state_that_was_written_down_goes_on_alike(method):
     for message in log:
         there = edge.fold(whole, [message]).records
         assert edge.fold(state, [message]).records == there
-        shards = {shard: (message.offset, payload) for shard, payload in edge.dump(state, edge.shards_of(state)).items()}
+        shards = {
+            shard: (message.offset, payload)
+            for shard, payload in edge.dump(state, edge.shards_of(state)).items()
+        }
         state = edge.load(edge.meta(state), shards)
 
 
@@ -172,6 +202,8 @@ def test_a_level_or_a_statistic_that_a_method_has_not_is_refused(method):
     other = W_EVENT if kind.level == "user" else USER
     with pytest.raises(lk.errors.TopologyError, match=r"privacy\.level"):
         topology_of(method, budget=other)
-    wrong = next(name for name in ("frequencies", "mean", "per_user") if name not in kind.statistics)
+    wrong = next(
+        name for name in ("frequencies", "mean", "per_user") if name not in kind.statistics
+    )
     with pytest.raises(lk.errors.TopologyError, match=r"output\.statistics"):
         topology_of(method, statistics=wrong)

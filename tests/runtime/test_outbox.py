@@ -60,7 +60,9 @@ def values(notes):
 
 
 def test_the_first_goes_alone(box):
-    """The rest follows, in order, with what came meanwhile, once it is confirmed; other partitions do not wait for it."""
+    """The rest follows, in order, with what came meanwhile, once it is confirmed; other partitions
+    do not wait for it.
+    """
     made, producer, _ = box
     made.send(records(range(3)))
     made.send(records([100], partition=1))

@@ -13,7 +13,9 @@ from ldp_kafka.records import Ids
 from ldp_kafka.runtime.packing import LARGEST, LEAST, pack, unpack
 from ldp_kafka.runtime.users import Users
 
-BLOCKS = st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 3000)).map(lambda pair: pair[0] * pair[1])
+BLOCKS = st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 3000)).map(
+    lambda pair: pair[0] * pair[1]
+)
 
 
 @given(st.integers(-1, 2**62), BLOCKS | st.binary().map(lambda rest: b"lz4\0" + rest))
@@ -33,7 +35,10 @@ def test_noise_stays_as_it_is():
 @pytest.mark.parametrize("window", [10, 48])
 def test_the_state_of_users_gets_smaller(window):
     """To less than a half for users who report every slot."""
-    method, randomness = lk.method("capp", epsilon=1.0, window=window, domain=(0.0, 1.0)), lk.randomness.keyed(bytes(range(32)))
+    method, randomness = (
+        lk.method("capp", epsilon=1.0, window=window, domain=(0.0, 1.0)),
+        lk.randomness.keyed(bytes(range(32))),
+    )
     users = Users(method.fields, randomness, 1)
     rows, rng = users.rows(Ids.of([f"u{at}" for at in range(5000)])), np.random.default_rng(2)
     for slot in range(100, 100 + 2 * window):

@@ -1,4 +1,6 @@
-"""Exactly one report for each (user, slot, phase): a replay's repeats are none the worse, a second draw is found, and with the key whatever is not what the raw log gives."""
+"""Exactly one report for each (user, slot, phase): a replay's repeats are none the worse, a second
+draw is found, and with the key whatever is not what the raw log gives.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ LOGS = cases.wild(3)
 BITS = "{method: lpu, mechanism: oue, epsilon: 2.0, window: 2, categories: 11}"
 TOPOLOGIES = [
     pytest.param(cases.topology(), id="capp"),
-    pytest.param(cases.topology(privacy="{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}", statistics="[mean]"), id="sw_direct"),
+    pytest.param(
+        cases.topology(
+            privacy="{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}",
+            statistics="[mean]",
+        ),
+        id="sw_direct",
+    ),
     pytest.param(cases.topology(privacy=BITS, statistics="[frequencies]"), id="bits"),
 ]
 
@@ -34,18 +42,36 @@ def logs_of(topology):
     """Numbers, or categories."""
     if topology.method.kind == "numeric":
         return LOGS
-    events = [[(f"u{number}.{user}", cases.START + slot * cases.SLOT, (user + slot) % 11) for slot in range(8) for user in range(9)] for number in range(2)]
-    return [cases.log([cases.batch(mine[at : at + 3]) for at in range(0, len(mine), 3)]) for mine in events]
+    events = [
+        [
+            (f"u{number}.{user}", cases.START + slot * cases.SLOT, (user + slot) % 11)
+            for slot in range(8)
+            for user in range(9)
+        ]
+        for number in range(2)
+    ]
+    return [
+        cases.log([cases.batch(mine[at : at + 3]) for at in range(0, len(mine), 3)])
+        for mine in events
+    ]
 
 
 def reports_of(topology, *, key=cases.KEY):
     """What the edge writes, as a topic keeps it."""
     run = local.run(topology, stages.edge_randomness(topology, key), logs_of(topology))
-    return [Kept(number, offset, -1, None, record.value) for number, log in enumerate(run.reports) for offset, record in enumerate(log, 1)]
+    return [
+        Kept(number, offset, -1, None, record.value)
+        for number, log in enumerate(run.reports)
+        for offset, record in enumerate(log, 1)
+    ]
 
 
 def raw(topology):
-    return [Kept(number, message.offset, message.timestamp, None, message.value) for number, log in enumerate(logs_of(topology)) for message in log]
+    return [
+        Kept(number, message.offset, message.timestamp, None, message.value)
+        for number, log in enumerate(logs_of(topology))
+        for message in log
+    ]
 
 
 def changed(record, change):
@@ -53,12 +79,27 @@ def changed(record, change):
     batch = read_reports(record.value)
     values = batch.values.copy()
     values[-1] = change(values[-1])
-    made = Reports(batch.ids, batch.slots, values, batch.scale, batch.fingerprint, batch.offset, batch.closed, batch.chunk, batch.phase, batch.series)
+    made = Reports(
+        batch.ids,
+        batch.slots,
+        values,
+        batch.scale,
+        batch.fingerprint,
+        batch.offset,
+        batch.closed,
+        batch.chunk,
+        batch.phase,
+        batch.series,
+    )
     return record._replace(value=write_reports(made))
 
 
 def full(records):
-    return next(record for record in records if (batch := read_reports(record.value)) is not None and len(batch))
+    return next(
+        record
+        for record in records
+        if (batch := read_reports(record.value)) is not None and len(batch)
+    )
 
 
 EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
@@ -66,7 +107,9 @@ EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
 
 def judged(topology, records, due=EVERYTHING, key=cases.KEY):
     held, unreadable, _ = read_held(records)
-    expected = recompute(topology, stages.edge_randomness(topology, key), raw(topology), due, held.seed)
+    expected = recompute(
+        topology, stages.edge_randomness(topology, key), raw(topology), due, held.seed
+    )
     return compare(held, expected), held, expected, unreadable
 
 
@@ -75,7 +118,13 @@ def test_what_the_edge_wrote_is_what_the_raw_log_gives(topology):
     """Twice or once, in any order of messages; and as many as its own judge counts."""
     records = reports_of(topology)
     found, held, expected, unreadable = judged(topology, records + records[::2])
-    assert (found.second, found.missing, found.different, found.unexpected, unreadable) == (0, 0, 0, 0, 0)
+    assert (found.second, found.missing, found.different, found.unexpected, unreadable) == (
+        0,
+        0,
+        0,
+        0,
+        0,
+    )
     assert found.ids == expected.reports > 20
     assert held.reports - held.repeats == found.ids
     assert held.repeats > 0
@@ -105,9 +154,25 @@ def test_what_is_missing_different_or_unexpected_is_found(topology):
     assert (found.second, found.missing, found.different, found.unexpected) == (0, 0, 1, 0)
     stranger = read_reports(one.value)
     other = Reports(
-        stranger.ids + 1, *(getattr(stranger, name) for name in ("slots", "values", "scale", "fingerprint", "offset", "closed", "chunk", "phase", "series"))
+        stranger.ids + 1,
+        *(
+            getattr(stranger, name)
+            for name in (
+                "slots",
+                "values",
+                "scale",
+                "fingerprint",
+                "offset",
+                "closed",
+                "chunk",
+                "phase",
+                "series",
+            )
+        ),
     )
-    found, *_ = judged(topology, [*records[:at], one, *records[at + 1 :], one._replace(value=write_reports(other))])
+    found, *_ = judged(
+        topology, [*records[:at], one, *records[at + 1 :], one._replace(value=write_reports(other))]
+    )
     assert (found.second, found.missing, found.different, found.unexpected) == (0, 0, 0, rows)
 
 
@@ -140,7 +205,9 @@ DUE = [
 
 @pytest.mark.parametrize(("given", "more", "due"), DUE)
 def test_what_is_due(given, more, due):
-    """What was acknowledged or answered already; of a topic whose beginning is gone what it still holds."""
+    """What was acknowledged or answered already; of a topic whose beginning is gone what it still
+    holds.
+    """
     assert prove._due(*given, **more) == due
 
 
@@ -150,7 +217,11 @@ def kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.delenv("LDP_KAFKA_BOOTSTRAP", raising=False)
     path = tmp_path / "fold.yaml"
-    path.write_text(cases.TEXT.format(partitions=2, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1))
+    path.write_text(
+        cases.TEXT.format(
+            partitions=2, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1
+        )
+    )
     made = load(path)
     key = tmp_path / "edge.key"
     key.write_bytes(cases.KEY)
@@ -161,7 +232,12 @@ def kept(tmp_path, monkeypatch):
         config = {"bootstrap.servers": broker.bootstrap_servers}
         write(config, made.raw_topic, raw(made))
         write(config, made.reports_topic, reports_of(made))
-        admin.commit(config, made.group("perturb"), made.raw_topic, {number: len(log) + 1 for number, log in enumerate(LOGS)})
+        admin.commit(
+            config,
+            made.group("perturb"),
+            made.raw_topic,
+            {number: len(log) + 1 for number, log in enumerate(LOGS)},
+        )
         yield made, config, str(path), str(key)
 
 
@@ -183,7 +259,13 @@ def test_the_command(kept, capsys):
     assert main(["prove-once", path, "--key-file", key, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["clean"] and found["recomputed"]
-    assert (found["second"], found["missing"], found["different"], found["unexpected"], found["unreadable"]) == (0, 0, 0, 0, 1)
+    assert (
+        found["second"],
+        found["missing"],
+        found["different"],
+        found["unexpected"],
+        found["unreadable"],
+    ) == (0, 0, 0, 0, 1)
     assert found["expected"] == found["ids"] == found["reports"] - found["repeats"] > 40
     assert found["repeats"] > 0
     write(config, made.reports_topic, [changed(full(records), lambda value: value + 1)])
@@ -206,7 +288,11 @@ def test_another_key_is_recognised(kept, capsys, tmp_path):
 def test_a_report_that_was_acknowledged_and_is_not_there(kept, capsys):
     """The group says that a message was done; nothing answers it."""
     made, config, path, key = kept
-    write(config, made.raw_topic, [Kept(0, 0, -1, None, cases.batch([("late.comer", cases.START + 40 * cases.SLOT, 1.0)]))])
+    write(
+        config,
+        made.raw_topic,
+        [Kept(0, 0, -1, None, cases.batch([("late.comer", cases.START + 40 * cases.SLOT, 1.0)]))],
+    )
     assert main(["prove-once", path, "--key-file", key]) == 0  # not read yet
     admin.commit(config, made.group("perturb"), made.raw_topic, {0: len(LOGS[0]) + 2})
     capsys.readouterr()
@@ -220,7 +306,10 @@ def test_a_raw_log_that_lost_its_beginning_is_not_enough(kept, monkeypatch):
     real = prove.spans
 
     def cut(config, topic):
-        return {number: (2 if topic == made.raw_topic else first, end) for number, (first, end) in real(config, topic).items()}
+        return {
+            number: (2 if topic == made.raw_topic else first, end)
+            for number, (first, end) in real(config, topic).items()
+        }
 
     monkeypatch.setattr(prove, "spans", cut)
     with pytest.raises(StateError, match="begins at offset 2"):
@@ -234,7 +323,10 @@ def test_what_expired_is_said(kept, monkeypatch):
     real = prove.spans
 
     def cut(config, topic):
-        return {number: (4 if topic == made.reports_topic else first, end) for number, (first, end) in real(config, topic).items()}
+        return {
+            number: (4 if topic == made.reports_topic else first, end)
+            for number, (first, end) in real(config, topic).items()
+        }
 
     monkeypatch.setattr(prove, "spans", cut)
     found = prove.prove(made, cases.KEY)
@@ -244,14 +336,26 @@ def test_what_expired_is_said(kept, monkeypatch):
 
 
 def test_reports_of_devices():
-    """They answer no raw message: compared with each other they are like any, and there is nothing to make them of once more."""
+    """They answer no raw message: compared with each other they are like any, and there is nothing
+    to make them of once more.
+    """
 
     def report(value):
-        made = Reports(np.array([[1, 2]], np.uint64), np.array([5]), np.array([value]), 1.0, "ab" * 16, -1, None)
+        made = Reports(
+            np.array([[1, 2]], np.uint64),
+            np.array([5]),
+            np.array([value]),
+            1.0,
+            "ab" * 16,
+            -1,
+            None,
+        )
         return Kept(0, 1, -1, None, write_reports(made))
 
     assert compare(read_held([report(1), report(1)])[0]).second == 0
     assert compare(read_held([report(1), report(2)])[0]).second == 1
-    text = cases.TEXT.format(partitions=1, privacy=cases.CAPP, statistics="[mean]", lateness=1).replace("input: {", "input: {source: devices, ")
+    text = cases.TEXT.format(
+        partitions=1, privacy=cases.CAPP, statistics="[mean]", lateness=1
+    ).replace("input: {", "input: {source: devices, ")
     with pytest.raises(ConfigurationError, match="no raw topic"):
         prove.prove(loads(text), cases.KEY)

@@ -24,7 +24,19 @@ from ldp_kafka.runtime.releases import CYCLE, Publisher, _iso
 from ldp_kafka.topology import loader
 
 loads = cache(loader.loads)
-FIELDS = ["topology", "slot", "start", "end", "statistic", "value", "standard_error", "confidence_interval", "reports", "strategy", "guarantee"]
+FIELDS = [
+    "topology",
+    "slot",
+    "start",
+    "end",
+    "statistic",
+    "value",
+    "standard_error",
+    "confidence_interval",
+    "reports",
+    "strategy",
+    "guarantee",
+]
 GUARANTEE = {"level", "epsilon", "delta", "window", "influence", "protects", "calibration"}
 
 
@@ -59,15 +71,27 @@ def test_a_mean_has_these_fields():
     assert key == b"mean/492324"
     assert strip(body) == FIELDS
     assert body["topology"] == "meters"
-    assert (body["slot"], body["start"], body["end"]) == (492_324, "2026-03-01T12:00:00Z", "2026-03-01T13:00:00Z")
+    assert (body["slot"], body["start"], body["end"]) == (
+        492_324,
+        "2026-03-01T12:00:00Z",
+        "2026-03-01T13:00:00Z",
+    )
     assert (body["statistic"], body["strategy"], body["reports"]) == ("mean", "sw_direct", 2)
     assert isinstance(body["value"], float)
     assert body["confidence_interval"] == pytest.approx(
-        [body["value"] - 1.96 * body["standard_error"], body["value"] + 1.96 * body["standard_error"]], rel=1e-4
+        [
+            body["value"] - 1.96 * body["standard_error"],
+            body["value"] + 1.96 * body["standard_error"],
+        ],
+        rel=1e-4,
     )
     assert body["guarantee"].keys() == GUARANTEE
     assert body["guarantee"] == topology().guarantee.as_json()
-    assert (body["guarantee"]["epsilon"], body["guarantee"]["window"], body["guarantee"]["calibration"]) == (4.0, 4, "sound")
+    assert (
+        body["guarantee"]["epsilon"],
+        body["guarantee"]["window"],
+        body["guarantee"]["calibration"],
+    ) == (4.0, 4, "sound")
 
 
 def test_frequencies_are_lists():
@@ -77,20 +101,37 @@ def test_frequencies_are_lists():
     assert strip(body) == FIELDS
     assert len(body["value"]) == len(body["standard_error"]) == 3
     assert [len(end) for end in body["confidence_interval"]] == [3, 3]
-    for low, value, error, high in zip(body["confidence_interval"][0], body["value"], body["standard_error"], body["confidence_interval"][1], strict=True):
+    for low, value, error, high in zip(
+        body["confidence_interval"][0],
+        body["value"],
+        body["standard_error"],
+        body["confidence_interval"][1],
+        strict=True,
+    ):
         assert (low, high) == pytest.approx((value - 1.959964 * error, value + 1.959964 * error))
     assert sum(body["value"]) == pytest.approx(1)
     assert body["value"][0] > body["value"][1] > body["value"][2]
     assert (body["reports"], body["strategy"]) == (6, "lpu")
 
 
-@pytest.mark.parametrize(("method", "statistic"), [("sw_direct", "mean"), ("capp", "mean"), ("lpu", "frequencies")])
+@pytest.mark.parametrize(
+    ("method", "statistic"), [("sw_direct", "mean"), ("capp", "mean"), ("lpu", "frequencies")]
+)
 @pytest.mark.parametrize("answers", [None, []])
 def test_nobody_is_null(method, statistic, answers):
     """No reports: no value, no error, no interval; the slot is there all the same."""
-    _, body = crowd(topology(method, statistic), 3, None if answers is None else np.array(answers, float if statistic == "mean" else int))
+    _, body = crowd(
+        topology(method, statistic),
+        3,
+        None if answers is None else np.array(answers, float if statistic == "mean" else int),
+    )
     assert strip(body) == FIELDS
-    assert (body["value"], body["standard_error"], body["confidence_interval"], body["reports"]) == (None, None, None, 0)
+    assert (
+        body["value"],
+        body["standard_error"],
+        body["confidence_interval"],
+        body["reports"],
+    ) == (None, None, None, 0)
     assert (body["slot"], body["statistic"]) == (3, statistic)
 
 
@@ -98,39 +139,81 @@ def test_per_user_adds_a_pseudonym_and_a_reliability():
     """One release a report, keyed by the pseudonym too."""
     made = topology("capp", "mean, per_user")
     ids = np.arange(4, dtype=np.uint64).reshape(2, 2)
-    batch = Reports(ids, np.array([5, 6]), np.array([0, 1024]), 2**-10, made.fingerprint, 0, None, series=ids)
-    records = replace(stages.publisher(made), shrinkage=False).per_user(batch, ["aa", "bb"], (2, 1024, 2**20))
-    assert [(record.key, record.partition) for record in records] == [(b"per_user/5/aa", 0), (b"per_user/6/bb", 0)]
+    batch = Reports(
+        ids, np.array([5, 6]), np.array([0, 1024]), 2**-10, made.fingerprint, 0, None, series=ids
+    )
+    records = replace(stages.publisher(made), shrinkage=False).per_user(
+        batch, ["aa", "bb"], (2, 1024, 2**20)
+    )
+    assert [(record.key, record.partition) for record in records] == [
+        (b"per_user/5/aa", 0),
+        (b"per_user/6/bb", 0),
+    ]
     low, high = (json.loads(record.value) for record in records)
     assert strip(low) == [*FIELDS, "user", "reliability"]
-    assert (low["user"], low["statistic"], low["reports"], low["strategy"]) == ("aa", "per_user", 1, "capp")
+    assert (low["user"], low["statistic"], low["reports"], low["strategy"]) == (
+        "aa",
+        "per_user",
+        1,
+        "capp",
+    )
     assert low["value"] < 10 < high["value"]
     assert 0 < low["reliability"] < 1
-    assert low["standard_error"] == high["standard_error"] == pytest.approx(made.method.single_error)
-    assert low["confidence_interval"] == pytest.approx([low["value"] - 1.959964 * low["standard_error"], low["value"] + 1.959964 * low["standard_error"]])
+    assert (
+        low["standard_error"] == high["standard_error"] == pytest.approx(made.method.single_error)
+    )
+    assert low["confidence_interval"] == pytest.approx(
+        [
+            low["value"] - 1.959964 * low["standard_error"],
+            low["value"] + 1.959964 * low["standard_error"],
+        ]
+    )
     assert "user" not in crowd(made, 1, [0.5])[1]
     assert "reliability" not in crowd(made, 1, [0.5])[1]
 
 
 @pytest.mark.parametrize("method", ["sw_direct", "capp", "ipp", "sampling", "capp_s"])
 def test_per_user_is_drawn_to_the_crowd(method):
-    """By the sums of all reports so far, as `Shrinkage` says; a crowd that says nothing is given the midpoint."""
+    """By the sums of all reports so far, as `Shrinkage` says; a crowd that says nothing is given
+    the midpoint.
+    """
     made = topology(method, "per_user")
     ids = np.arange(4, dtype=np.uint64).reshape(2, 2)
     scale = made.method.scale
-    batch = Reports(ids, np.array([5, 6]), np.array([0, round(1 / scale)]), scale, made.fingerprint, 0, None, series=ids)
+    batch = Reports(
+        ids,
+        np.array([5, 6]),
+        np.array([0, round(1 / scale)]),
+        scale,
+        made.fingerprint,
+        0,
+        None,
+        series=ids,
+    )
     publisher = stages.publisher(made)
-    unknown = [json.loads(record.value) for record in publisher.per_user(batch, ["aa", "bb"], (2, round(1 / scale), round(1 / scale) ** 2))]
+    unknown = [
+        json.loads(record.value)
+        for record in publisher.per_user(
+            batch, ["aa", "bb"], (2, round(1 / scale), round(1 / scale) ** 2)
+        )
+    ]
     lo, hi = made.method.domain
     assert [release["value"] for release in unknown] == pytest.approx([(lo + hi) / 2] * 2, rel=1e-3)
     assert unknown[0]["reliability"] == 0
-    middle, far = round(0.4 / scale), round(0.9 / scale)  # a crowd that spreads more than noise alone would make it
+    middle, far = (
+        round(0.4 / scale),
+        round(0.9 / scale),
+    )  # a crowd that spreads more than noise alone would make it
     crowd_sums = (200_000, 100_000 * (middle + far), 100_000 * (middle**2 + far**2))
-    known = [json.loads(record.value) for record in publisher.per_user(batch, ["aa", "bb"], crowd_sums)]
+    known = [
+        json.loads(record.value) for record in publisher.per_user(batch, ["aa", "bb"], crowd_sums)
+    ]
     expected = Shrinkage(made.method, reading=Reading.of(made.method.single))
     expected.add(list(crowd_sums))
     shrunk = expected.apply(batch.values)
-    assert [release["value"] for release in known] == pytest.approx(shrunk.values.tolist(), rel=1e-12)
+    assert [release["value"] for release in known] == pytest.approx(
+        shrunk.values.tolist(), rel=1e-12
+    )
     assert known[0]["standard_error"] == pytest.approx(shrunk.standard_error)
     assert known[0]["reliability"] == pytest.approx(shrunk.reliability)
     assert known[0]["standard_error"] <= (hi - lo) / 2
@@ -139,12 +222,17 @@ def test_per_user_is_drawn_to_the_crowd(method):
 def test_several_statistics_are_several_records():
     """Only those of the crowd come from sums; per_user does not."""
     made = topology("capp", "per_user, mean")
-    assert [json.loads(record.value)["statistic"] for record in stages.publisher(made).crowd(1, [0, 0, 0])] == ["mean"]
+    assert [
+        json.loads(record.value)["statistic"]
+        for record in stages.publisher(made).crowd(1, [0, 0, 0])
+    ] == ["mean"]
     assert stages.publisher(topology("capp", "per_user")).crowd(1, None) == []
 
 
 def test_a_release_without_a_guarantee_says_null():
-    """JSON has no infinity: a published calibration that protects nothing over an endless stream is null, not a number."""
+    """JSON has no infinity: a published calibration that protects nothing over an endless stream is
+    null, not a number.
+    """
     _, body = crowd(topology("capp", calibration="published"), 1, [0.5])
     assert topology("capp", calibration="published").guarantee.epsilon == inf
     assert body["guarantee"]["epsilon"] is None
@@ -155,7 +243,9 @@ def test_a_release_without_a_guarantee_says_null():
 def test_releases_are_read_back():
     """By `lk.decode`, as the same release."""
     made = topology("capp", "per_user, mean")
-    [record] = stages.publisher(made).crowd(9, made.method.mechanism.support(np.array([0.5, 0.25])).tolist())
+    [record] = stages.publisher(made).crowd(
+        9, made.method.mechanism.support(np.array([0.5, 0.25])).tolist()
+    )
     [release] = lk.decode(record.value)
     assert isinstance(release, Release)
     body = json.loads(record.value)
@@ -187,12 +277,19 @@ def test_times_are_those_of_the_calendar(milliseconds):
     moment = datetime.fromisoformat(text)
     assert moment.utcoffset() == UTC.utcoffset(None)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-    assert since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000 == milliseconds
+    assert (
+        since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000 == milliseconds
+    )
 
 
 @pytest.mark.parametrize(
     ("cycles", "expected"),
-    [(0, "1970-01-01T00:00:00Z"), (20, "9970-01-01T00:00:00Z"), (21, "+10370-01-01T00:00:00Z"), (10**9, "+400000001970-01-01T00:00:00Z")],
+    [
+        (0, "1970-01-01T00:00:00Z"),
+        (20, "9970-01-01T00:00:00Z"),
+        (21, "+10370-01-01T00:00:00Z"),
+        (10**9, "+400000001970-01-01T00:00:00Z"),
+    ],
 )
 def test_times_go_on_after_the_year_9999(cycles, expected):
     """A report for an absurd slot stops nobody."""
@@ -220,14 +317,19 @@ def arrow(users, time, values):
 def over_slots(made, values, users=400, slots=60):
     """The crowd's releases of a stream in which user i always has values[i], under fresh noise."""
     names, start = [f"u{i}" for i in range(users)], 1_772_366_400_000
-    raw = [Message(slot, -1, arrow(names, start + slot * 3_600_000, values)) for slot in range(slots + 1)]
+    raw = [
+        Message(slot, -1, arrow(names, start + slot * 3_600_000, values))
+        for slot in range(slots + 1)
+    ]
     run = local.run(made, lk.randomness.keyed(np.random.default_rng().bytes(32)), [raw], together=8)
     assert not run.dead_letters
     return [json.loads(record.value) for record in run.releases]
 
 
 def test_the_mean_is_unbiased_and_its_error_is_true():
-    """Over many slots of the whole pipeline: z of the mean within 6, spread of the z scores within 6 of its own (false alarms: 1e-8)."""
+    """Over many slots of the whole pipeline: z of the mean within 6, spread of the z scores within
+    6 of its own (false alarms: 1e-8).
+    """
     values = np.linspace(-10, 30, 400) ** 2 / 30 - 10 / 3
     found = over_slots(topology(), values)
     assert len(found) == 60
@@ -260,4 +362,6 @@ def test_frequencies_are_unbiased():
 def test_a_publisher_takes_what_a_topology_says():
     """Names, topic and slots."""
     made = topology("capp", "mean, per_user")
-    assert stages.publisher(made) == Publisher("meters", "meters.releases", made.method, ("mean", "per_user"), 3_600_000)
+    assert stages.publisher(made) == Publisher(
+        "meters", "meters.releases", made.method, ("mean", "per_user"), 3_600_000
+    )

@@ -1,4 +1,6 @@
-"""A replay is the input, slot by slot, each user in one partition, and event time goes on everywhere."""
+"""A replay is the input, slot by slot, each user in one partition, and event time goes on
+everywhere.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,20 @@ from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime import local, replay, stages
 from ldp_kafka.runtime.embedded import EmbeddedBroker
 from ldp_kafka.runtime.events import EventReader
-from ldp_kafka.runtime.replay import Raw, Unread, as_log, from_arrays, from_slots, from_table, last_tick, messages, murmur2, partitions_of, read_file, send
+from ldp_kafka.runtime.replay import (
+    Raw,
+    Unread,
+    as_log,
+    from_arrays,
+    from_slots,
+    from_table,
+    last_tick,
+    messages,
+    murmur2,
+    partitions_of,
+    read_file,
+    send,
+)
 from ldp_kafka.runtime.replay.files import read_slices
 from ldp_kafka.runtime.replay.send import check_ahead
 from ldp_kafka.topology import loads
@@ -31,14 +46,37 @@ output: {{statistics: [{statistic}]}}
 """
 
 
-def topology(*, partitions=2, lateness=1, format="json", fields="user: $.u, value: $.v, time: $.t", categories=None):  # noqa: A002
-    method, shape, statistic = ("sw_direct", "domain: [0, 10]", "mean") if categories is None else ("lpu", f"categories: {categories}", "frequencies")
-    return loads(TEXT.format(partitions=partitions, lateness=lateness, format=format, fields=fields, method=method, shape=shape, statistic=statistic))
+def topology(
+    *,
+    partitions=2,
+    lateness=1,
+    format="json",  # noqa: A002
+    fields="user: $.u, value: $.v, time: $.t",
+    categories=None,
+):
+    method, shape, statistic = (
+        ("sw_direct", "domain: [0, 10]", "mean")
+        if categories is None
+        else ("lpu", f"categories: {categories}", "frequencies")
+    )
+    return loads(
+        TEXT.format(
+            partitions=partitions,
+            lateness=lateness,
+            format=format,
+            fields=fields,
+            method=method,
+            shape=shape,
+            statistic=statistic,
+        )
+    )
 
 
 def reader(made):
     source, privacy = made.input, made.privacy
-    return EventReader(source.user, source.value, source.time, privacy.category_names or privacy.categories)
+    return EventReader(
+        source.user, source.value, source.time, privacy.category_names or privacy.categories
+    )
 
 
 def events(made, stream):
@@ -52,7 +90,13 @@ def events(made, stream):
             assert raw.events == 0
         else:
             found += [
-                (raw.partition, *row) for row in zip(decoded.events.users.texts(), decoded.events.times.tolist(), decoded.events.values.tolist(), strict=True)
+                (raw.partition, *row)
+                for row in zip(
+                    decoded.events.users.texts(),
+                    decoded.events.times.tolist(),
+                    decoded.events.values.tolist(),
+                    strict=True,
+                )
             ]
             assert raw.events == len(decoded.events)
             assert raw.timestamp == decoded.events.times.max()
@@ -104,9 +148,16 @@ def test_every_event_goes_out_once_to_its_users_partition(batch, partitions):
 def test_a_batch_is_arrow_and_a_single_event_is_json():
     """By the topology's format unless said otherwise; the key of a single event is its user."""
     values = np.zeros((4, 1))
-    for form, batch, arrow in (("json", None, False), ("arrow", None, True), ("json", 10, True), ("arrow", 1, False)):
+    for form, batch, arrow in (
+        ("json", None, False),
+        ("arrow", None, True),
+        ("json", 10, True),
+        ("arrow", 1, False),
+    ):
         made = topology(format=form)
-        sent = [raw for raw in messages(made, from_arrays(made, values, START), batch) if raw.events]
+        sent = [
+            raw for raw in messages(made, from_arrays(made, values, START), batch) if raw.events
+        ]
         assert all(raw.value.startswith(b"\xff\xff\xff\xff") is arrow for raw in sent)
         assert all((raw.key is None) is arrow for raw in sent)
     assert json.loads(sent[0].value) == {"u": sent[0].key.decode(), "t": START, "v": 0.0}
@@ -116,12 +167,17 @@ def test_fields_go_where_the_topology_says():
     """Nested, in lists, and under names with spaces."""
     made = topology(fields="user: $.meter.id, value: \"$.readings[1]['k w h']\", time: $.meter.at")
     (raw,) = [raw for raw in messages(made, from_arrays(made, [[2.5]], START)) if raw.events]
-    assert json.loads(raw.value) == {"meter": {"id": "u000000", "at": START}, "readings": [None, {"k w h": 2.5}]}
+    assert json.loads(raw.value) == {
+        "meter": {"id": "u000000", "at": START},
+        "readings": [None, {"k w h": 2.5}],
+    }
     with pytest.raises(ConfigurationError, match="plain columns"):
         messages(made, from_arrays(made, [[2.5]], START), 10)
 
 
-@pytest.mark.parametrize(("categories", "wire"), [("[still, walk]", ["walk", "still"]), ("2", [1, 0])])
+@pytest.mark.parametrize(
+    ("categories", "wire"), [("[still, walk]", ["walk", "still"]), ("2", [1, 0])]
+)
 @pytest.mark.parametrize("batch", [1, 100])
 def test_categories_go_out_as_the_topology_reads_them(categories, wire, batch):
     """By name where they have names."""
@@ -133,14 +189,18 @@ def test_categories_go_out_as_the_topology_reads_them(categories, wire, batch):
 
 
 def test_event_time_goes_on_in_every_partition():
-    """A partition without events in a slot gets a tick at its end; the last tick closes the last slot and no later one."""
+    """A partition without events in a slot gets a tick at its end; the last tick closes the last
+    slot and no later one.
+    """
     made = topology(partitions=4, lateness=2)
     source = from_arrays(made, np.ones((1, 6)), START)
     _, ticks = events(made, messages(made, source))
     home = int(partitions_of(["u000000"], 4)[0])
     ends = [START + (t + 1) * HOUR - 1 for t in range(6)]
     for partition in range(4):
-        assert ticks[partition] == ([] if partition == home else ends) + [last_tick(made, source.last)]
+        assert ticks[partition] == ([] if partition == home else ends) + [
+            last_tick(made, source.last)
+        ]
     closed = last_tick(made, source.last) // HOUR - made.input.lateness - 1
     assert closed == source.last
 
@@ -149,7 +209,9 @@ def test_no_ticks_into_a_topic_of_someone_else():
     """Unless asked for."""
     made = topology(fields="user: $.u, value: $.v, time: $.t, create: false, topic: theirs")
     assert events(made, messages(made, from_arrays(made, np.ones((1, 3)), START)))[1] == {}
-    assert events(made, messages(made, from_arrays(made, np.ones((1, 3)), START), ticks=True))[1] != {}
+    assert (
+        events(made, messages(made, from_arrays(made, np.ones((1, 3)), START), ticks=True))[1] != {}
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 7, 2048])
@@ -160,10 +222,16 @@ def test_a_local_run_releases_every_slot(batch):
     for partitions in (1, 2, 4):
         made = topology(partitions=partitions)
         source = from_arrays(made, values, START)
-        run = local.run(made, stages.edge_randomness(made, bytes(32)), as_log(made, messages(made, source, batch)))
+        run = local.run(
+            made,
+            stages.edge_randomness(made, bytes(32)),
+            as_log(made, messages(made, source, batch)),
+        )
         assert not run.dead_letters
         records = [json.loads(record.value) for record in run.releases]
-        assert [(record["slot"], record["reports"]) for record in records] == [(slot, 50) for slot in range(source.first, source.last + 1)]
+        assert [(record["slot"], record["reports"]) for record in records] == [
+            (slot, 50) for slot in range(source.first, source.last + 1)
+        ]
         found.add(tuple(record["value"] for record in records))
     assert len(found) == 1
 
@@ -194,16 +262,28 @@ def test_generated_slots_are_read_one_at_a_time():
         ["2023-11-14T22:13:20Z", "2023-11-14T23:13:20Z", "2023-11-14T22:13:21Z"],
         ["2023-11-14T22:13:20", "2023-11-14T23:13:20", "2023-11-14T22:13:21"],
         pa.array([1_700_000_000_000, 1_700_003_600_000, 1_700_000_001_000], pa.timestamp("ms")),
-        pa.array([1_700_000_000_000_000, 1_700_003_600_000_000, 1_700_000_001_000_000], pa.timestamp("us", "Europe/Berlin")),
+        pa.array(
+            [1_700_000_000_000_000, 1_700_003_600_000_000, 1_700_000_001_000_000],
+            pa.timestamp("us", "Europe/Berlin"),
+        ),
     ],
 )
 def test_times_in_a_table_are_read_and_sorted(times):
     """Seconds, milliseconds, timestamps and text are the same times; rows come in their order."""
     made = topology()
-    source = from_table(made, pa.table({"who": ["a", "b", "a"], "what": [1, 2, 3], "when": times}), "who", "what", "when")
+    source = from_table(
+        made,
+        pa.table({"who": ["a", "b", "a"], "what": [1, 2, 3], "when": times}),
+        "who",
+        "what",
+        "when",
+    )
     found, _ = events(made, messages(made, source))
     rows = [row[1:] for row in found]
-    assert [row for row in rows if row[0] == "a"] == [("a", 1_700_000_000_000, 1.0), ("a", 1_700_000_001_000, 3.0)]
+    assert [row for row in rows if row[0] == "a"] == [
+        ("a", 1_700_000_000_000, 1.0),
+        ("a", 1_700_000_001_000, 3.0),
+    ]
     assert [row for row in rows if row[0] == "b"] == [("b", 1_700_003_600_000, 2.0)]
     assert source.events == 3
 
@@ -211,9 +291,18 @@ def test_times_in_a_table_are_read_and_sorted(times):
 def test_start_shifts_by_whole_slots():
     """The place in the slot stays."""
     made = topology()
-    table = pa.table({"user": ["a", "a"], "value": [1.0, 2.0], "time": ["2012-10-02T09:10:00", "2012-10-02T11:20:00"]})
+    table = pa.table(
+        {
+            "user": ["a", "a"],
+            "value": [1.0, 2.0],
+            "time": ["2012-10-02T09:10:00", "2012-10-02T11:20:00"],
+        }
+    )
     source = from_table(made, table, "user", "value", "time", start_ms=START + 5)
-    assert [int(slot.times[0]) for slot in source.slots] == [START + 600_000, START + 2 * HOUR + 1_200_000]
+    assert [int(slot.times[0]) for slot in source.slots] == [
+        START + 600_000,
+        START + 2 * HOUR + 1_200_000,
+    ]
 
 
 def test_files(tmp_path):
@@ -221,7 +310,11 @@ def test_files(tmp_path):
     made = topology()
     rows = "meter,kwh,ts\n7,1.5,2023-11-14T22:00:00\n8,,2023-11-14T22:00:00\n7,2.5,2023-11-14T23:00:00\n"
     (tmp_path / "x.csv").write_text(rows)
-    columns = {"meter": [7, 8, 7], "kwh": [1.5, None, 2.5], "ts": pa.array([1_700_000_000, 1_700_000_000, 1_700_003_600], pa.timestamp("s"))}
+    columns = {
+        "meter": [7, 8, 7],
+        "kwh": [1.5, None, 2.5],
+        "ts": pa.array([1_700_000_000, 1_700_000_000, 1_700_003_600], pa.timestamp("s")),
+    }
     parquet.write_table(pa.table(columns), tmp_path / "x.parquet")
     for name in ("x.csv", "x.parquet"):
         source = read_file(made, tmp_path / name, "meter", "kwh", when="ts")
@@ -232,9 +325,14 @@ def test_files(tmp_path):
 def test_one_series_is_sliced_into_users(tmp_path):
     """User i has the i-th piece; the last slot has just ended."""
     made = topology()
-    (tmp_path / "x.csv").write_text("t,value\n" + "\n".join(f"{i},{i % 10}" for i in range(11)) + "\n")
+    (tmp_path / "x.csv").write_text(
+        "t,value\n" + "\n".join(f"{i},{i % 10}" for i in range(11)) + "\n"
+    )
     source = read_slices(made, tmp_path / "x.csv", 5)
-    found = {(user, (time - source.first * HOUR) // HOUR): value for _, user, time, value in events(made, messages(made, source))[0]}
+    found = {
+        (user, (time - source.first * HOUR) // HOUR): value
+        for _, user, time, value in events(made, messages(made, source))[0]
+    }
     assert found == {(f"u{i:06d}", t): float((2 * i + t) % 10) for i in range(5) for t in range(2)}
     check_ahead(made, source)
     with pytest.raises(ConfigurationError, match="too short"):
@@ -248,8 +346,14 @@ def test_bad_files_say_so_without_their_content(tmp_path):
     (tmp_path / "ragged.csv").write_text(f"user,value,time\na,{secret}\n")
     (tmp_path / "x.parquet").write_text(secret)
     (tmp_path / "times.csv").write_text(f"user,value,time\na,1,{secret}\n")
-    (tmp_path / "latin.csv").write_bytes(f"z\u00e4hler,value,time\n{secret},1,2023-11-14T22:00:00\n".encode("latin-1"))
-    (tmp_path / "rows.csv").write_bytes(f"user,value,time\na,1,2023-11-14T22:00:00\n\u00e4{secret},1,2023-11-14T22:00:00\n".encode("latin-1"))
+    (tmp_path / "latin.csv").write_bytes(
+        f"z\u00e4hler,value,time\n{secret},1,2023-11-14T22:00:00\n".encode("latin-1")
+    )
+    (tmp_path / "rows.csv").write_bytes(
+        f"user,value,time\na,1,2023-11-14T22:00:00\n\u00e4{secret},1,2023-11-14T22:00:00\n".encode(
+            "latin-1"
+        )
+    )
     asks = {
         "column value must be readable as double": lambda: read_file(made, tmp_path / "x.csv"),
         "column time must be readable": lambda: read_file(made, tmp_path / "times.csv"),
@@ -258,7 +362,9 @@ def test_bad_files_say_so_without_their_content(tmp_path):
         "no column kwh among the 3": lambda: read_file(made, tmp_path / "x.csv", value="kwh"),
         r"latin\.csv:1: must be UTF-8": lambda: read_file(made, tmp_path / "latin.csv"),
         r"rows\.csv:3: must be UTF-8": lambda: read_file(made, tmp_path / "rows.csv"),
-        r"rows\.csv:3: must be UTF-8 .*": lambda: read_slices(made, tmp_path / "rows.csv", 1, "user"),
+        r"rows\.csv:3: must be UTF-8 .*": lambda: read_slices(
+            made, tmp_path / "rows.csv", 1, "user"
+        ),
         "there is no file": lambda: read_file(made, tmp_path / "missing.csv"),
     }
     for text, ask in asks.items():
@@ -269,7 +375,9 @@ def test_bad_files_say_so_without_their_content(tmp_path):
 
 def test_a_column_that_is_not_wanted_may_be_anything(tmp_path):
     """Only its name is read."""
-    (tmp_path / "x.csv").write_bytes("user,value,time,note\na,1,2023-11-14T22:00:00,\u00e4\n".encode("latin-1"))
+    (tmp_path / "x.csv").write_bytes(
+        "user,value,time,note\na,1,2023-11-14T22:00:00,\u00e4\n".encode("latin-1")
+    )
     assert read_file(topology(), tmp_path / "x.csv").events == 1
 
 
@@ -311,18 +419,32 @@ def test_unread_holds_back_and_lets_go():
 @pytest.mark.parametrize("batch", [1, 200])
 @pytest.mark.parametrize(("bits", "per_user"), [(0, False), (0, True), (800, False), (8000, False)])
 def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
-    """Packed bits and pseudonyms among them: what nobody has read is held back before an embedded broker drops it, and not long before."""
-    shape = f"method: lpu, mechanism: sue, categories: {bits}" if bits else "method: sw_direct, domain: [0, 10]"
+    """Packed bits and pseudonyms among them: what nobody has read is held back before an embedded
+    broker drops it, and not long before.
+    """
+    shape = (
+        f"method: lpu, mechanism: sue, categories: {bits}"
+        if bits
+        else "method: sw_direct, domain: [0, 10]"
+    )
     statistic = "frequencies" if bits else "per_user" if per_user else "mean"
     made = loads(
-        f"topology: t\ninput: {{partitions: 1, slot: 1h, lateness: 0}}\nprivacy: {{{shape}, epsilon: 4.0, window: 2}}\noutput: {{statistics: [{statistic}]}}"
+        f"topology: t\ninput: {{partitions: 1, slot: 1h, lateness: 0}}\nprivacy: {{{shape},"
+        f" epsilon: 4.0, window: 2}}\noutput: {{statistics: [{statistic}]}}"
     )
     values = np.random.default_rng(1).integers(0, 10, (600, 2))
-    stream = list(messages(made, from_arrays(made, values if bits else values.astype(float), START), batch))
+    stream = list(
+        messages(made, from_arrays(made, values if bits else values.astype(float), START), batch)
+    )
     unread = Unread(made, {}, {}, limit=0, ask=lambda _: {0: 1})
     for raw in stream:
         unread.add(raw)
-    written = sum(len(record.value) for record in local.run(made, stages.edge_randomness(made, bytes(32)), as_log(made, stream)).reports[0])
+    written = sum(
+        len(record.value)
+        for record in local.run(
+            made, stages.edge_randomness(made, bytes(32)), as_log(made, stream)
+        ).reports[0]
+    )
     assert 0.9 * written < unread._bytes["collect"][0] < 2 * written
 
 
@@ -345,7 +467,9 @@ def test_sent_messages_are_in_the_topic_in_order():
     assert (sent.messages, sent.events) == (len(stream), 80)
     assert steps[-1] == 80
     for partition in (0, 1):
-        assert found[partition] == [(raw.key, raw.value) for raw in stream if raw.partition == partition]
+        assert found[partition] == [
+            (raw.key, raw.value) for raw in stream if raw.partition == partition
+        ]
 
 
 def test_a_topic_that_is_not_there_is_a_broker_error():
@@ -363,8 +487,9 @@ def test_replay_says_at_once_that_the_topic_is_missing(tmp_path, capfd):
     with EmbeddedBroker() as broker:
         path, data = tmp_path / "t.yaml", tmp_path / "data.csv"
         path.write_text(
-            f"topology: t\nkafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\ninput: {{slot: 1h}}\n"
-            "privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}\noutput: {statistics: [mean]}\n"
+            f"topology: t\nkafka: {{bootstrap_servers: '{broker.bootstrap_servers}'}}\ninput:"
+            " {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0,"
+            " 1]}\noutput: {statistics: [mean]}\n"
         )
         data.write_text("user,value,time\na,1,1700000000\n")
         assert main(["replay", str(data), "-t", str(path)]) == 1

@@ -1,4 +1,6 @@
-"""A new key between two slots: whatever was folded, reported or lost before, no (user, slot) is drawn under both, and no user's budget begins anew."""
+"""A new key between two slots: whatever was folded, reported or lost before, no (user, slot) is
+drawn under both, and no user's budget begins anew.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,14 @@ LOGS = cases.orderly(1, SLOTS)
 A_SLOT = 3  # messages
 TOPOLOGIES = [
     pytest.param(cases.topology(1), id="capp"),
-    pytest.param(cases.topology(1, privacy="{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}", statistics="[mean]"), id="sw_direct"),
+    pytest.param(
+        cases.topology(
+            1,
+            privacy="{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}",
+            statistics="[mean]",
+        ),
+        id="sw_direct",
+    ),
 ]
 
 
@@ -53,19 +62,26 @@ def folded(topology, ring, log, *, held=None, want=1):
 
 
 def draws(topology, records, keys):
-    """Of each (user, slot) all that was ever said: by the ids of each of these single keys or rings, as only the edge can tell."""
+    """Of each (user, slot) all that was ever said: by the ids of each of these single keys or
+    rings, as only the edge can tell.
+    """
     whose = {}
     users = Ids.of([f"u0.{user}" for user in range(cases.USERS)])
     for key in keys:
         source = stages.edge_randomness(topology, key)
         digests = source.digests(users)
         for slot in range(FIRST - 2, FIRST + SLOTS + 2):
-            whose |= {row.tobytes(): (user, slot) for user, row in enumerate(source.report_ids(digests, slot, 0))}
+            whose |= {
+                row.tobytes(): (user, slot)
+                for user, row in enumerate(source.report_ids(digests, slot, 0))
+            }
     said = defaultdict(set)
     for record in records:
         batch = read_reports(record.value) if record.topic == topology.reports_topic else None
         for at in range(0 if batch is None else len(batch)):
-            said[whose[batch.ids[at].tobytes()]].add((batch.ids[at].tobytes(), batch.values[at].tobytes()))
+            said[whose[batch.ids[at].tobytes()]].add(
+                (batch.ids[at].tobytes(), batch.values[at].tobytes())
+            )
     return said
 
 
@@ -75,16 +91,25 @@ def overspent(topology, said):
     spent = defaultdict(Counter)
     for (user, slot), what in said.items():
         spent[user][slot] += cost * len(what)
-    return any(sum(by[slot - back] for back in range(ledger.run)) > ledger.budget for by in spent.values() for slot in list(by))
+    return any(
+        sum(by[slot - back] for back in range(ledger.run)) > ledger.budget
+        for by in spent.values()
+        for slot in list(by)
+    )
 
 
 def run_over(topology, before, after, kept, reported, *, rebind=True):
-    """A worker folds and reports, keeps a state that covers less, dies; the key is rotated, and another worker goes on from that state."""
+    """A worker folds and reports, keeps a state that covers less, dies; the key is rotated, and
+    another worker goes on from that state.
+    """
     (log,) = LOGS
     old = edge_table(topology, LOGS, until=kept)
     said = folded(topology, before, log[:reported])[1]
     if rebind:
-        edges = [stages.edge(topology, stages.edge_randomness(topology, ring), 0) for ring in (before, after)]
+        edges = [
+            stages.edge(topology, stages.edge_randomness(topology, ring), 0)
+            for ring in (before, after)
+        ]
         snapshot = rotation.rebound(*edges, old, 0, kept + 1).snapshot()
         held = {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
         partition, more = folded(topology, after, log[kept:], held=held, want=kept + 1)
@@ -96,7 +121,9 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("reported", [1, 5, 3 * A_SLOT])
 def test_no_slot_is_drawn_under_both_keys(topology, reported):
-    """At every distance between what was kept and what was reported; with what a single key says of the slots before, and something else of those after."""
+    """At every distance between what was kept and what was reported; with what a single key says of
+    the slots before, and something else of those after.
+    """
     (log,) = LOGS
     reached = -(-reported // A_SLOT)
     ring = ring_at(FIRST + reached)
@@ -127,7 +154,9 @@ def test_broken_rotations_are_found(topology):
 
 
 def test_the_ledger_goes_on():
-    """A user who has spent all of a run is refused under the new key too; with a first key of its own a user would be new."""
+    """A user who has spent all of a run is refused under the new key too; with a first key of its
+    own a user would be new.
+    """
     topology = cases.topology(1)
     _, partition = run_over(topology, Keyring(OLD), ring_at(FIRST + 4), 4 * A_SLOT, 4 * A_SLOT)
     before, _ = folded(topology, Keyring(OLD), LOGS[0])
@@ -135,7 +164,9 @@ def test_the_ledger_goes_on():
     assert mine.count == theirs.count == cases.USERS
     order, other = (np.lexsort(users.users[: users.count].T) for users in (mine, theirs))
     for name in topology.method.ledger.fields:
-        assert np.array_equal(mine.columns[name][..., order], theirs.columns[name][..., other]), name
+        assert np.array_equal(mine.columns[name][..., order], theirs.columns[name][..., other]), (
+            name
+        )
 
 
 def test_old_and_new_files_refuse_each_others_state():
@@ -143,7 +174,12 @@ def test_old_and_new_files_refuse_each_others_state():
     topology = cases.topology(1)
     held = edge_table(topology, LOGS, until=4)
     rotated = edge_table(topology, LOGS, until=4, key=ring_at(FIRST + 3))
-    for state, ring in ((held, ring_at(FIRST + 3)), (rotated, Keyring(OLD)), (rotated, ring_at(FIRST + 4)), (rotated, ring_at(FIRST + 3, new=bytes(32)))):
+    for state, ring in (
+        (held, ring_at(FIRST + 3)),
+        (rotated, Keyring(OLD)),
+        (rotated, ring_at(FIRST + 4)),
+        (rotated, ring_at(FIRST + 3, new=bytes(32))),
+    ):
         with pytest.raises(StateError, match="key rotate"):
             folded(topology, ring, LOGS[0], held=state)
     folded(topology, ring_at(FIRST + 3), LOGS[0], held=rotated)
@@ -156,7 +192,11 @@ def test_rows_of_many_slots_take_their_own_turns():
     third = bytes(range(100, 132))
     whole = keyed(OLD, context=b"x", later=[(5, NEW), (10, third)])
     bound = np.arange(24).reshape(12, 2)
-    words, ids, series = whole.at(users, slots, 1, bound).words(12, 6), whole.report_ids(users, slots, 2), whole.series(users, slots)
+    words, ids, series = (
+        whole.at(users, slots, 1, bound).words(12, 6),
+        whole.report_ids(users, slots, 2),
+        whole.series(users, slots),
+    )
     for row, slot in enumerate(slots.tolist()):
         alone = keyed(OLD if slot < 5 else NEW if slot < 10 else third, context=b"x")
         one = slice(row, row + 1)
@@ -166,11 +206,23 @@ def test_rows_of_many_slots_take_their_own_turns():
     part = whole.at(users, slots, 1, bound).words(5, 6, first=4)
     assert np.array_equal(part, words[4:9])
     assert np.array_equal(whole.digests(["a"]), keyed(OLD, context=b"x").digests(["a"]))
-    checks = {keyed(OLD, later=later).check for later in ((), [(5, NEW)], [(6, NEW)], [(5, third)], [(5, NEW), (6, third)])}
+    checks = {
+        keyed(OLD, later=later).check
+        for later in ((), [(5, NEW)], [(6, NEW)], [(5, third)], [(5, NEW), (6, third)])
+    }
     assert len(checks) == 5
 
 
-@pytest.mark.parametrize("later", [[(5, OLD)], [(5, NEW), (5, bytes(32))], [(5, NEW), (4, bytes(32))], [(5, NEW), (6, NEW)], [(5, bytes(31))]])
+@pytest.mark.parametrize(
+    "later",
+    [
+        [(5, OLD)],
+        [(5, NEW), (5, bytes(32))],
+        [(5, NEW), (4, bytes(32))],
+        [(5, NEW), (6, NEW)],
+        [(5, bytes(31))],
+    ],
+)
 def test_a_rotation_needs_another_key_and_a_later_slot(later):
     """In the ring as in the randomness."""
     with pytest.raises(ValueError, match=r"another key|at least 32"):
@@ -180,7 +232,9 @@ def test_a_rotation_needs_another_key_and_a_later_slot(later):
 
 
 def test_a_ring_on_disk(tmp_path):
-    """One key is its bytes, several are a text; what is neither is refused, and nothing shows a key."""
+    """One key is its bytes, several are a text; what is neither is refused, and nothing shows a
+    key.
+    """
     file = tmp_path / "edge.key"
     ring = Keyring(OLD).rotated(1_000, NEW).rotated(60_001, bytes(40))
     assert Keyring.decode(ring.encode()) == ring
@@ -190,7 +244,12 @@ def test_a_ring_on_disk(tmp_path):
     assert ring.turns(60_000) == [(1, NEW), (2, bytes(40))]
     assert ring.turns(3_600_000) == [(1, bytes(40))]
     assert "rotations" in repr(ring) and repr(NEW) not in repr(ring)
-    for content in (ring.encode()[:-30], ring.encode() + b"x y\n", ring.encode().replace(b"1000 ", b""), b"short"):
+    for content in (
+        ring.encode()[:-30],
+        ring.encode() + b"x y\n",
+        ring.encode().replace(b"1000 ", b""),
+        b"short",
+    ):
         file.write_bytes(content)
         file.chmod(0o600)
         with pytest.raises(ConfigurationError, match=r"edge\.key"):
@@ -202,11 +261,18 @@ def test_a_ring_on_disk(tmp_path):
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
-    """A topology on an embedded broker whose worker died: it has folded and reported five slots, and kept three of them."""
+    """A topology on an embedded broker whose worker died: it has folded and reported five slots,
+    and kept three of them.
+    """
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.delenv("LDP_KAFKA_BOOTSTRAP", raising=False)
     path = tmp_path / "fold.yaml"
-    path.write_text(cases.TEXT.format(partitions=1, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1) + "edge: {key_file: edge.key}\n")
+    path.write_text(
+        cases.TEXT.format(
+            partitions=1, privacy=cases.CAPP, statistics="[mean, per_user]", lateness=1
+        )
+        + "edge: {key_file: edge.key}\n"
+    )
     (tmp_path / "edge.key").write_bytes(OLD)
     (tmp_path / "edge.key").chmod(0o600)
     made = load(path)
@@ -223,7 +289,12 @@ def kept(tmp_path, monkeypatch):
 
 class Kept:
     def __init__(self, topology, path, config):
-        self.topology, self.path, self.config, self.file = topology, str(path), config, path.parent / "edge.key"
+        self.topology, self.path, self.config, self.file = (
+            topology,
+            str(path),
+            config,
+            path.parent / "edge.key",
+        )
         self.changelog = topology.changelog("perturb", "perturb")
 
     def put(self, topic, records):
@@ -237,18 +308,40 @@ class Kept:
 
     def report(self, ring, until, *, held=None, want=1):
         _, records = folded(self.topology, ring, LOGS[0][want - 1 : until], held=held, want=want)
-        self.put(self.topology.reports_topic, [(None, record.value) for record in records if record.topic == self.topology.reports_topic])
+        self.put(
+            self.topology.reports_topic,
+            [
+                (None, record.value)
+                for record in records
+                if record.topic == self.topology.reports_topic
+            ],
+        )
 
     def violations(self, ring):
-        standing = rotation.Standing(self.topology, "perturb", stages.agents(self.topology, "perturb"), self.config, self.config)
+        standing = rotation.Standing(
+            self.topology,
+            "perturb",
+            stages.agents(self.topology, "perturb"),
+            self.config,
+            self.config,
+        )
         (spec,) = stages.agents(self.topology, "perturb")
         key = stages.edge_randomness(self.topology, ring).check
-        found = inspect(self.topology, spec, 0, compacted(self.config, self.changelog), standing.position(spec.topic, 0), key=key)
+        found = inspect(
+            self.topology,
+            spec,
+            0,
+            compacted(self.config, self.changelog),
+            standing.position(spec.topic, 0),
+            key=key,
+        )
         return [each.rule for each in found.violations]
 
 
 def test_the_command(kept, capsys):
-    """It begins after what the log holds and not after what the state covers; then a worker goes on, and the proof finds one draw of everything."""
+    """It begins after what the log holds and not after what the state covers; then a worker goes
+    on, and the proof finds one draw of everything.
+    """
     assert main(["key", "rotate", kept.path]) == 0
     assert "nothing was done" in capsys.readouterr().out
     assert kept.file.read_bytes() == OLD and kept.violations(Keyring(OLD)) == []
@@ -259,7 +352,9 @@ def test_the_command(kept, capsys):
     assert ring.first == OLD and not list(kept.file.parent.glob("edge.key.*"))
     assert kept.violations(ring) == [] and kept.violations(Keyring(OLD)) == ["key"]
     kept.put(kept.topology.raw_topic, [(None, message.value) for message in LOGS[0][5 * A_SLOT :]])
-    kept.report(ring, len(LOGS[0]), held=compacted(kept.config, kept.changelog), want=3 * A_SLOT + 1)
+    kept.report(
+        ring, len(LOGS[0]), held=compacted(kept.config, kept.changelog), want=3 * A_SLOT + 1
+    )
     found = prove.prove(kept.topology, ring)
     assert found.clean and found.recomputed and found.ids == cases.USERS * SLOTS
     assert found.repeats == cases.USERS * 2
@@ -274,13 +369,18 @@ def test_it_is_refused_too_early(kept, capsys):
     assert main(["key", "rotate", kept.path, "--at", at]) == 2
     capsys.readouterr()
     for slot, code in ((4, 2), (5, 0), (6, 0)):
-        assert main(["key", "rotate", kept.path, "--at", rotation.moment((FIRST + slot) * cases.SLOT)]) == code
+        assert (
+            main(["key", "rotate", kept.path, "--at", rotation.moment((FIRST + slot) * cases.SLOT)])
+            == code
+        )
     assert "must not begin before" in capsys.readouterr().err
 
 
 def test_a_broken_state_is_not_rotated(kept, capsys):
     """What a worker would halt over."""
-    admin.commit(kept.config, kept.topology.group("perturb"), kept.topology.raw_topic, {0: 4 * A_SLOT})
+    admin.commit(
+        kept.config, kept.topology.group("perturb"), kept.topology.raw_topic, {0: 4 * A_SLOT}
+    )
     assert main(["key", "rotate", kept.path, "--yes"]) == 1
     assert "was acknowledged: `ldp-kafka state verify` first" in capsys.readouterr().err
     assert kept.file.read_bytes() == OLD
@@ -288,7 +388,9 @@ def test_a_broken_state_is_not_rotated(kept, capsys):
 
 @pytest.mark.parametrize("point", range(6))
 def test_stopped_at_any_point_it_is_finished_later(kept, monkeypatch, capsys, point):
-    """Before, between and after the records of the changelog, and before the file is put in place: the old file or none works meanwhile, and the same command brings it to its end."""
+    """Before, between and after the records of the changelog, and before the file is put in place:
+    the old file or none works meanwhile, and the same command brings it to its end.
+    """
     real, count = rotation._Writer.put, []
 
     async def put(writer, key, value):
@@ -301,12 +403,17 @@ def test_stopped_at_any_point_it_is_finished_later(kept, monkeypatch, capsys, po
     with pytest.raises(KeyboardInterrupt):
         rotation.rotate([kept.topology], do=True)
     assert kept.file.read_bytes() == OLD
-    written = next(at for at, name in enumerate([*count, "0/meta/"], 1) if "/meta/" in name) <= len(count)
+    written = next(at for at, name in enumerate([*count, "0/meta/"], 1) if "/meta/" in name) <= len(
+        count
+    )
     pending = read_key(kept.file.with_name("edge.key.next"))
     assert not (kept.violations(Keyring(OLD)) == [] and kept.violations(pending) == [])
     assert written or kept.violations(Keyring(OLD)) == []
     monkeypatch.setattr(rotation._Writer, "put", real)
-    kept.put(kept.topology.raw_topic, [(None, message.value) for message in LOGS[0][5 * A_SLOT : 6 * A_SLOT]])  # life goes on: the new key must begin later
+    kept.put(
+        kept.topology.raw_topic,
+        [(None, message.value) for message in LOGS[0][5 * A_SLOT : 6 * A_SLOT]],
+    )  # life goes on: the new key must begin later
     rotation.rotate([kept.topology], do=True)
     ring = read_key(kept.file)
     assert ring.later == (((FIRST + 6) * cases.SLOT, pending.later[0][1]),)
@@ -325,11 +432,18 @@ def test_again_and_again(kept):
 
 
 def test_a_worker_meanwhile(kept, monkeypatch):
-    """Its state is bound to the old ring and covers more: the command says so, and the new file is not in place."""
+    """Its state is bound to the old ring and covers more: the command says so, and the new file is
+    not in place.
+    """
     real = rotation._Held.write
 
     def write(held, ring):
-        kept.keep({key.replace("aaaaaaaa", "ffffffff"): value for key, value in edge_table(kept.topology, LOGS, until=4 * A_SLOT).items()})
+        kept.keep(
+            {
+                key.replace("aaaaaaaa", "ffffffff"): value
+                for key, value in edge_table(kept.topology, LOGS, until=4 * A_SLOT).items()
+            }
+        )
         real(held, ring)
 
     monkeypatch.setattr(rotation._Held, "write", write)

@@ -1,8 +1,10 @@
-"""What goes out is the same, byte for byte, as when it was recorded: a change of the code is no change of the noise.
+"""What goes out is the same, byte for byte, as when it was recorded: a change of the code is no
+change of the noise.
 
-`same_bytes.json` holds, for every shipped topology and every method, digests of the fingerprint, the reports, the
-releases and the dead letters of one raw log with late, bad and repeated events in it. Record it anew, after a change
-that is meant to change them, with ``python -m tests.runtime.test_same_bytes``.
+`same_bytes.json` holds, for every shipped topology and every method, digests of the fingerprint,
+the reports, the releases and the dead letters of one raw log with late, bad and repeated events in
+it. Record it anew, after a change that is meant to change them, with ``python -m
+tests.runtime.test_same_bytes``.
 """
 
 from __future__ import annotations
@@ -31,11 +33,21 @@ SHIPPED = sorted((Path(__file__).parents[2] / "topologies").glob("*.yaml"))
 DEVICES = ("sw_direct", "capp", "lpu", "grr_direct")
 KEY = bytes(range(32))
 START, USERS, SLOTS = 1_700_000_000_000, 60, 16
-BAD = [b"", b"not json", b'{"value": NaN}', b"{}", b"[1, 2]", b"\xff\xff\xff\xff junk", b'{"user": 3, "value": "x", "time": -1}']
+BAD = [
+    b"",
+    b"not json",
+    b'{"value": NaN}',
+    b"{}",
+    b"[1, 2]",
+    b"\xff\xff\xff\xff junk",
+    b'{"user": 3, "value": "x", "time": -1}',
+]
 
 
 def untidy(log: Sequence[Sequence[Message]], first: int) -> list[list[Message]]:
-    """The same log with messages that come twice, late, too early by their own record's clock, or not readable."""
+    """The same log with messages that come twice, late, too early by their own record's clock, or
+    not readable.
+    """
     dice, made = random.Random(11), []
     for messages_ in log:
         values: list[tuple[int, bytes | None]] = []
@@ -48,7 +60,9 @@ def untidy(log: Sequence[Sequence[Message]], first: int) -> list[list[Message]]:
             if dice.random() < 0.1:
                 values.append((-1, messages_[dice.randrange(at + 1)].value))
             if dice.random() < 0.05:
-                values.append((START - 10 * 86_400_000, messages_[min(at + 3, len(messages_) - 1)].value))
+                values.append(
+                    (START - 10 * 86_400_000, messages_[min(at + 3, len(messages_) - 1)].value)
+                )
         values.append((-1, None))
         made.append([Message(first + at, stamp, value) for at, (stamp, value) in enumerate(values)])
     return made
@@ -58,7 +72,12 @@ def digest(records: Sequence[local.Record]) -> str:
     """Of records in their order, keys, headers and places included."""
     whole = sha256()
     for record in records:
-        parts = [record.topic.encode(), str(record.partition).encode(), record.key or b"-", record.value]
+        parts = [
+            record.topic.encode(),
+            str(record.partition).encode(),
+            record.key or b"-",
+            record.value,
+        ]
         parts += [part for name, value in record.headers for part in (name.encode(), value)]
         for part in parts:
             whole.update(len(part).to_bytes(8, "big") + part)
@@ -83,12 +102,27 @@ def shipped(path: Path) -> dict[str, object]:
     categories = topology.privacy.categories
     if categories is None:
         lo, hi = topology.privacy.domain
-        values = lo + (hi - lo) * (1.2 * rng.beta(2, 5, (USERS, SLOTS)) - 0.1).round(3)  # some are clamped
+        values = lo + (hi - lo) * (1.2 * rng.beta(2, 5, (USERS, SLOTS)) - 0.1).round(
+            3
+        )  # some are clamped
     else:
         values = rng.integers(0, categories, (USERS, SLOTS))
     first = 1 if topology.input.create else 0
-    log = untidy(as_log(topology, messages(topology, from_arrays(topology, values, START), 7 if topology.input.format == "arrow" else 1), first), first)
-    return said(topology, local.run(topology, stages.edge_randomness(topology, KEY), log, together=5))
+    log = untidy(
+        as_log(
+            topology,
+            messages(
+                topology,
+                from_arrays(topology, values, START),
+                7 if topology.input.format == "arrow" else 1,
+            ),
+            first,
+        ),
+        first,
+    )
+    return said(
+        topology, local.run(topology, stages.edge_randomness(topology, KEY), log, together=5)
+    )
 
 
 def method(name: str) -> dict[str, object]:
@@ -96,16 +130,23 @@ def method(name: str) -> dict[str, object]:
     topology = topology_of(name, shrinkage="true")
     values = streams_of(topology)
     log = as_log(topology, messages(topology, from_arrays(topology, values, START), 9), 1)
-    return said(topology, local.run(topology, stages.edge_randomness(topology, KEY), untidy(log, 1), together=3))
+    return said(
+        topology,
+        local.run(topology, stages.edge_randomness(topology, KEY), untidy(log, 1), together=3),
+    )
 
 
 def devices(name: str) -> dict[str, object]:
-    """Of devices that report by themselves: the reports of an edge, one a message, some twice, one of them changed."""
+    """Of devices that report by themselves: the reports of an edge, one a message, some twice, one
+    of them changed.
+    """
     topology = topology_of(name)
     run = local.run(
         topology,
         stages.edge_randomness(topology, KEY),
-        as_log(topology, messages(topology, from_arrays(topology, streams_of(topology), START), 9), 1),
+        as_log(
+            topology, messages(topology, from_arrays(topology, streams_of(topology), START), 9), 1
+        ),
     )
     text = topology_text(name)
     mine = loads(text, "t.yaml")
@@ -123,18 +164,26 @@ def devices(name: str) -> dict[str, object]:
         if dice.random() < 0.1:
             logs[1 - at].append(encode(one))
         if dice.random() < 0.1:
-            logs[at].append(encode(Report(one.id, one.slot, one.phase, one.value, "0" * 32, one.series)))
+            logs[at].append(
+                encode(Report(one.id, one.slot, one.phase, one.value, "0" * 32, one.series))
+            )
     for log in logs:
         log.append(encode(Tick(START + 60_000)))
     partials: list[local.Record] = []
     made: list[local.Record] = []
     for at, log in enumerate(logs):
         stage = stages.collect(mine, at)
-        for record in stage.fold(stage.fresh(), [Message(1 + offset, -1, value) for offset, value in enumerate(log)]).records:
+        for record in stage.fold(
+            stage.fresh(), [Message(1 + offset, -1, value) for offset, value in enumerate(log)]
+        ).records:
             (partials if record.topic == mine.partials_topic else made).append(record)
     merge = stages.merge(mine)
     made += merge.fold(merge.fresh(), local.log(partials)).records
-    return {"fingerprint": mine.fingerprint, "made": [len(partials), len(made)], "all": digest(made)}
+    return {
+        "fingerprint": mine.fingerprint,
+        "made": [len(partials), len(made)],
+        "all": digest(made),
+    }
 
 
 def topology_text(name: str) -> str:
@@ -172,4 +221,6 @@ def test_everything_recorded_is_compared():
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps({case: make(of) for case, (make, of) in CASES.items()}, indent=1) + "\n")
+    FILE.write_text(
+        json.dumps({case: make(of) for case, (make, of) in CASES.items()}, indent=1) + "\n"
+    )

@@ -21,7 +21,12 @@ input: {slot: 1h}
 privacy: {method: sw_direct, epsilon: 1.0, window: 3, domain: [0, 10]}
 output: {statistics: [mean]}
 """
-LOGIN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "secret-word"}
+LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "u",
+    "sasl.password": "secret-word",
+}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +68,9 @@ UNKNOWN = ["ssl.new.option", "sasl.new.option", "security.new"]
 def test_what_one_client_would_not_get_is_refused():
     """By its name, with what to do instead, and never with its value."""
     for name in [*ONE_SIDED, *UNKNOWN]:
-        with pytest.raises(ConfigurationError, match=re.escape(f"kafka.client: {name} reaches one of the two")) as caught:
+        with pytest.raises(
+            ConfigurationError, match=re.escape(f"kafka.client: {name} reaches one of the two")
+        ) as caught:
             security({**LOGIN, name: "hidden-value"})
         assert "hidden-value" not in str(caught.value)
 
@@ -115,11 +122,18 @@ def test_choices_that_the_clients_do_not_share_are_refused(client):
 def test_what_both_have_reaches_the_second_one(files, monkeypatch):
     """Authorities from a file, a folder or text; a certificate of its own."""
     pem = (files / "ca.pem").read_text()
-    monkeypatch.setattr("ssl.SSLContext.load_default_certs", lambda *_, **__: pytest.fail("the machine's authorities were taken"))
+    monkeypatch.setattr(
+        "ssl.SSLContext.load_default_certs",
+        lambda *_, **__: pytest.fail("the machine's authorities were taken"),
+    )
     for given in ({"ssl.ca.location": str(files / "ca.pem")}, {"ssl.ca.pem": pem}):
         assert security({**LOGIN, **given}).context.cert_store_stats()["x509_ca"] == 1
     assert security({**LOGIN, "ssl.ca.location": str(files)}).context is not None
-    own = {"ssl.certificate.location": str(files / "server.pem"), "ssl.key.location": str(files / "server.pem"), "ssl.ca.pem": pem}
+    own = {
+        "ssl.certificate.location": str(files / "server.pem"),
+        "ssl.key.location": str(files / "server.pem"),
+        "ssl.ca.pem": pem,
+    }
     assert security({"security.protocol": "SSL", **own}).protocol == "SSL"
     off = security({**LOGIN, "ssl.ca.pem": pem, "ssl.endpoint.identification.algorithm": "none"})
     assert not off.context.check_hostname
@@ -129,4 +143,9 @@ def test_what_both_have_reaches_the_second_one(files, monkeypatch):
 
 def test_other_options_are_the_clients_own():
     """They are about nobody's security."""
-    assert security({"client.id": "x", "socket.timeout.ms": "1000", "broker.address.family": "v4"}).protocol == "PLAINTEXT"
+    assert (
+        security(
+            {"client.id": "x", "socket.timeout.ms": "1000", "broker.address.family": "v4"}
+        ).protocol
+        == "PLAINTEXT"
+    )

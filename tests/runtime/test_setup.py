@@ -20,7 +20,11 @@ output: {{statistics: [mean]}}
 
 
 def topology(name="meters", servers="embedded", slot="1h", lateness=1, epsilon="1.0", more=""):
-    return loads(TEXT.format(name=name, servers=servers, slot=slot, lateness=lateness, epsilon=epsilon, more=more))
+    return loads(
+        TEXT.format(
+            name=name, servers=servers, slot=slot, lateness=lateness, epsilon=epsilon, more=more
+        )
+    )
 
 
 @pytest.fixture
@@ -32,21 +36,36 @@ def broker(monkeypatch, tmp_path):
 
 def offsets(broker, made):
     config = {"bootstrap.servers": broker.bootstrap_servers}
-    found = {(made.raw_topic, p): admin.committed(config, made.group("perturb"), made.raw_topic, [p])[p] for p in range(2)}
+    found = {
+        (made.raw_topic, p): admin.committed(config, made.group("perturb"), made.raw_topic, [p])[p]
+        for p in range(2)
+    }
     for topic, count in ((made.reports_topic, 2), (made.partials_topic, 1)):
-        found |= {(topic, p): admin.committed(config, made.group("collect"), topic, [p])[p] for p in range(count)}
+        found |= {
+            (topic, p): admin.committed(config, made.group("collect"), topic, [p])[p]
+            for p in range(count)
+        }
     return found
 
 
 def test_it_makes_all_that_is_missing_once(broker):
-    """Every topic, a header in each partition our groups read, offset 1 committed; the second time there is nothing to do."""
+    """Every topic, a header in each partition our groups read, offset 1 committed; the second time
+    there is nothing to do.
+    """
     made = topology()
     done = setup.prepare(made, broker)
-    assert {line.removeprefix("created topic ") for line in done if line.startswith("created")} == {topic.name for topic in made.topics()}
+    assert {line.removeprefix("created topic ") for line in done if line.startswith("created")} == {
+        topic.name for topic in made.topics()
+    }
     assert sum(line.startswith("wrote the header") for line in done) == 5
     assert set(offsets(broker, made).values()) == {1}
     config = {"bootstrap.servers": broker.bootstrap_servers}
-    for topic, count in ((made.raw_topic, 2), (made.reports_topic, 2), (made.partials_topic, 1), (made.releases_topic, 2)):
+    for topic, count in (
+        (made.raw_topic, 2),
+        (made.reports_topic, 2),
+        (made.partials_topic, 1),
+        (made.releases_topic, 2),
+    ):
         expected = (0, 0) if topic == made.releases_topic else (0, 1)
         assert [admin.watermarks(config, topic, p) for p in range(count)] == [expected] * count
     assert setup.prepare(made, broker) == []
@@ -86,7 +105,11 @@ def test_a_changed_topology_is_refused(broker, change, said):
 def test_a_changed_partition_count_is_refused(broker):
     """Before anything is written."""
     setup.prepare(topology(), broker)
-    wrong = loads(TEXT.format(name="meters", servers="embedded", slot="1h", lateness=1, epsilon="1.0", more="").replace("partitions: 2", "partitions: 4"))
+    wrong = loads(
+        TEXT.format(
+            name="meters", servers="embedded", slot="1h", lateness=1, epsilon="1.0", more=""
+        ).replace("partitions: 2", "partitions: 4")
+    )
     with pytest.raises(ConfigurationError, match=r"meters\.raw must have 4 partitions, found 2"):
         setup.prepare(wrong, broker)
 
@@ -112,7 +135,9 @@ def test_reports_of_someone_else_are_refused(broker):
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     producer.produce(made.reports_topic, b"31337", partition=1)
     assert producer.flush(10) == 0
-    with pytest.raises(ConfigurationError, match=r"meters\.reports is not ours: partition 1") as error:
+    with pytest.raises(
+        ConfigurationError, match=r"meters\.reports is not ours: partition 1"
+    ) as error:
         setup.prepare(made, broker)
     assert "31337" not in str(error.value)
 
@@ -162,5 +187,14 @@ input: {slot: 1h}
 privacy: {method: sw_direct, epsilon: 1.0, window: 3, domain: [0, 10]}
 output: {statistics: [mean]}
 """)
-    assert setup.client_config(both, "edge") == {"log_level": 3, "client.id": "both", "sasl.username": "e", "bootstrap.servers": "edge:9092"}
-    assert setup.client_config(both, "collector") == {"log_level": 3, "client.id": "both", "bootstrap.servers": "collector:9092"}
+    assert setup.client_config(both, "edge") == {
+        "log_level": 3,
+        "client.id": "both",
+        "sasl.username": "e",
+        "bootstrap.servers": "edge:9092",
+    }
+    assert setup.client_config(both, "collector") == {
+        "log_level": 3,
+        "client.id": "both",
+        "bootstrap.servers": "collector:9092",
+    }

@@ -23,7 +23,14 @@ def batch(rows, *, series=False, **shared):
         pairs,
         np.array(slots),
         np.array(values),
-        **{"scale": 1.0, "fingerprint": PRINT, "offset": 1, "closed": None, "series": pairs if series else None, **shared},
+        **{
+            "scale": 1.0,
+            "fingerprint": PRINT,
+            "offset": 1,
+            "closed": None,
+            "series": pairs if series else None,
+            **shared,
+        },
     )
 
 
@@ -46,14 +53,19 @@ def twin(held, expected, due):
 @pytest.mark.parametrize("disk", [False, True])
 @pytest.mark.parametrize("seed", range(20))
 def test_as_sets_would(seed, disk, monkeypatch, tmp_path):
-    """With repeats, second reports, what is missing and what nobody expected; however often what waits is settled, in memory or on disk."""
+    """With repeats, second reports, what is missing and what nobody expected; however often what
+    waits is settled, in memory or on disk.
+    """
     monkeypatch.setattr(sightings, "SETTLE", 4)
     random = Random(seed)
     truth = [(number, random.randrange(3), random.randrange(4)) for number in range(30)]
     due = {number for number in range(30) if random.random() < 0.7}
     rows = [row for row in truth if random.random() < 0.9]
     rows += random.sample(rows, 8)
-    rows += [(number, slot, random.randrange(4)) for number, slot, _ in random.sample(truth, 3 * (seed % 3))]
+    rows += [
+        (number, slot, random.randrange(4))
+        for number, slot, _ in random.sample(truth, 3 * (seed % 3))
+    ]
     rows += [(100 + number, 0, 1) for number in range(seed % 4)]
     random.shuffle(rows)
     held = Sightings(folder=tmp_path if disk else None)
@@ -64,7 +76,9 @@ def test_as_sets_would(seed, disk, monkeypatch, tmp_path):
         expected.add(batch([row]), due=row[0] in due)
     assert compare(held, expected) == twin(rows, truth, due)
     assert (held.reports, held.repeats) == (len(rows), len(rows) - len(set(rows)))
-    assert compare(held) == Compared(len({row[0] for row in rows}), compare(held, expected).second, 0, 0, 0)
+    assert compare(held) == Compared(
+        len({row[0] for row in rows}), compare(held, expected).second, 0, 0, 0
+    )
 
 
 CHANGED = {
@@ -92,7 +106,9 @@ def test_whatever_a_report_says_makes_it_another(what):
 
 def bits(rows):
     made = batch([(*row[:2], 0) for row in rows])
-    return Reports(made.ids, made.slots, np.array([row[2] for row in rows], np.uint8), 1.0, PRINT, 1, None)
+    return Reports(
+        made.ids, made.slots, np.array([row[2] for row in rows], np.uint8), 1.0, PRINT, 1, None
+    )
 
 
 def test_bits_are_compared_whole():
@@ -109,7 +125,9 @@ def test_no_reports_at_all():
 
 
 def test_a_report_takes_few_bytes():
-    """24 of them and a flag, in memory and on disk; each where its id says, and nothing stays in memory that was written."""
+    """24 of them and a flag, in memory and on disk; each where its id says, and nothing stays in
+    memory that was written.
+    """
     held = Sightings()
     for at in range(20):
         held.add(batch([(1000 * at + number, 1, number) for number in range(1000)]))
@@ -117,7 +135,9 @@ def test_a_report_takes_few_bytes():
 
 
 def test_a_report_on_disk_takes_as_few(monkeypatch, tmp_path):
-    """And what waits in memory is bounded, whatever comes; either side may be the one that is too large."""
+    """And what waits in memory is bounded, whatever comes; either side may be the one that is too
+    large.
+    """
     monkeypatch.setattr(sightings, "SETTLE", 2000)
     held, small = Sightings(folder=tmp_path), Sightings(7, tmp_path)
     held.seed = small.seed

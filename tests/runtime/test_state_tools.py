@@ -1,4 +1,6 @@
-"""Changelogs in a broker: read with the semantics of compaction; a group goes back to what its state covers, and only where that is sound."""
+"""Changelogs in a broker: read with the semantics of compaction; a group goes back to what its
+state covers, and only where that is sound.
+"""
 
 from __future__ import annotations
 
@@ -40,23 +42,54 @@ def kept(tmp_path):
     key.write_bytes(cases.KEY)
     key.chmod(0o600)
     path = tmp_path / "fold.yaml"
-    path.write_text(cases.TEXT.format(partitions=2, privacy=cases.CAPP, statistics="[mean]", lateness=1) + f"edge: {{key_file: {key}}}\n")
+    path.write_text(
+        cases.TEXT.format(partitions=2, privacy=cases.CAPP, statistics="[mean]", lateness=1)
+        + f"edge: {{key_file: {key}}}\n"
+    )
     made = load(path)
     with EmbeddedBroker() as broker:
         publish(made.name, broker)
         prepare(made, broker)
         config = {"bootstrap.servers": broker.bootstrap_servers}
-        write(config, made.raw_topic, [(number, None, message.value) for number, log in enumerate(LOGS) for message in log])
+        write(
+            config,
+            made.raw_topic,
+            [(number, None, message.value) for number, log in enumerate(LOGS) for message in log],
+        )
         collect, merge, run = collector_tables(made, LOGS)
-        write(config, made.reports_topic, [(number, None, record.value) for number, log in enumerate(run.reports) for record in log])
+        write(
+            config,
+            made.reports_topic,
+            [
+                (number, None, record.value)
+                for number, log in enumerate(run.reports)
+                for record in log
+            ],
+        )
         write(config, made.partials_topic, [(0, None, record.value) for record in run.partials])
         edge = edge_table(made, LOGS)
-        for table, role, held in (("perturb", "perturb", edge), ("collect", "collect", collect), ("merge", "collect", merge)):
+        for table, role, held in (
+            ("perturb", "perturb", edge),
+            ("collect", "collect", collect),
+            ("merge", "collect", merge),
+        ):
             store(config, made.changelog(role, table), held)
-        admin.commit(config, made.group("perturb"), made.raw_topic, {number: len(log) + 1 for number, log in enumerate(LOGS)})
-        admin.commit(config, made.group("collect"), made.reports_topic, {number: len(log) + 1 for number, log in enumerate(run.reports)})
+        admin.commit(
+            config,
+            made.group("perturb"),
+            made.raw_topic,
+            {number: len(log) + 1 for number, log in enumerate(LOGS)},
+        )
+        admin.commit(
+            config,
+            made.group("collect"),
+            made.reports_topic,
+            {number: len(log) + 1 for number, log in enumerate(run.reports)},
+        )
         admin.commit(config, made.group("collect"), made.partials_topic, {0: len(run.partials) + 1})
-        yield SimpleNamespace(path=str(path), topology=made, config=config, edge=edge, broker=broker)
+        yield SimpleNamespace(
+            path=str(path), topology=made, config=config, edge=edge, broker=broker
+        )
 
 
 def write(config, topic, records):
@@ -69,7 +102,11 @@ def write(config, topic, records):
 
 def store(config, topic, held):
     """Records of a changelog; None deletes."""
-    write(config, topic, [(int(key.split("/")[0]), key_bytes(key), value) for key, value in held.items()])
+    write(
+        config,
+        topic,
+        [(int(key.split("/")[0]), key_bytes(key), value) for key, value in held.items()],
+    )
 
 
 def changelog(kept):
@@ -77,7 +114,9 @@ def changelog(kept):
 
 
 def committed(kept):
-    return admin.committed(kept.config, kept.topology.group("perturb"), kept.topology.raw_topic, range(2))
+    return admin.committed(
+        kept.config, kept.topology.group("perturb"), kept.topology.raw_topic, range(2)
+    )
 
 
 def run(capsys, *words):
@@ -87,16 +126,21 @@ def run(capsys, *words):
 
 
 def test_records_with_keys_and_tombstones(kept):
-    """Everything, in the order of each partition; the last value of a key counts, and none where it was deleted."""
+    """Everything, in the order of each partition; the last value of a key counts, and none where it
+    was deleted.
+    """
     name = changelog(kept)
     assert compacted(kept.config, name) == kept.edge
     store(kept.config, name, {"0/0/x": b"1", "0/1/x": b"2"})
     store(kept.config, name, {"0/0/x": b"3", "0/1/x": None})
     assert compacted(kept.config, name) == {**kept.edge, "0/0/x": b"3"}
-    (first, end) = spans(kept.config, name)[0]
+    first, end = spans(kept.config, name)[0]
     tail = list(read_records(kept.config, name, {0: (end - 2, end), 1: (0, 0)}))
     assert first == 0
-    assert [(record.offset, record.key, record.value) for record in tail] == [(end - 2, b'"0/0/x"', b"3"), (end - 1, b'"0/1/x"', None)]
+    assert [(record.offset, record.key, record.value) for record in tail] == [
+        (end - 2, b'"0/0/x"', b"3"),
+        (end - 1, b'"0/1/x"', None),
+    ]
     assert b"3" not in repr(tail[0]).encode()
 
 
@@ -105,7 +149,13 @@ def test_inspect_and_verify(kept, capsys):
     code, out, _ = run(capsys, "state", "inspect", kept.path, "--json")
     assert code == 0
     parts = json.loads(out)["partitions"]
-    assert [(part["table"], part["partition"]) for part in parts] == [("perturb", 0), ("perturb", 1), ("collect", 0), ("collect", 1), ("merge", 0)]
+    assert [(part["table"], part["partition"]) for part in parts] == [
+        ("perturb", 0),
+        ("perturb", 1),
+        ("collect", 0),
+        ("collect", 1),
+        ("merge", 0),
+    ]
     assert [part["cover"] for part in parts[:2]] == [len(log) for log in LOGS]
     code, out, _ = run(capsys, "state", "inspect", kept.path, "--role", "perturb")
     assert code == 0
@@ -114,11 +164,20 @@ def test_inspect_and_verify(kept, capsys):
     assert (code, "note" in err) == (0, False), out
     assert "key" in out
     store(
-        kept.config, changelog(kept), {key: value for key, value in overspent(kept.edge, kept.topology.method.ledger.budget).items() if value != kept.edge[key]}
+        kept.config,
+        changelog(kept),
+        {
+            key: value
+            for key, value in overspent(kept.edge, kept.topology.method.ledger.budget).items()
+            if value != kept.edge[key]
+        },
     )
     code, out, _ = run(capsys, "state", "verify", kept.path)
     assert code == 1
-    assert out == "perturb partition 0: budget: 1 users have spent more than the budget of 2000000 micro-epsilon\n"
+    assert (
+        out == "perturb partition 0: budget: 1 users have spent more than the budget of 2000000"
+        " micro-epsilon\n"
+    )
     code, out, _ = run(capsys, "state", "verify", kept.path, "--json")
     assert code == 1
     found = json.loads(out)
@@ -136,7 +195,10 @@ def test_verify_compares_the_key_where_it_has_one(kept, capsys, tmp_path):
     (tmp_path / "edge.key").chmod(0o600)
     code, out, _ = run(capsys, "state", "verify", kept.path)
     assert code == 1
-    assert out == "".join(f"perturb partition {number}: key: the state was written under another key\n" for number in range(2))
+    assert out == "".join(
+        f"perturb partition {number}: key: the state was written under another key\n"
+        for number in range(2)
+    )
 
 
 def test_what_is_wrong_once_only_is_looked_at_again(kept, monkeypatch, capsys):
@@ -159,26 +221,38 @@ def old_state(kept, messages):
 
 
 def test_rewind_sets_the_group_back_to_what_the_state_covers(kept, capsys):
-    """It says what it would do, does it when told to, and then there is nothing left to do; partitions that need nothing are left alone."""
+    """It says what it would do, does it when told to, and then there is nothing left to do;
+    partitions that need nothing are left alone.
+    """
     ask = ("state", "rewind", kept.path, "--role", "perturb")
-    assert run(capsys, *ask, "--yes")[1] == "every state covers what was acknowledged: nothing to do\n"
+    assert (
+        run(capsys, *ask, "--yes")[1] == "every state covers what was acknowledged: nothing to do\n"
+    )
     old_state(kept, 5)
     admin.commit(kept.config, kept.topology.group("perturb"), kept.topology.raw_topic, {1: 3})
     code, out, _ = run(capsys, *ask)
     assert code == 0
-    assert out == f"fold.raw partition 0: group fold-perturb would go back from {END} to 6\nnothing was done: --yes does it\n"
+    assert (
+        out
+        == f"fold.raw partition 0: group fold-perturb would go back from {END} to 6\nnothing was"
+        " done: --yes does it\n"
+    )
     assert committed(kept) == {0: END, 1: 3}
     assert run(capsys, "state", "verify", kept.path)[0] == 1
     code, out, _ = run(capsys, *ask, "--yes", "--json")
     assert code == 0
-    assert json.loads(out)["moves"] == [{"table": "perturb", "topic": "fold.raw", "partition": 0, "committed": END, "to": 6}]
+    assert json.loads(out)["moves"] == [
+        {"table": "perturb", "topic": "fold.raw", "partition": 0, "committed": END, "to": 6}
+    ]
     assert committed(kept) == {0: 6, 1: 3}
     assert run(capsys, "state", "verify", kept.path)[0] == 0
     assert "nothing to do" in run(capsys, *ask, "--yes")[1]
 
 
 def test_rewind_of_a_collector_without_state(kept, capsys):
-    """It begins anew behind the header, since its log is whole; the edge does not, since nothing would tell whether its key is the same."""
+    """It begins anew behind the header, since its log is whole; the edge does not, since nothing
+    would tell whether its key is the same.
+    """
     topology = kept.topology
     for table in ("collect", "merge"):
         name = topology.changelog("collect", table)
@@ -187,8 +261,12 @@ def test_rewind_of_a_collector_without_state(kept, capsys):
     code, out, _ = run(capsys, "state", "rewind", kept.path, "--role", "collect", "--yes")
     assert code == 0, out
     assert out.count("went back") == 3
-    assert admin.committed(kept.config, topology.group("collect"), topology.reports_topic, range(2)) == {0: 1, 1: 1}
-    assert admin.committed(kept.config, topology.group("collect"), topology.partials_topic, [0]) == {0: 1}
+    assert admin.committed(
+        kept.config, topology.group("collect"), topology.reports_topic, range(2)
+    ) == {0: 1, 1: 1}
+    assert admin.committed(
+        kept.config, topology.group("collect"), topology.partials_topic, [0]
+    ) == {0: 1}
     before = committed(kept)
     code, _, err = run(capsys, "state", "rewind", kept.path, "--role", "perturb", "--yes")
     assert code == 1
@@ -199,7 +277,11 @@ def test_rewind_of_a_collector_without_state(kept, capsys):
 def test_rewind_is_all_or_nothing(kept, capsys):
     """One partition that cannot go back keeps the others where they are."""
     store(kept.config, changelog(kept), {key: None for key in kept.edge if key.startswith("1/")})
-    old = {key: value for key, value in edge_table(kept.topology, LOGS, until=5).items() if key.startswith("0/")}
+    old = {
+        key: value
+        for key, value in edge_table(kept.topology, LOGS, until=5).items()
+        if key.startswith("0/")
+    }
     store(kept.config, changelog(kept), {key: None for key in kept.edge if key.startswith("0/")})
     store(kept.config, changelog(kept), old)
     before = committed(kept)
@@ -212,7 +294,14 @@ def test_rewind_refuses_while_the_group_has_members(kept, capsys):
     """The broker itself refuses the commit, whatever was seen before."""
     old_state(kept, 5)
     before = committed(kept)
-    worker = Consumer({**kept.config, "group.id": kept.topology.group("perturb"), "enable.auto.commit": False, "session.timeout.ms": 6000})
+    worker = Consumer(
+        {
+            **kept.config,
+            "group.id": kept.topology.group("perturb"),
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+        }
+    )
     worker.subscribe([kept.topology.raw_topic])
     try:
         for _ in range(100):
@@ -238,7 +327,12 @@ REFUSED = [
     ({}, OLD, Position(END, 0, END - 1, begun=False), "made anew"),
     ({}, OLD, Position(END, 0, 4, begun=False), "made anew"),
     ({}, {}, Position(END, 0, END, begun=False), "no complete state"),
-    ({}, in_meta(OLD, 0, lambda meta: meta.__setitem__("layout", "00" * 16)), Position(END, 0, END, begun=False), "another layout"),
+    (
+        {},
+        in_meta(OLD, 0, lambda meta: meta.__setitem__("layout", "00" * 16)),
+        Position(END, 0, END, begun=False),
+        "another layout",
+    ),
     ({"key": "ff" * 8}, OLD, Position(END, 0, END, begun=False), "another key"),
     ({}, overspent(OLD, 2_000_000), Position(END, 0, END, begun=False), "more than the budget"),
 ]
@@ -254,7 +348,13 @@ def test_what_a_rewind_refuses(more, table, position, words):
 
 
 @pytest.mark.parametrize(
-    "position", [Position(None, 0, END, begun=False), Position(1, 0, END, begun=False), Position(4, 0, END, begun=False), Position(6, 0, END, begun=False)]
+    "position",
+    [
+        Position(None, 0, END, begun=False),
+        Position(1, 0, END, begun=False),
+        Position(4, 0, END, begun=False),
+        Position(6, 0, END, begun=False),
+    ],
 )
 def test_offsets_are_never_set_forward(position):
     """What the state covers and nobody has acknowledged is acknowledged when it comes."""

@@ -1,4 +1,6 @@
-"""Ticks for idle partitions: what a worker tells them, and whom it asks where its own partitions know nothing newer."""
+"""Ticks for idle partitions: what a worker tells them, and whom it asks where its own partitions
+know nothing newer.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ T = 1_760_000_000_000
 
 
 class Fake:
-    """A worker that owns some partitions of four: {number: (event time or None before its first message, seconds of silence)}."""
+    """A worker that owns some partitions of four: {number: (event time or None before its first
+    message, seconds of silence)}.
+    """
 
     def __init__(self, owned, elsewhere=-1):
         from ldp_kafka.runtime.worker import Worker
@@ -38,16 +42,26 @@ class Fake:
         now = time.monotonic()
         self.worker = Worker.__new__(Worker)
         self.worker.topology = loads(TEXT.format(servers="127.0.0.1:1"))
-        self.worker.standing = SimpleNamespace(latest=lambda numbers: self.asked.append(set(numbers)) or elsewhere)
-        self.worker._ticked = {number: now - silent for number, (mark, silent) in owned.items() if mark is None}
+        self.worker.standing = SimpleNamespace(
+            latest=lambda numbers: self.asked.append(set(numbers)) or elsewhere
+        )
+        self.worker._ticked = {
+            number: now - silent for number, (mark, silent) in owned.items() if mark is None
+        }
         self.worker._heard = float("-inf")
-        self.worker.send = lambda records: self.sent.update({record.partition: record.value for record in records})
+        self.worker.send = lambda records: self.sent.update(
+            {record.partition: record.value for record in records}
+        )
         parts = {
-            number: SimpleNamespace(seen=now - silent, partition=SimpleNamespace(state=SimpleNamespace(watermark=mark)))
+            number: SimpleNamespace(
+                seen=now - silent, partition=SimpleNamespace(state=SimpleNamespace(watermark=mark))
+            )
             for number, (mark, silent) in owned.items()
             if mark is not None
         }
-        self.agent = SimpleNamespace(parts=parts, spec=stages.agents(self.worker.topology, "perturb")[0])
+        self.agent = SimpleNamespace(
+            parts=parts, spec=stages.agents(self.worker.topology, "perturb")[0]
+        )
         self.assigned = {("t.raw", number) for number in owned}
 
     def tick(self):
@@ -66,7 +80,9 @@ def test_its_own_busy_partition_is_enough():
     assert fake.asked == []
 
 
-@pytest.mark.parametrize("idle", [{1: (T, 60)}, {1: (None, 60)}, {1: (T, 60), 3: (T, 60)}, {1: (T, 60), 3: (None, 60)}])
+@pytest.mark.parametrize(
+    "idle", [{1: (T, 60)}, {1: (None, 60)}, {1: (T, 60), 3: (T, 60)}, {1: (T, 60), 3: (None, 60)}]
+)
 def test_an_owner_of_idle_partitions_only_asks_for_the_others(idle):
     """And is told what their owners have folded, once in a while."""
     fake = Fake(idle, T + 7)
@@ -101,10 +117,23 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         broker.create_topic(topology.raw_topic, 4)
         producer = Producer(config)
         for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
-            partition = Partition(stages.edge(topology, stages.edge_randomness(topology, bytes(32)), number), number, {}, 1)
+            partition = Partition(
+                stages.edge(topology, stages.edge_randomness(topology, bytes(32)), number),
+                number,
+                {},
+                1,
+            )
             for offset, when in enumerate(times, 1):
                 partition.admit(offset)
-                partition.fold([Message(offset, when, json.dumps({"user": "a", "value": 1, "time": when}).encode())])
+                partition.fold(
+                    [
+                        Message(
+                            offset,
+                            when,
+                            json.dumps({"user": "a", "value": 1, "time": when}).encode(),
+                        )
+                    ]
+                )
                 snapshot = partition.snapshot()
                 for key, value in [*snapshot.shards.items(), snapshot.meta]:
                     producer.produce(name, value, json.dumps(key), partition=number)

@@ -36,14 +36,27 @@ output: {{statistics: [{statistics}], shrinkage: true}}
 SHAPES = {
     "budget_split": "epsilon: 8.0, window: 4, domain: [0, 10], dimension: 3",
     "sample_split": "epsilon: 8.0, window: 4, domain: [0, 10], dimension: 3",
-    "cgm_vector": "level: user, epsilon: 8.0, horizon: 20, delta: 1.0e-5, dimension: 3, diameter: 20",
+    "cgm_vector": (
+        "level: user, epsilon: 8.0, horizon: 20, delta: 1.0e-5, dimension: 3, diameter: 20"
+    ),
 }
 METHODS = list(SHAPES)
 
 
 def topology_of(method, format="json", **changed):  # noqa: A002
     statistics = "per_user" if method == "cgm_vector" else "mean, per_user"
-    return loads(TEXT.format(**{"method": method, "format": format, "shape": SHAPES[method], "statistics": statistics} | changed), "t.yaml")
+    return loads(
+        TEXT.format(
+            **{
+                "method": method,
+                "format": format,
+                "shape": SHAPES[method],
+                "statistics": statistics,
+            }
+            | changed
+        ),
+        "t.yaml",
+    )
 
 
 def edge_key(topology):
@@ -51,14 +64,21 @@ def edge_key(topology):
 
 
 def run(topology, values, **options):
-    return local.run(topology, edge_key(topology), [[Message(at, -1, value) for at, value in enumerate(values)]], **options)
+    return local.run(
+        topology,
+        edge_key(topology),
+        [[Message(at, -1, value) for at, value in enumerate(values)]],
+        **options,
+    )
 
 
 # --- reading
 
 
 def read(value, dimension=2):
-    decoded = EventReader(("user",), ("value",), ("time",), None, dimension).read(json.dumps({"user": "u", "time": NOON, "value": value}).encode())
+    decoded = EventReader(("user",), ("value",), ("time",), None, dimension).read(
+        json.dumps({"user": "u", "time": NOON, "value": value}).encode()
+    )
     return decoded.bad[0][1] if decoded.bad else decoded.events.values
 
 
@@ -91,7 +111,9 @@ def test_what_is_no_vector_is_refused(value, reason):
 @pytest.mark.parametrize("bad", [b"NaN", b"Infinity", b"-Infinity"])
 def test_no_coordinate_is_infinite(bad):
     message = b'{"user":"u","time":1772366400000,"value":[1,' + bad + b"]}"
-    assert EventReader(("user",), ("value",), ("time",), None, 2).read(message).bad == [(0, "not_finite")]
+    assert EventReader(("user",), ("value",), ("time",), None, 2).read(message).bad == [
+        (0, "not_finite")
+    ]
 
 
 KINDS = [
@@ -110,17 +132,45 @@ def test_columns_of_lists(kind):
     """Of any length type and any numbers; one null row is bad and its neighbours are not."""
     one = Decimal(1) if pa.types.is_decimal(kind.value_type) else 1
     column = pa.array([[one, 2 * one], None, [3 * one, 4 * one]], kind)
-    decoded = EventReader(("user",), ("value",), ("time",), None, 2).read(arrow({"user": ["a", "b", "c"], "time": [NOON] * 3, "value": column}))
+    decoded = EventReader(("user",), ("value",), ("time",), None, 2).read(
+        arrow({"user": ["a", "b", "c"], "time": [NOON] * 3, "value": column})
+    )
     assert decoded.events.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
     assert decoded.events.values.dtype == np.float64
     assert (decoded.rows.tolist(), decoded.bad) == ([0, 2], [(1, "value")])
 
 
 def test_rows_of_lists_are_judged_one_by_one():
-    rows = [[1.0, 2.0], [1.0], [nan, 1.0], [1.0, None], [], None, [1.0, inf], [5.0, 6.0], [1.0, 2.0, 3.0], [None, nan]]
-    message = arrow({"user": ["u"] * len(rows), "time": [NOON] * len(rows), "value": pa.array(rows, pa.list_(pa.float64()))})
+    rows = [
+        [1.0, 2.0],
+        [1.0],
+        [nan, 1.0],
+        [1.0, None],
+        [],
+        None,
+        [1.0, inf],
+        [5.0, 6.0],
+        [1.0, 2.0, 3.0],
+        [None, nan],
+    ]
+    message = arrow(
+        {
+            "user": ["u"] * len(rows),
+            "time": [NOON] * len(rows),
+            "value": pa.array(rows, pa.list_(pa.float64())),
+        }
+    )
     found = dict(EventReader(("user",), ("value",), ("time",), None, 2).read(message).bad)
-    assert found == {1: "value", 2: "not_finite", 3: "value", 4: "value", 5: "value", 6: "not_finite", 8: "value", 9: "value"}
+    assert found == {
+        1: "value",
+        2: "not_finite",
+        3: "value",
+        4: "value",
+        5: "value",
+        6: "not_finite",
+        8: "value",
+        9: "value",
+    }
 
 
 @pytest.mark.parametrize(
@@ -136,8 +186,12 @@ def test_rows_of_lists_are_judged_one_by_one():
     ],
 )
 def test_other_columns_are_no_vectors(column):
-    decoded = EventReader(("user",), ("value",), ("time",), None, 2).read(arrow({"user": ["u"], "time": [NOON], "value": column}))
-    assert (decoded.events is None or not len(decoded.events)) and [reason for _, reason in decoded.bad] == ["value"]
+    decoded = EventReader(("user",), ("value",), ("time",), None, 2).read(
+        arrow({"user": ["u"], "time": [NOON], "value": column})
+    )
+    assert (decoded.events is None or not len(decoded.events)) and [
+        reason for _, reason in decoded.bad
+    ] == ["value"]
 
 
 def test_short_lists_are_no_bomb():
@@ -147,7 +201,9 @@ def test_short_lists_are_no_bomb():
         {
             "user": pa.array([1] * n, pa.int8()),
             "time": pa.array([0] * n, pa.int8()),
-            "value": pa.ListArray.from_arrays(np.zeros(n + 1, np.int32), pa.array([], pa.float64())),
+            "value": pa.ListArray.from_arrays(
+                np.zeros(n + 1, np.int32), pa.array([], pa.float64())
+            ),
         }
     )
     decoded = EventReader(("user",), ("value",), ("time",), None, 1024).read(message)
@@ -157,7 +213,9 @@ def test_short_lists_are_no_bomb():
 def test_lists_are_bad_where_numbers_are_asked_for():
     message = arrow({"user": ["u"], "time": [NOON], "value": pa.array([[1.0, 2.0]])})
     assert outcome(EventReader(("user",), ("value",), ("time",)).read(message), 1) == ["value"]
-    assert EventReader(("user",), ("value",), ("time",)).read(b'{"user":"u","time":1772366400000,"value":[1,2]}').bad == [(0, "value")]
+    assert EventReader(("user",), ("value",), ("time",)).read(
+        b'{"user":"u","time":1772366400000,"value":[1,2]}'
+    ).bad == [(0, "value")]
 
 
 # --- our own records
@@ -167,13 +225,26 @@ def test_events_round_trip():
     events = [Event("a", NOON, (1.5, 2.0)), Event("b", NOON + 1, (3.0, -4.0))]
     assert decode(encode(events)) == events
     assert decode(encode(events[0])) == events[:1]
-    assert decode(encode(Events(Ids.of(["a", "b"]), np.array([NOON, NOON + 1]), np.array([[1.5, 2.0], [3.0, -4.0]])))) == events
+    assert (
+        decode(
+            encode(
+                Events(
+                    Ids.of(["a", "b"]),
+                    np.array([NOON, NOON + 1]),
+                    np.array([[1.5, 2.0], [3.0, -4.0]]),
+                )
+            )
+        )
+        == events
+    )
     assert "1.5" not in repr(events[0])
 
 
 @pytest.mark.parametrize("value", [[], ["a"], [1.0, None], [[1.0]], [True], [1.0, "b"]])
 def test_events_of_other_lists_are_refused(value):
-    message = json.dumps({"ldp_kafka": 1, "type": "event", "user": "a", "time": NOON, "value": value}).encode()
+    message = json.dumps(
+        {"ldp_kafka": 1, "type": "event", "user": "a", "time": NOON, "value": value}
+    ).encode()
     with pytest.raises(BadRecord, match="value"):
         decode(message)
 
@@ -182,21 +253,45 @@ def test_events_of_other_lists_are_refused(value):
 @pytest.mark.parametrize("large", [7, 2**40])
 def test_reports_round_trip(n, large):
     rng = np.random.default_rng(3)
-    batch = Reports(rng.integers(0, 2**63, (n, 2)).astype(np.uint64), np.arange(n), rng.integers(-large, large, (n, 3)), 0.25, "0" * 32, 5, 4, 1, 2)
+    batch = Reports(
+        rng.integers(0, 2**63, (n, 2)).astype(np.uint64),
+        np.arange(n),
+        rng.integers(-large, large, (n, 3)),
+        0.25,
+        "0" * 32,
+        5,
+        4,
+        1,
+        2,
+    )
     again = read_reports(write_reports(batch))
     assert np.array_equal(again.values, batch.values)
     assert (again.values.dtype, again.phase, again.chunk) == (np.int64, 2, 1)
     singles = decode(write_reports(batch))
     assert [list(single.value) for single in singles] == (batch.values * 0.25).tolist()
     assert len({*singles}) == n
-    assert np.array_equal(read_reports(encode(singles)).values * read_reports(encode(singles)).scale, batch.values * 0.25)
+    assert np.array_equal(
+        read_reports(encode(singles)).values * read_reports(encode(singles)).scale,
+        batch.values * 0.25,
+    )
 
 
 @pytest.mark.parametrize("index", [[], [1, None], [1.5], [[1]], ["1"], [2**62], [True]])
 def test_other_lists_are_no_report(index):
     shared = {"fingerprint": "0" * 32, "offset": 0, "chunk": 0, "phase": 0, "closed": None}
     with pytest.raises(BadRecord):
-        decode(json.dumps({"ldp_kafka": 1, "type": "report", "id": "0" * 32, "slot": 1, "index": index, **shared}).encode())
+        decode(
+            json.dumps(
+                {
+                    "ldp_kafka": 1,
+                    "type": "report",
+                    "id": "0" * 32,
+                    "slot": 1,
+                    "index": index,
+                    **shared,
+                }
+            ).encode()
+        )
 
 
 def test_reports_of_unlike_vectors_are_no_batch():
@@ -214,14 +309,24 @@ def batches(values, users, per_message):
     for first in range(0, values.shape[1], per_message):
         part = values[:, first : first + per_message]
         slots = np.repeat(FIRST + first + np.arange(part.shape[1]), len(users))
-        made.append(encode(Events(Ids.of(users * part.shape[1]), 1000 * slots, np.concatenate(list(part.transpose(1, 0, 2))))))
+        made.append(
+            encode(
+                Events(
+                    Ids.of(users * part.shape[1]),
+                    1000 * slots,
+                    np.concatenate(list(part.transpose(1, 0, 2))),
+                )
+            )
+        )
     return [*made, encode(Tick(1000 * (FIRST + values.shape[1])))]
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("per_message", [1, 5])
 def test_messages_of_several_slots(method, per_message):
-    """Reports of every phase, each in chunks of its own phase; the last chunk of a message alone closes slots; ids are those of (user, slot, phase)."""
+    """Reports of every phase, each in chunks of its own phase; the last chunk of a message alone
+    closes slots; ids are those of (user, slot, phase).
+    """
     topology = topology_of(method, "arrow")
     values = np.random.default_rng(3).uniform(0, 5, (6, 15, 3))
     users = [f"u{at}" for at in range(6)]
@@ -259,8 +364,21 @@ def test_messages_of_several_slots(method, per_message):
 @pytest.mark.parametrize("method", METHODS)
 def test_bad_vectors_are_dead_letters_that_show_nothing(method):
     topology = topology_of(method)
-    values = [[1.0, 2.0, 3.0], [LOUD, LOUD], [LOUD, LOUD, "x"], LOUD, [LOUD, LOUD, None], [LOUD, 2 * LOUD, 3 * LOUD]]
-    made = run(topology, [json.dumps({"user": f"u{at}", "time": NOON, "value": value}).encode() for at, value in enumerate(values)])
+    values = [
+        [1.0, 2.0, 3.0],
+        [LOUD, LOUD],
+        [LOUD, LOUD, "x"],
+        LOUD,
+        [LOUD, LOUD, None],
+        [LOUD, 2 * LOUD, 3 * LOUD],
+    ]
+    made = run(
+        topology,
+        [
+            json.dumps({"user": f"u{at}", "time": NOON, "value": value}).encode()
+            for at, value in enumerate(values)
+        ],
+    )
     assert len(made.dead_letters) == 4
     assert all(str(LOUD)[:6].encode() not in record.value for record in made.dead_letters)
     assert (made.counts["events"], made.counts["reports"], made.counts["clamped"]) == (2, 2, 1)
@@ -268,7 +386,9 @@ def test_bad_vectors_are_dead_letters_that_show_nothing(method):
 
 def test_vectors_beyond_the_ball_are_clamped_and_counted():
     method = topology_of("cgm_vector").method
-    assert method.outside(np.array([[10.0, 0.0, 0.0], [6.0, 6.0, 6.0], [5.0, 5.0, 5.0], [1e300, 0.0, 0.0]])).tolist() == [False, True, False, True]
+    assert method.outside(
+        np.array([[10.0, 0.0, 0.0], [6.0, 6.0, 6.0], [5.0, 5.0, 5.0], [1e300, 0.0, 0.0]])
+    ).tolist() == [False, True, False, True]
 
 
 # --- the collector
@@ -282,7 +402,12 @@ def collector(topology):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_replay_counts_nothing(method):
     topology = topology_of(method, "arrow")
-    made = run(topology, batches(np.random.default_rng(3).uniform(0, 5, (6, 10, 3)), [f"u{at}" for at in range(6)], 5))
+    made = run(
+        topology,
+        batches(
+            np.random.default_rng(3).uniform(0, 5, (6, 10, 3)), [f"u{at}" for at in range(6)], 5
+        ),
+    )
     collect, state = collector(topology)
     log = local.log(made.reports[0])
     first, again = collect.fold(state, log), collect.fold(state, log)
@@ -298,14 +423,18 @@ def test_reports_of_another_shape_or_phase_are_refused(method):
     width = () if method == "sample_split" else (3,)
 
     def reasons(values, phase, slots):
-        batch = Reports(ids, slots, values, topology.method.scale, topology.fingerprint, 5, None, 0, phase, ids)
+        batch = Reports(
+            ids, slots, values, topology.method.scale, topology.fingerprint, 5, None, 0, phase, ids
+        )
         folded = collect.fold(state, [Message(0, -1, write_reports(batch))])
         return {name for name in folded.counts if name.startswith("dead_letters")}
 
     slots, odd = np.array([3, 6]), np.array([3, 4])
     assert reasons(np.zeros((2, 2), np.int64), 0, slots) == {"dead_letters:wrong_fields"}
     assert reasons(np.zeros((2, 3), np.uint8), 0, slots) == {"dead_letters:wrong_fields"}
-    assert reasons(np.zeros((2, *((3,) if not width else ())), np.int64), 0, slots) == {"dead_letters:wrong_fields"}
+    assert reasons(np.zeros((2, *((3,) if not width else ())), np.int64), 0, slots) == {
+        "dead_letters:wrong_fields"
+    }
     if method == "sample_split":
         assert reasons(np.zeros(2, np.int64), 1, slots) == {"dead_letters:wrong_fields"}
         assert reasons(np.zeros(2, np.int64), 0, odd) == {"dead_letters:wrong_fields"}
@@ -316,13 +445,21 @@ def test_reports_of_another_shape_or_phase_are_refused(method):
 def test_a_release_of_a_sampled_coordinate_has_nulls():
     topology = topology_of("sample_split")
     slot = FIRST - FIRST % 3 + 1
-    made = run(topology, [json.dumps({"user": "a", "time": 1000 * slot, "value": [1, 2, 3]}).encode(), encode(Tick(1000 * (slot + 1)))])
+    made = run(
+        topology,
+        [
+            json.dumps({"user": "a", "time": 1000 * slot, "value": [1, 2, 3]}).encode(),
+            encode(Tick(1000 * (slot + 1))),
+        ],
+    )
     both = [json.loads(record.value) for record in made.releases]
     assert {release["statistic"] for release in both} == {"per_user", "mean"}
     for release in both:
         for field in ("value", "standard_error"):
             assert [each is None for each in release[field]] == [True, False, True]
-        assert [[each is None for each in ends] for ends in release["confidence_interval"]] == [[True, False, True]] * 2
+        assert [[each is None for each in ends] for ends in release["confidence_interval"]] == [
+            [True, False, True]
+        ] * 2
         assert release["reports"] == 1
     assert lk.decode(made.releases[0].value)[0].value == both[0]["value"]
 
@@ -337,29 +474,52 @@ def test_arrays_of_vectors_are_replayed_and_tables_are_not(method, batch):
     values = np.random.default_rng(3).uniform(0, 5, (6, 5, 3))
     [log] = as_log(topology, messages(topology, from_arrays(topology, values, NOON), batch))
     events = (
-        [record for message in log for record in lk.decode(message.value) if isinstance(record, Event)]
+        [
+            record
+            for message in log
+            for record in lk.decode(message.value)
+            if isinstance(record, Event)
+        ]
         if batch > 1
         else [json.loads(m.value) for m in log[:30]]
     )
-    assert [list(event.value if batch > 1 else event["value"]) for event in events] == values.transpose(1, 0, 2).reshape(-1, 3).tolist()
+    assert [
+        list(event.value if batch > 1 else event["value"]) for event in events
+    ] == values.transpose(1, 0, 2).reshape(-1, 3).tolist()
     for wrong in (values[..., 0], values[..., :2], values[:, :0]):
         with pytest.raises(ConfigurationError, match="slots, 3"):
             from_arrays(topology, wrong, NOON)
     with pytest.raises(ConfigurationError, match="lists of 3 numbers"):
-        from_table(topology, pa.table({"user": ["a"], "value": [1.0], "time": [NOON]}), "user", "value", "time")
+        from_table(
+            topology,
+            pa.table({"user": ["a"], "value": [1.0], "time": [NOON]}),
+            "user",
+            "value",
+            "time",
+        )
 
 
 @pytest.mark.parametrize(
     ("method", "old", "new", "said"),
     [
-        ("cgm_vector", "diameter: 20", "diameter: 20, domain: [0, 1]", r"privacy\.domain: must not be given"),
+        (
+            "cgm_vector",
+            "diameter: 20",
+            "diameter: 20, domain: [0, 1]",
+            r"privacy\.domain: must not be given",
+        ),
         ("cgm_vector", "dimension: 3, ", "", "dimension"),
         ("cgm_vector", "dimension: 3", "dimension: 500", "127"),
         ("budget_split", ", dimension: 3", "", "dimension"),
         ("budget_split", ", domain: [0, 10]", "", r"privacy\.domain: must be given"),
         ("budget_split", "dimension: 3", "dimension: 0", "dimension"),
         ("sample_split", "dimension: 3", "dimension: 3, inner: etm", "inner"),
-        ("sample_split", "dimension: 3", "dimension: 3, diameter: 2", r"privacy\.diameter: is no parameter"),
+        (
+            "sample_split",
+            "dimension: 3",
+            "dimension: 3, diameter: 2",
+            r"privacy\.diameter: is no parameter",
+        ),
     ],
 )
 def test_wrong_topologies_are_refused(method, old, new, said):
@@ -367,10 +527,21 @@ def test_wrong_topologies_are_refused(method, old, new, said):
         topology_of(method, shape=SHAPES[method].replace(old, new))
 
 
-@pytest.mark.parametrize("changed", ["dimension: 2", "dimension: 3, inner: capp", "dimension: 3, inner: app, block: 3", "dimension: 3, inner: app, block: 2"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "dimension: 2",
+        "dimension: 3, inner: capp",
+        "dimension: 3, inner: app, block: 3",
+        "dimension: 3, inner: app, block: 2",
+    ],
+)
 def test_what_shapes_reports_moves_the_fingerprint(changed):
     for method in ("budget_split", "sample_split"):
-        assert topology_of(method, shape=SHAPES[method].replace("dimension: 3", changed)).fingerprint != topology_of(method).fingerprint
+        assert (
+            topology_of(method, shape=SHAPES[method].replace("dimension: 3", changed)).fingerprint
+            != topology_of(method).fingerprint
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -383,6 +554,8 @@ def test_the_plan_predicts_the_error_of_a_coordinate(method):
         lo, hi = topology.method.domain
         value = (lo + level * (hi - lo)) / (3**0.5 if topology.method.ball else 1)
         slots = min(2 * topology.method.window, 64)
-        released = topology.method.release(np.full((400, slots, 3), value), lk.randomness.seeded(11))
+        released = topology.method.release(
+            np.full((400, slots, 3), value), lk.randomness.seeded(11)
+        )
         errors.append(np.sqrt(np.nanmean((released - value) ** 2)))
     assert abs(predicted.error / max(errors) - 1) < 0.1

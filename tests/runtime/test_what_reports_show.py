@@ -1,4 +1,6 @@
-"""What somebody sees who reads all that leaves the edge: of two raw streams with the same events but other values, nothing differs but what reports say."""
+"""What somebody sees who reads all that leaves the edge: of two raw streams with the same events
+but other values, nothing differs but what reports say.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,31 @@ from ldp_kafka.runtime.wire import read_reports, write_reports
 from tests.runtime.test_methods import SLOTS, START, STREAMS, USERS, topology_of
 
 CHOOSY = {"ba_sw", "fast", "fast_cgm"}
-"""Whether these report depends on noisy answers: silence is a part of what they say, and of what is paid for."""
+"""Whether these report depends on noisy answers: silence is a part of what they say, and of what is
+paid for.
+"""
 KEY = bytes(range(32))
 
 
 def values_of(topology, seed):
     """Valid values, some of which lie outside the domain."""
-    rng, shape = np.random.default_rng(seed), (USERS, SLOTS, *([topology.method.dimension] if topology.method.dimension else []))
+    rng, shape = (
+        np.random.default_rng(seed),
+        (
+            USERS,
+            SLOTS,
+            *([topology.method.dimension] if topology.method.dimension else []),
+        ),
+    )
     if topology.method.kind == "categorical":
         return rng.integers(0, 3, shape)
     return rng.normal(20, 12, shape) if seed else np.full(shape, 10.0)
 
 
 def raw(topology, seed):
-    """Events with gaps, late ones, repetitions, strangers' bytes and a user who comes late: all but the values is the same for every seed."""
+    """Events with gaps, late ones, repetitions, strangers' bytes and a user who comes late: all but
+    the values is the same for every seed.
+    """
     values, rng, logs = values_of(topology, seed), np.random.default_rng(17), []
     for partition in (0, 1):
         messages = []
@@ -38,7 +51,11 @@ def raw(topology, seed):
             users = np.arange(partition, USERS, 2)
             users = users[(rng.random(len(users)) < 0.8) & ((users > 3) | (slot > 9))]
             slots = np.maximum(slot - (rng.random(len(users)) < 0.1) * 3, 0)
-            events = Events(Ids.of([f"u{at}" for at in users]), 1000 * (START + slots), np.ascontiguousarray(values[users, slots]))
+            events = Events(
+                Ids.of([f"u{at}" for at in users]),
+                1000 * (START + slots),
+                np.ascontiguousarray(values[users, slots]),
+            )
             messages += [encode(events)] * (1 + (slot % 7 == 3)) + [b"no message"] * (slot % 5 == 2)
         messages.append(encode(Tick(1000 * (START + SLOTS + topology.method.delay))))
         logs.append([Message(offset, -1, value) for offset, value in enumerate(messages)])
@@ -57,28 +74,40 @@ def left(topology, seed, edge=stages.edge):
                     shown.append(record)
                     continue
                 batch = read_reports(record.value)
-                assert write_reports(batch) == record.value, "there is nothing in a message but what is read of it"
+                assert write_reports(batch) == record.value, (
+                    "there is nothing in a message but what is read of it"
+                )
                 said.append(batch.values)
-                shown.append(record._replace(value=write_reports(replace(batch, values=np.zeros_like(batch.values)))))
+                shown.append(
+                    record._replace(
+                        value=write_reports(replace(batch, values=np.zeros_like(batch.values)))
+                    )
+                )
                 shown.append(len(record.value))
     return said, shown
 
 
 def told_apart(topology, edge=stages.edge):
-    """Whether several raw streams can be told apart by anything but what reports say, which does differ."""
+    """Whether several raw streams can be told apart by anything but what reports say, which does
+    differ.
+    """
     said, shown = left(topology, 0, edge)
     assert sum(map(len, said)) > USERS
     found = []
     for seed in (1, 2):
         other, seen = left(topology, seed, edge)
-        assert len(said) != len(other) or any(a.shape != b.shape or (a != b).any() for a, b in zip(said, other, strict=True))
+        assert len(said) != len(other) or any(
+            a.shape != b.shape or (a != b).any() for a, b in zip(said, other, strict=True)
+        )
         found.append(shown != seen)
     return any(found)
 
 
 @pytest.mark.parametrize("method", [name for name in STREAMS if name not in CHOOSY])
 def test_nothing_differs_but_what_reports_say(method):
-    """Counts, sizes, keys, headers, partitions, ids, pseudonyms, slots, order, what was closed, dead letters."""
+    """Counts, sizes, keys, headers, partitions, ids, pseudonyms, slots, order, what was closed,
+    dead letters.
+    """
     assert not told_apart(topology_of(method))
 
 
@@ -94,15 +123,31 @@ def test_silence_is_said_by_noise(method):
             state = edge.fresh()
             for message in messages:
                 for record in edge.fold(state, [message]).records:
-                    batch = read_reports(record.value) if record.topic == topology.reports_topic else None
+                    batch = (
+                        read_reports(record.value)
+                        if record.topic == topology.reports_topic
+                        else None
+                    )
                     frames[-1].append(
-                        record if batch is None else (record.key, record.headers, record.partition, batch.offset, batch.closed, batch.chunk, batch.scale)
+                        record
+                        if batch is None
+                        else (
+                            record.key,
+                            record.headers,
+                            record.partition,
+                            batch.offset,
+                            batch.closed,
+                            batch.chunk,
+                            batch.scale,
+                        )
                     )
     assert frames[0] == frames[1]
 
 
 def test_the_collectors_side_shows_no_more():
-    """Dead letters, partials and releases: as many, at the same places, and the same but for what they estimate."""
+    """Dead letters, partials and releases: as many, at the same places, and the same but for what
+    they estimate.
+    """
     topology = topology_of("sw_direct")
     randomness = stages.edge_randomness(topology, KEY)
     one, two = (local.run(topology, randomness, raw(topology, seed)) for seed in (0, 1))
@@ -117,7 +162,12 @@ def frame(record):
     """A record without what it estimates."""
     body = json.loads(record.value)
     estimates = ("value", "standard_error", "confidence_interval", "support")
-    return {name: value for name, value in body.items() if name not in estimates}, record.key, record.headers, record.partition
+    return (
+        {name: value for name, value in body.items() if name not in estimates},
+        record.key,
+        record.headers,
+        record.partition,
+    )
 
 
 def only(topic, record, rows):
@@ -127,7 +177,17 @@ def only(topic, record, rows):
     batch = read_reports(record.value)
     at = rows(batch.values)
     series = None if batch.series is None else batch.series[at]
-    return record._replace(value=write_reports(replace(batch, ids=batch.ids[at], slots=batch.slots[at], values=batch.values[at], series=series)))
+    return record._replace(
+        value=write_reports(
+            replace(
+                batch,
+                ids=batch.ids[at],
+                slots=batch.slots[at],
+                values=batch.values[at],
+                series=series,
+            )
+        )
+    )
 
 
 class Sorted:
@@ -135,7 +195,12 @@ class Sorted:
 
     def fold(self, state, messages):
         folded = super().fold(state, messages)
-        return folded._replace(records=[only(self.reports_topic, record, lambda values: np.argsort(values, kind="stable")) for record in folded.records])
+        return folded._replace(
+            records=[
+                only(self.reports_topic, record, lambda values: np.argsort(values, kind="stable"))
+                for record in folded.records
+            ]
+        )
 
 
 class Dropping:
@@ -144,7 +209,12 @@ class Dropping:
     def fold(self, state, messages):
         folded = super().fold(state, messages)
         middle = self.method.index_range[1] // 2
-        return folded._replace(records=[only(self.reports_topic, record, lambda values: values < middle) for record in folded.records])
+        return folded._replace(
+            records=[
+                only(self.reports_topic, record, lambda values: values < middle)
+                for record in folded.records
+            ]
+        )
 
 
 class Counting:
@@ -153,7 +223,12 @@ class Counting:
     def fold(self, state, messages):
         folded = super().fold(state, messages)
         clamped = str(int(folded.counts["clamped"])).encode()
-        return folded._replace(records=[record._replace(headers=(*record.headers, ("clamped", clamped))) for record in folded.records])
+        return folded._replace(
+            records=[
+                record._replace(headers=(*record.headers, ("clamped", clamped)))
+                for record in folded.records
+            ]
+        )
 
 
 @pytest.mark.parametrize("twin", [Sorted, Counting, Dropping], ids=lambda twin: twin.__name__)

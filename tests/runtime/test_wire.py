@@ -19,10 +19,25 @@ from ldp_kafka.records import Event, Events, Ids, Partial, Release, Report, Repo
 from ldp_kafka.runtime.codec import decode, encode
 from ldp_kafka.runtime.columns import MAX_BYTES, MAX_ROWS, read_batch, write_batch
 from ldp_kafka.runtime.events import REASONS, EventReader
-from ldp_kafka.runtime.wire import LATEST, decode_json, encode_json, header, parse_json, read_reports, write_reports
+from ldp_kafka.runtime.wire import (
+    LATEST,
+    decode_json,
+    encode_json,
+    header,
+    parse_json,
+    read_reports,
+    write_reports,
+)
 
 FINGERPRINT = "0123456789abcdef" * 2
-SHARED = {"fingerprint": FINGERPRINT, "scale": 2**-10, "offset": 7, "chunk": 0, "phase": 0, "closed": None}
+SHARED = {
+    "fingerprint": FINGERPRINT,
+    "scale": 2**-10,
+    "offset": 7,
+    "chunk": 0,
+    "phase": 0,
+    "closed": None,
+}
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 users = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
@@ -51,14 +66,21 @@ releases = st.builds(
     user=st.none() | texts,
     reliability=st.none() | floats,
 )
-partials = st.builds(Partial, whole, whole, st.none() | whole, st.none() | st.lists(whole, max_size=4).map(tuple))
+partials = st.builds(
+    Partial, whole, whole, st.none() | whole, st.none() | st.lists(whole, max_size=4).map(tuple)
+)
 ticks = st.builds(Tick, times)
 
 
 @st.composite
 def reports(draw, least=1, most=4):
     """Reports of one batch: one fingerprint, phase and scale, all with a series or none."""
-    phase, fingerprint, scale, linked = draw(st.integers(0, 2**16 - 1)), draw(digits), draw(st.sampled_from([1, 2**-4, 2**-10, 2**-31])), draw(st.booleans())
+    phase, fingerprint, scale, linked = (
+        draw(st.integers(0, 2**16 - 1)),
+        draw(digits),
+        draw(st.sampled_from([1, 2**-4, 2**-10, 2**-31])),
+        draw(st.booleans()),
+    )
     width = draw(st.integers(0, 3))
     if width:
         packed = st.tuples(digits, slots, st.binary(min_size=width, max_size=width), digits)
@@ -68,7 +90,10 @@ def reports(draw, least=1, most=4):
         ]
     one = st.tuples(digits, slots, st.integers(-(2**31) + 1, 2**31 - 1), digits)
     rows = draw(st.lists(one, min_size=least, max_size=most))
-    return [Report(i, slot, phase, index * scale, fingerprint, series if linked else None) for i, slot, index, series in rows]
+    return [
+        Report(i, slot, phase, index * scale, fingerprint, series if linked else None)
+        for i, slot, index, series in rows
+    ]
 
 
 @st.composite
@@ -78,13 +103,31 @@ def batches(draw):
     ids = np.frombuffer(draw(st.binary(min_size=16 * n, max_size=16 * n)), np.uint64).reshape(-1, 2)
     width, bound = draw(st.integers(0, 3)), draw(st.sampled_from([2**31, 2**62]))
     if width:
-        index = np.frombuffer(draw(st.binary(min_size=width * n, max_size=width * n)), np.uint8).reshape(n, width)
+        index = np.frombuffer(
+            draw(st.binary(min_size=width * n, max_size=width * n)), np.uint8
+        ).reshape(n, width)
     else:
-        index = np.array(draw(st.lists(st.integers(-bound, bound - 1), min_size=n, max_size=n)), np.int64)
+        index = np.array(
+            draw(st.lists(st.integers(-bound, bound - 1), min_size=n, max_size=n)), np.int64
+        )
     at = np.array(draw(st.lists(slots, min_size=n, max_size=n)), np.int64)
     series = ids[::-1].copy() if draw(st.booleans()) else None
-    scale, closed = 1 if width else draw(st.sampled_from([1, 2**-10])), draw(st.none() | st.integers(-1002, LATEST))
-    return Reports(ids, at, index, scale, draw(digits), draw(st.integers(-1, 2**61)), closed, draw(st.integers(0, 99)), draw(st.integers(0, 2**16 - 1)), series)
+    scale, closed = (
+        1 if width else draw(st.sampled_from([1, 2**-10])),
+        draw(st.none() | st.integers(-1002, LATEST)),
+    )
+    return Reports(
+        ids,
+        at,
+        index,
+        scale,
+        draw(digits),
+        draw(st.integers(-1, 2**61)),
+        closed,
+        draw(st.integers(0, 99)),
+        draw(st.integers(0, 2**16 - 1)),
+        series,
+    )
 
 
 def same(one, other):
@@ -99,7 +142,9 @@ def same(one, other):
 
 
 def refused(reader, message):
-    """The reason with which a reader refuses a message; fails where it does not, or where it raises anything else."""
+    """The reason with which a reader refuses a message; fails where it does not, or where it raises
+    anything else.
+    """
     with pytest.raises(BadRecord) as caught:
         reader(message)
     known(caught.value)
@@ -113,7 +158,9 @@ def known(bad):
 
 
 def survives(message):
-    """No reader raises anything but a BadRecord with a known reason, whatever the bytes; nor does any reader return what is not a record."""
+    """No reader raises anything but a BadRecord with a known reason, whatever the bytes; nor does
+    any reader return what is not a record.
+    """
     for reader in (decode, read_reports, lambda value: decode_json(parse_json(value)), read_batch):
         try:
             found = reader(message)
@@ -121,13 +168,20 @@ def survives(message):
             known(bad)
             continue
         if reader is decode:
-            assert all(isinstance(record, Event | Report | Request | Release | Tick | Partial) for record in found)
+            assert all(
+                isinstance(record, Event | Report | Request | Release | Tick | Partial)
+                for record in found
+            )
             assert all(repr(record) for record in found)
     for categories, dimension in ((None, 0), (4, 0), (("a", "b"), 0), (None, 2)):
         decoded = EventReader(("user",), ("value",), ("time",), categories, dimension).read(message)
         assert all(reason in REASONS for _, reason in decoded.bad)
         if decoded.events is not None and len(decoded.events):
-            assert len(decoded.events.users.texts()) == len(decoded.events.times) == len(decoded.events.values)
+            assert (
+                len(decoded.events.users.texts())
+                == len(decoded.events.times)
+                == len(decoded.events.values)
+            )
             assert np.isfinite(decoded.events.values).all()
             assert decoded.events.values.shape[1:] == ((2,) if dimension else ())
             assert (decoded.events.times >= 0).all()
@@ -136,7 +190,9 @@ def survives(message):
 
 def stream(columns, metadata=None, **options):
     """An Arrow IPC stream of one batch with any columns."""
-    rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns), metadata=metadata)
+    rows = pa.RecordBatch.from_arrays(
+        list(columns.values()), names=list(columns), metadata=metadata
+    )
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
         writer.write_batch(rows)
@@ -154,18 +210,29 @@ def several(batches, schema=None):
 
 def report_columns(n=3):
     """Columns of a good report batch."""
-    return {"id": pa.array([bytes([i]) * 16 for i in range(n)], pa.binary(16)), "slot": pa.array(range(n), pa.int64()), "index": pa.array(range(n), pa.int32())}
+    return {
+        "id": pa.array([bytes([i]) * 16 for i in range(n)], pa.binary(16)),
+        "slot": pa.array(range(n), pa.int64()),
+        "index": pa.array(range(n), pa.int32()),
+    }
 
 
 def report_stream(columns=None, shared=None, **metadata):
     """A report batch with anything changed."""
     body = json.dumps(SHARED | (shared or {})) if not isinstance(shared, str) else shared
-    return stream(report_columns() if columns is None else columns, {"ldp_kafka": "1", "type": "report", "shared": body, **metadata})
+    return stream(
+        report_columns() if columns is None else columns,
+        {"ldp_kafka": "1", "type": "report", "shared": body, **metadata},
+    )
 
 
 def event_stream(n=5, **options):
     """A batch of good events."""
-    columns = {"user": pa.array([f"u{i}" for i in range(n)]), "time": pa.array(np.arange(n) + 1_700_000_000_000), "value": pa.array(np.arange(n) / 2)}
+    columns = {
+        "user": pa.array([f"u{i}" for i in range(n)]),
+        "time": pa.array(np.arange(n) + 1_700_000_000_000),
+        "value": pa.array(np.arange(n) / 2),
+    }
     return stream(columns, **options)
 
 
@@ -180,7 +247,20 @@ def test_a_single_record_round_trips(record):
     assert lk.decode(message) == [record]
 
 
-@given(st.one_of(*(st.lists(kind, min_size=2, max_size=5) for kind in (requests, releases, partials, ticks, st.builds(Event, users, times, floats)))))
+@given(
+    st.one_of(
+        *(
+            st.lists(kind, min_size=2, max_size=5)
+            for kind in (
+                requests,
+                releases,
+                partials,
+                ticks,
+                st.builds(Event, users, times, floats),
+            )
+        )
+    )
+)
 @settings(max_examples=60)
 def test_a_batch_of_records_round_trips(records):
     """Several records of one kind as Arrow."""
@@ -189,7 +269,11 @@ def test_a_batch_of_records_round_trips(records):
     assert lk.decode(message) == records
 
 
-@given(st.sampled_from([floats, whole, texts]).flatmap(lambda values: st.lists(st.builds(Event, users, times, values), min_size=1, max_size=5)))
+@given(
+    st.sampled_from([floats, whole, texts]).flatmap(
+        lambda values: st.lists(st.builds(Event, users, times, values), min_size=1, max_size=5)
+    )
+)
 @settings(max_examples=60)
 def test_event_values_of_each_kind_round_trip(records):
     """Numbers, category numbers and category names, with their types."""
@@ -208,12 +292,18 @@ def test_reports_round_trip(records):
 @given(batches())
 @settings(max_examples=60)
 def test_report_batches_round_trip(batch):
-    """What the edge writes is what the collector reads: any number of rows, with and without series."""
+    """What the edge writes is what the collector reads: any number of rows, with and without
+    series.
+    """
     message = write_reports(batch)
     same(read_reports(message), batch)
     singles = lk.decode(message)
     assert [single.id for single in singles] == [row.tobytes().hex() for row in batch.ids]
-    whole = [bits.tobytes() for bits in batch.values] if batch.values.ndim == 2 else [index * batch.scale for index in batch.values.tolist()]
+    whole = (
+        [bits.tobytes() for bits in batch.values]
+        if batch.values.ndim == 2
+        else [index * batch.scale for index in batch.values.tolist()]
+    )
     assert [single.value for single in singles] == whole
 
 
@@ -221,7 +311,11 @@ def test_report_batches_round_trip(batch):
 @settings(max_examples=40)
 def test_columns_of_events_round_trip(rows):
     """`Events`, the batch form."""
-    columns = Events(Ids.of([row[0] for row in rows]), np.array([row[1] for row in rows], np.int64), np.array([row[2] for row in rows], np.float64))
+    columns = Events(
+        Ids.of([row[0] for row in rows]),
+        np.array([row[1] for row in rows], np.int64),
+        np.array([row[2] for row in rows], np.float64),
+    )
     assert lk.decode(lk.encode(columns)) == [Event(*row) for row in rows]
 
 
@@ -236,12 +330,29 @@ def test_a_header_is_no_record():
 
 def test_the_same_record_is_always_the_same_bytes():
     """A replay must write byte for byte what was written before."""
-    record = Reports(np.array([[1, 2], [3, 4]], np.uint64), np.array([5, 6]), np.array([7, -8]), 2**-10, FINGERPRINT, 9, 4)
+    record = Reports(
+        np.array([[1, 2], [3, 4]], np.uint64),
+        np.array([5, 6]),
+        np.array([7, -8]),
+        2**-10,
+        FINGERPRINT,
+        9,
+        4,
+    )
     assert write_reports(record) == write_reports(record)
     assert len({write_batch("event", ["user"], [pa.array(["a"])]) for _ in range(3)}) == 1
 
 
-@pytest.mark.parametrize("records", [[], [Tick(1), Event("u", 1, 1.0)], [Event("u", 1, 1.0), Event("u", 2, "a")], Event("u", 1, float("nan")), Tick(1.5j)])
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [Tick(1), Event("u", 1, 1.0)],
+        [Event("u", 1, 1.0), Event("u", 2, "a")],
+        Event("u", 1, float("nan")),
+        Tick(1.5j),
+    ],
+)
 def test_what_cannot_be_one_message_is_refused(records):
     """Nothing, a mixture, or what JSON cannot say."""
     with pytest.raises((TypeError, ValueError)):
@@ -251,7 +362,9 @@ def test_what_cannot_be_one_message_is_refused(records):
 @pytest.mark.parametrize(
     "wrong",
     [
-        Report("0" * 32, 1, 0, 0.1, FINGERPRINT),  # no multiple of a power of two that 31 bits can hold
+        Report(
+            "0" * 32, 1, 0, 0.1, FINGERPRINT
+        ),  # no multiple of a power of two that 31 bits can hold
         Report("0" * 32, 1, 0, 2**62, FINGERPRINT),
         Report("0" * 32, 1, 0, b"\x01", FINGERPRINT),  # bits beside a number
         Report("0" * 32, 1, 0, float("inf"), FINGERPRINT),
@@ -309,22 +422,54 @@ def test_reports_that_are_no_batch_are_refused_when_written(wrong):
         (b'{"ldp_kafka":1,"type":"event","user":"u","time":1,"value":1e999}', "not_finite"),
         (b'{"ldp_kafka":1,"type":"event","user":"u","time":1,"value":null}', "value"),
         (b'{"ldp_kafka":1,"type":"event","user":"u","time":1,"value":true}', "value"),
-        (b'{"ldp_kafka":1,"type":"event","user":"u","time":1,"value":1' + b"0" * 400 + b"}", "value"),
+        (
+            b'{"ldp_kafka":1,"type":"event","user":"u","time":1,"value":1' + b"0" * 400 + b"}",
+            "value",
+        ),
         (b'{"ldp_kafka":1,"type":"event","user":"","time":1,"value":1}', "user"),
         (b'{"ldp_kafka":1,"type":"event","user":7,"time":1,"value":1}', "user"),
         (b'{"ldp_kafka":1,"type":"event","user":"\\ud800","time":1,"value":1}', "user"),
         (b'{"ldp_kafka":1,"type":"event","user":"u","time":"1","value":1}', "time"),
         (b'{"ldp_kafka":1,"type":"event","time":1,"value":1}', "wrong_fields"),
         (b'{"ldp_kafka":1,"type":"event","user":"u","time":1}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":5}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":false}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":"12"}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":{}}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":[1.5]}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":[1' + b"0" * 30 + b"]}", "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":true,"slot":0,"first":null,"support":null}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"partial","source":0,"slot":1e3,"first":null,"support":null}', "wrong_fields"),
-        (b'{"ldp_kafka":1,"type":"request","id":"r","slot":"1","phase":0,"epsilon":1,"deadline":1}', "wrong_fields"),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":5}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":false}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":"12"}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":{}}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":[1.5]}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":0,"first":null,"support":[1'
+            + b"0" * 30
+            + b"]}",
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":true,"slot":0,"first":null,"support":null}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":1e3,"first":null,"support":null}',
+            "wrong_fields",
+        ),
+        (
+            b'{"ldp_kafka":1,"type":"request","id":"r","slot":"1","phase":0,"epsilon":1,"deadline":1}',
+            "wrong_fields",
+        ),
     ],
 )
 def test_json_is_read_strictly(message, reason):
@@ -333,20 +478,43 @@ def test_json_is_read_strictly(message, reason):
     survives(message)
 
 
-RELEASE = json.loads(encode_json(Release("t", 1, "a", "b", "mean", 1.0, 0.1, [0.8, 1.2], 5, "direct", {}, "ab", 0.5)))
+RELEASE = json.loads(
+    encode_json(Release("t", 1, "a", "b", "mean", 1.0, 0.1, [0.8, 1.2], 5, "direct", {}, "ab", 0.5))
+)
 REQUEST = json.loads(encode_json(Request("r", 1, 0, 5, 2)))
 PARTIAL = json.loads(encode_json(Partial(0, 1, 0, (1, 2))))
 EVENT = json.loads(encode_json(Event("u", 1, 1.0)))
 REPORT = json.loads(
-    write_reports(Reports(np.ones((1, 2), np.uint64), np.array([1]), np.array([2]), 2**-10, FINGERPRINT, 3, None, series=np.ones((1, 2), np.uint64)))
+    write_reports(
+        Reports(
+            np.ones((1, 2), np.uint64),
+            np.array([1]),
+            np.array([2]),
+            2**-10,
+            FINGERPRINT,
+            3,
+            None,
+            series=np.ones((1, 2), np.uint64),
+        )
+    )
 )
 
 
-@pytest.mark.parametrize("good", [RELEASE, REQUEST, PARTIAL, EVENT, REPORT], ids=lambda good: good["type"])
+@pytest.mark.parametrize(
+    "good", [RELEASE, REQUEST, PARTIAL, EVENT, REPORT], ids=lambda good: good["type"]
+)
 def test_no_field_takes_a_wrong_type(good):
-    """An object in place of any field is refused; so is any field too many, and any field too few but the optional ones."""
+    """An object in place of any field is refused; so is any field too many, and any field too few
+    but the optional ones.
+    """
     assert lk.decode(json.dumps(good).encode())
-    optional = {"user", "reliability"} if good["type"] == "release" else {"series", "scale"} if good["type"] == "report" else set()
+    optional = (
+        {"user", "reliability"}
+        if good["type"] == "release"
+        else {"series", "scale"}
+        if good["type"] == "report"
+        else set()
+    )
     for name in good.keys() - {"ldp_kafka", "type"}:
         if name != "guarantee":
             refused(lk.decode, json.dumps(good | {name: {"an": "object"}}).encode())
@@ -400,7 +568,9 @@ def test_a_reports_numbers_have_bounds(change):
 def test_of_a_field_said_twice_the_last_counts():
     """As in every JSON parser: nothing is added up, nothing is reported twice."""
     assert lk.decode(b'{"ldp_kafka":1,"type":"tick","time":1,"time":2}') == [lk.Tick(2)]
-    decoded = EventReader(("user",), ("value",), ("time",)).read(b'{"user":"a","time":1,"value":1,"value":2}')
+    decoded = EventReader(("user",), ("value",), ("time",)).read(
+        b'{"user":"a","time":1,"value":1,"value":2}'
+    )
     assert decoded.events.values.tolist() == [2.0]
 
 
@@ -408,7 +578,9 @@ def test_of_a_field_said_twice_the_last_counts():
 
 
 def test_report_columns_are_exactly_those():
-    """Other types, nulls, missing, doubled or more columns are refused, as are numbers of slots that cannot be."""
+    """Other types, nulls, missing, doubled or more columns are refused, as are numbers of slots
+    that cannot be.
+    """
     good = report_columns()
     assert len(read_reports(report_stream(good))) == 3
     wrong = [
@@ -419,7 +591,11 @@ def test_report_columns_are_exactly_those():
         {**good, "index": pa.array([1, 2, 2**62], pa.int64())},
         {**good, "bits": pa.array([b"a", b"b", b"c"], pa.binary(1))},
         {"id": good["id"], "slot": good["slot"], "bits": pa.array([b"a", b"b", b"c"])},
-        {"id": good["id"], "slot": good["slot"], "bits": pa.array([b"a", None, b"c"], pa.binary(1))},
+        {
+            "id": good["id"],
+            "slot": good["slot"],
+            "bits": pa.array([b"a", None, b"c"], pa.binary(1)),
+        },
         {**good, "index": pa.array([1, None, 3], pa.int32())},
         {**good, "id": pa.array([b"a" * 16, None, b"c" * 16], pa.binary(16))},
         {**good, "id": pa.array([b"a" * 16] * 3)},
@@ -432,7 +608,9 @@ def test_report_columns_are_exactly_those():
     for columns in wrong:
         assert refused(read_reports, report_stream(columns)) == "wrong_fields"
     doubled = pa.RecordBatch.from_arrays(
-        [*good.values(), good["slot"]], names=[*good, "slot"], metadata={"ldp_kafka": "1", "type": "report", "shared": json.dumps(SHARED)}
+        [*good.values(), good["slot"]],
+        names=[*good, "slot"],
+        metadata={"ldp_kafka": "1", "type": "report", "shared": json.dumps(SHARED)},
     )
     assert refused(read_reports, several([doubled])) == "wrong_fields"
 
@@ -464,21 +642,38 @@ def test_what_rows_share_is_read_as_strictly(shared):
 def test_reports_need_their_version_and_type():
     """A batch that does not say what it is is none of ours."""
     assert refused(read_reports, stream(report_columns())) == "not_a_report"
-    assert refused(read_reports, stream(report_columns(), {"ldp_kafka": "2", "type": "report"})) == "version"
-    assert refused(read_reports, stream(report_columns(), {"ldp_kafka": "", "type": "report"})) == "version"
-    assert refused(read_reports, stream(report_columns(), {"ldp_kafka": "1", "type": b"\xff\xfe"})) == "not_a_report"
-    assert refused(read_reports, stream(report_columns(), {"ldp_kafka": "1", "type": "report"})) == "wrong_fields"
+    assert (
+        refused(read_reports, stream(report_columns(), {"ldp_kafka": "2", "type": "report"}))
+        == "version"
+    )
+    assert (
+        refused(read_reports, stream(report_columns(), {"ldp_kafka": "", "type": "report"}))
+        == "version"
+    )
+    assert (
+        refused(read_reports, stream(report_columns(), {"ldp_kafka": "1", "type": b"\xff\xfe"}))
+        == "not_a_report"
+    )
+    assert (
+        refused(read_reports, stream(report_columns(), {"ldp_kafka": "1", "type": "report"}))
+        == "wrong_fields"
+    )
     assert refused(read_reports, encode([Tick(1), Tick(2)])) == "not_a_report"
     assert refused(read_reports, encode(Tick(1))) == "not_a_report"
     assert refused(lk.decode, stream(report_columns())) == "not_a_record"
-    assert refused(lk.decode, stream(report_columns(), {"ldp_kafka": "1", "type": "spy"})) == "not_a_record"
+    assert (
+        refused(lk.decode, stream(report_columns(), {"ldp_kafka": "1", "type": "spy"}))
+        == "not_a_record"
+    )
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 @pytest.mark.parametrize("encoded", [False, True])
 def test_a_compressed_body_is_refused_before_it_is_inflated(codec, encoded):
     """80 MB of zeros in some 100 kB: whether in the rows or in a dictionary."""
-    blank = pa.array(["x" * 10_000_000]).dictionary_encode() if encoded else pa.array(np.zeros(10**6))
+    blank = (
+        pa.array(["x" * 10_000_000]).dictionary_encode() if encoded else pa.array(np.zeros(10**6))
+    )
     bomb = stream({"user": blank}, compression=codec)
     assert len(bomb) < 400_000
     before = pa.total_allocated_bytes()
@@ -503,7 +698,9 @@ def test_rows_without_bytes_have_a_bound():
     assert refused(read_batch, stream({"a": pa.nulls(MAX_ROWS + 1)})) == "too_large"
     half = pa.RecordBatch.from_arrays([pa.nulls(MAX_ROWS // 2 + 1)], names=["a"])
     assert refused(read_batch, several([half, half])) == "too_large"
-    claimed = stream({"a": pa.nulls(12345)}).replace(struct.pack("<q", 12345), struct.pack("<q", 2**40))
+    claimed = stream({"a": pa.nulls(12345)}).replace(
+        struct.pack("<q", 12345), struct.pack("<q", 2**40)
+    )
     assert refused(read_batch, claimed) == "too_large"
     many = {str(i): pa.nulls(MAX_ROWS) for i in range(50)}
     assert refused(lk.decode, stream(many, {"ldp_kafka": "1", "type": "tick"})) == "wrong_fields"
@@ -516,7 +713,11 @@ def test_a_dictionary_is_no_bomb(kind):
     long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), pa.array(["x" * 256_000]))
     short = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), pa.array(["a"]))
     times = pa.array(np.ones(n, np.int8))
-    columns = {"user": long, "time": times, "value": short} if kind == "user" else {"user": short, "time": times, "value": long}
+    columns = (
+        {"user": long, "time": times, "value": short}
+        if kind == "user"
+        else {"user": short, "time": times, "value": long}
+    )
     message = stream(columns)
     assert len(message) < MAX_BYTES
     before = pa.total_allocated_bytes()
@@ -525,27 +726,51 @@ def test_a_dictionary_is_no_bomb(kind):
     assert len(decoded.bad) == n
     assert {reason for _, reason in decoded.bad} == {kind}
     allowed = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int8)), pa.array(["x" * 256]))
-    assert EventReader(("user",), ("value",), ("time",), ("a", "b")).read(stream({"user": allowed, "time": times, "value": short})).bad == [(0, "too_large")]
+    assert EventReader(("user",), ("value",), ("time",), ("a", "b")).read(
+        stream({"user": allowed, "time": times, "value": short})
+    ).bad == [(0, "too_large")]
     refused(lk.decode, stream({**columns}, {"ldp_kafka": "1", "type": "event"}))
 
 
 def test_several_batches_are_one_message():
     """Rows count through all of them; dictionaries may change on the way."""
-    one = pa.RecordBatch.from_pydict({"user": pa.array(["a", "b"]).dictionary_encode(), "time": [1, 2], "value": [0.5, 1.5]})
-    two = pa.RecordBatch.from_pydict({"user": pa.array(["c", "a", ""]).dictionary_encode(), "time": [3, 4, 5], "value": [2.5, 3.5, 4.5]})
-    decoded = EventReader(("user",), ("value",), ("time",)).read(several([one, two, one.slice(0, 0)]))
+    one = pa.RecordBatch.from_pydict(
+        {"user": pa.array(["a", "b"]).dictionary_encode(), "time": [1, 2], "value": [0.5, 1.5]}
+    )
+    two = pa.RecordBatch.from_pydict(
+        {
+            "user": pa.array(["c", "a", ""]).dictionary_encode(),
+            "time": [3, 4, 5],
+            "value": [2.5, 3.5, 4.5],
+        }
+    )
+    decoded = EventReader(("user",), ("value",), ("time",)).read(
+        several([one, two, one.slice(0, 0)])
+    )
     assert decoded.events.users.texts() == ["a", "b", "c", "a"]
     assert decoded.events.values.tolist() == [0.5, 1.5, 2.5, 3.5]
     assert decoded.bad == [(4, "user")]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.int64()])
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.int64()]
+)
 def test_no_rows_are_no_events(count, kind):
     """No batches, or several empty ones."""
     schema = pa.schema([("user", kind), ("time", pa.int64()), ("value", pa.float64())])
     decoded = EventReader(("user",), ("value",), ("time",)).read(
-        several([schema.empty_table().to_batches()[0] if schema.empty_table().to_batches() else pa.RecordBatch.from_pylist([], schema)] * count, schema)
+        several(
+            [
+                (
+                    schema.empty_table().to_batches()[0]
+                    if schema.empty_table().to_batches()
+                    else pa.RecordBatch.from_pylist([], schema)
+                )
+            ]
+            * count,
+            schema,
+        )
     )
     assert not decoded.bad
     assert len(decoded.events) == len(decoded.events.users) == 0
@@ -553,7 +778,10 @@ def test_no_rows_are_no_events(count, kind):
 
 def test_no_rows_of_reports_are_an_empty_batch():
     """But no batch is none: the message was cut off."""
-    schema = pa.schema([("id", pa.binary(16)), ("slot", pa.int64()), ("index", pa.int32())], {"ldp_kafka": "1", "type": "report", "shared": json.dumps(SHARED)})
+    schema = pa.schema(
+        [("id", pa.binary(16)), ("slot", pa.int64()), ("index", pa.int32())],
+        {"ldp_kafka": "1", "type": "report", "shared": json.dumps(SHARED)},
+    )
     nothing = pa.RecordBatch.from_pylist([], schema)
     for message in (several([nothing], schema), several([nothing, nothing], schema)):
         batch = read_reports(message)
@@ -569,10 +797,14 @@ ODD = {
     "no_pairs": pa.array([[], []], pa.list_(pa.float64(), 0)),
     "large_pairs": pa.array([[1, 2], [3, None]], pa.large_list(pa.uint64())),
     "pairs_of_nothing": pa.array([[None, None], [None, None]]),
-    "pairs_of_decimals": pa.array([[Decimal(10) ** 70, Decimal(1)], [Decimal(1), Decimal(2)]], pa.list_(pa.decimal256(76))),
+    "pairs_of_decimals": pa.array(
+        [[Decimal(10) ** 70, Decimal(1)], [Decimal(1), Decimal(2)]], pa.list_(pa.decimal256(76))
+    ),
     "pairs_of_halves": pa.array([[np.float16(1), np.float16(2)]] * 2, pa.list_(pa.float16())),
     "list_view": pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_view(pa.float64())),
-    "pairs_of_codes": pa.ListArray.from_arrays(pa.array([0, 2, 4], pa.int32()), pa.array([0.5, 1.5, 0.5, 1.5]).dictionary_encode()),
+    "pairs_of_codes": pa.ListArray.from_arrays(
+        pa.array([0, 2, 4], pa.int32()), pa.array([0.5, 1.5, 0.5, 1.5]).dictionary_encode()
+    ),
     "struct": pa.array([{"a": 1}, {"a": 2}]),
     "map": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64())),
     "null": pa.nulls(2),
@@ -581,7 +813,9 @@ ODD = {
     "fixed": pa.array([b"", b""], pa.binary(0)),
     "view": pa.array(["a", "b"], pa.string_view()),
     "ree": pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["a", "b"])),
-    "union": pa.UnionArray.from_dense(pa.array([0, 0], pa.int8()), pa.array([0, 1], pa.int32()), [pa.array(["a", "b"])]),
+    "union": pa.UnionArray.from_dense(
+        pa.array([0, 0], pa.int8()), pa.array([0, 1], pa.int32()), [pa.array(["a", "b"])]
+    ),
     "decimal": pa.array([Decimal(1), Decimal(2)]),
     "half": pa.array(np.array([1, 2], np.float16)),
     "date": pa.array([1, 2], pa.date32()),
@@ -600,7 +834,11 @@ def test_any_column_type_is_read_or_refused(odd):
     good = {"user": pa.array(["a", "b"]), "time": pa.array([1, 2]), "value": pa.array([0.5, 1.5])}
     for name in (*good, "extra"):
         columns = {**good, name: ODD[odd]}
-        for metadata in (None, {"ldp_kafka": "1", "type": "event"}, {"ldp_kafka": "1", "type": "tick"}):
+        for metadata in (
+            None,
+            {"ldp_kafka": "1", "type": "event"},
+            {"ldp_kafka": "1", "type": "tick"},
+        ):
             survives(stream(columns, metadata))
         rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         try:
@@ -608,7 +846,9 @@ def test_any_column_type_is_read_or_refused(odd):
         except pa.ArrowInvalid:  # a writer that cannot replace nested dictionaries
             continue
         survives(message)
-    decoded = EventReader(("user",), ("value",), ("time",)).read(stream({**good, "extra": ODD[odd]}))
+    decoded = EventReader(("user",), ("value",), ("time",)).read(
+        stream({**good, "extra": ODD[odd]})
+    )
     assert decoded.events.users.texts() == ["a", "b"]
 
 
@@ -626,8 +866,14 @@ def test_any_column_type_is_read_or_refused(odd):
 )
 def test_columns_that_lie_are_refused(true, lie):
     """Arrow validates them before numpy sees them."""
-    columns = {"user": pa.array(["abc", "defghi"]), "time": pa.array([55, 66]), "value": pa.array([0.5, 1.5])}
-    columns["extra"] = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int32()), pa.array(["p", "q"]))
+    columns = {
+        "user": pa.array(["abc", "defghi"]),
+        "time": pa.array([55, 66]),
+        "value": pa.array([0.5, 1.5]),
+    }
+    columns["extra"] = pa.DictionaryArray.from_arrays(
+        pa.array([1, 0], pa.int32()), pa.array(["p", "q"])
+    )
     message = stream(columns)
     assert message.count(true) == 1
     reader = EventReader(("user",), ("value",), ("time",))
@@ -650,7 +896,9 @@ def test_garbage_is_refused(noise):
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -661,24 +909,74 @@ def test_any_json_in_any_field_is_read_or_refused(good, data):
     """Never an exception of another kind."""
     name = data.draw(st.sampled_from(sorted(good)))
     survives(json.dumps(good | {name: data.draw(json_values)}).encode())
-    survives(json.dumps({"user": "u", "time": 1, "value": 1} | {data.draw(st.sampled_from(["user", "time", "value"])): data.draw(json_values)}).encode())
+    survives(
+        json.dumps(
+            {"user": "u", "time": 1, "value": 1}
+            | {data.draw(st.sampled_from(["user", "time", "value"])): data.draw(json_values)}
+        ).encode()
+    )
 
 
 MESSAGES = {
     "reports": report_stream(),
     "series": write_reports(
-        Reports(np.ones((2, 2), np.uint64), np.array([1, 2]), np.array([2, 3]), 2**-10, FINGERPRINT, 3, None, series=np.ones((2, 2), np.uint64))
+        Reports(
+            np.ones((2, 2), np.uint64),
+            np.array([1, 2]),
+            np.array([2, 3]),
+            2**-10,
+            FINGERPRINT,
+            3,
+            None,
+            series=np.ones((2, 2), np.uint64),
+        )
     ),
     "events": event_stream(),
-    "dictionary": stream({"user": pa.array(["a", "b", "a"]).dictionary_encode(), "time": pa.array([1, 2, 3]), "value": pa.array([0.5, None, 1.5])}),
-    "large": stream({"user": pa.array(["a", "bb"], pa.large_string()), "time": pa.array([1, 2], pa.timestamp("us")), "value": pa.array([1, 2], pa.uint64())}),
-    "vectors": stream({"user": pa.array(["a", "b"]), "time": pa.array([1, 2]), "value": pa.array([[1.0, 2.0], [3.0, 4.0]])}),
-    "fixed_vectors": stream({"user": pa.array(["a", "b"]), "time": pa.array([1, 2]), "value": pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2))}),
-    "vector_reports": write_reports(Reports(np.ones((2, 2), np.uint64), np.array([1, 2]), np.array([[2, 3], [4, 5]]), 2**-10, FINGERPRINT, 3, None)),
+    "dictionary": stream(
+        {
+            "user": pa.array(["a", "b", "a"]).dictionary_encode(),
+            "time": pa.array([1, 2, 3]),
+            "value": pa.array([0.5, None, 1.5]),
+        }
+    ),
+    "large": stream(
+        {
+            "user": pa.array(["a", "bb"], pa.large_string()),
+            "time": pa.array([1, 2], pa.timestamp("us")),
+            "value": pa.array([1, 2], pa.uint64()),
+        }
+    ),
+    "vectors": stream(
+        {
+            "user": pa.array(["a", "b"]),
+            "time": pa.array([1, 2]),
+            "value": pa.array([[1.0, 2.0], [3.0, 4.0]]),
+        }
+    ),
+    "fixed_vectors": stream(
+        {
+            "user": pa.array(["a", "b"]),
+            "time": pa.array([1, 2]),
+            "value": pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2)),
+        }
+    ),
+    "vector_reports": write_reports(
+        Reports(
+            np.ones((2, 2), np.uint64),
+            np.array([1, 2]),
+            np.array([[2, 3], [4, 5]]),
+            2**-10,
+            FINGERPRINT,
+            3,
+            None,
+        )
+    ),
     "zstd": event_stream(compression="zstd"),
     "ticks": encode([Tick(1), Tick(2)]),
     "partials": encode([Partial(0, 1, 0, (1, 2)), Partial(1, 1, None, None)]),
-    "releases": encode([lk.Release("t", 1, "a", "b", "mean", 1.0, 0.1, [0.8, 1.2], 5, "direct", {})] * 2),
+    "releases": encode(
+        [lk.Release("t", 1, "a", "b", "mean", 1.0, 0.1, [0.8, 1.2], 5, "direct", {})] * 2
+    ),
 }
 
 
@@ -704,7 +1002,12 @@ def test_a_flipped_byte_breaks_nothing(name):
             survives(message[:at] + bytes([message[at] ^ flip]) + message[at + 1 :])
 
 
-@given(st.sampled_from(sorted(MESSAGES)), st.lists(st.tuples(st.integers(0, 2000), st.binary(min_size=1, max_size=8)), min_size=1, max_size=4))
+@given(
+    st.sampled_from(sorted(MESSAGES)),
+    st.lists(
+        st.tuples(st.integers(0, 2000), st.binary(min_size=1, max_size=8)), min_size=1, max_size=4
+    ),
+)
 @settings(max_examples=400)
 def test_scattered_damage_breaks_nothing(name, damage):
     """Several runs of other bytes, words of length and offset among them."""

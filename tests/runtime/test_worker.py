@@ -56,7 +56,9 @@ asyncio.run(worker.Process.stop(object.__new__(worker.Process)))
 
 
 def test_the_environment_does_not_change_faust(monkeypatch):
-    """Faust lets variables win over arguments: a web server that serves the tables, another broker, no acknowledgements."""
+    """Faust lets variables win over arguments: a web server that serves the tables, another broker,
+    no acknowledgements.
+    """
     for name, value in {
         "APP_WEB_ENABLED": "1",
         "BROKER_URL": "kafka://elsewhere:9092",
@@ -65,8 +67,16 @@ def test_the_environment_does_not_change_faust(monkeypatch):
         "PROCESSING_GUARANTEE": "exactly_once",
     }.items():
         monkeypatch.setenv(name, value)
-    done = subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stdout.split() == ["False", "['kafka://127.0.0.1:1']", "1", "-1", "at_least_once"], done.stderr[-500:]
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout.split() == [
+        "False",
+        "['kafka://127.0.0.1:1']",
+        "1",
+        "-1",
+        "at_least_once",
+    ], done.stderr[-500:]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +89,13 @@ def test_the_environment_does_not_change_faust(monkeypatch):
 )
 def test_the_end_says_why_and_shows_no_value(raises, code, says):
     """Of what nobody expected only the type and the place: its text may hold a value."""
-    done = subprocess.run([sys.executable, "-c", END.format(raises=raises)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", END.format(raises=raises)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == code
     assert says in done.stderr
     assert "poison" not in done.stderr
@@ -103,7 +119,13 @@ os._exit(0)
 @pytest.mark.parametrize(("raw", "code"), [(0, 75), (1, 75), (2, 0)])
 def test_no_partition_is_left_to_nobody(raw, code):
     """Faust shares out the topics that the broker has just told it of, which may not be all."""
-    done = subprocess.run([sys.executable, "-c", ASSIGN, str(raw)], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", ASSIGN, str(raw)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == code, done.stderr
     if code:
         assert f"the broker knows {raw} of the 2 partitions of t.raw just now" in done.stderr
@@ -113,7 +135,9 @@ def test_no_partition_is_left_to_nobody(raw, code):
 
 def test_a_worker_that_hangs_while_it_ends_is_ended():
     """It asks to be started again, as after a crash."""
-    done = subprocess.run([sys.executable, "-c", HANG], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", HANG], capture_output=True, text=True, check=False, timeout=30
+    )
     assert done.returncode == 75
     assert "ending in order came to nothing for 0.2 s" in done.stderr
 
@@ -125,7 +149,12 @@ def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
     from ldp_kafka.runtime import worker
 
     asked = []
-    stands = {TopicPartition("t", 0): 0, TopicPartition("t", 1): None, TopicPartition("t", 2): 7, TopicPartition("changelog", 0): None}
+    stands = {
+        TopicPartition("t", 0): 0,
+        TopicPartition("t", 1): None,
+        TopicPartition("t", 2): 7,
+        TopicPartition("changelog", 0): None,
+    }
 
     async def committed():
         return stands
@@ -138,19 +167,25 @@ def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
     async def call(function):
         return await function()
 
-    thread = SimpleNamespace(_ensure_consumer=lambda: consumer, call_thread=call, app=SimpleNamespace(folded={"t"}))
+    thread = SimpleNamespace(
+        _ensure_consumer=lambda: consumer, call_thread=call, app=SimpleNamespace(folded={"t"})
+    )
     assert asyncio.run(worker.driver.AIOKafkaConsumerThread.seek_to_committed(thread)) == stands
     assert asked == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
-@pytest.mark.parametrize(("done", "stopping", "lost"), [(True, False, True), (False, False, False), (True, True, False)])
+@pytest.mark.parametrize(
+    ("done", "stopping", "lost"), [(True, False, True), (False, False, False), (True, True, False)]
+)
 def test_a_client_that_has_given_up_its_group_is_seen(done, stopping, lost):
     """Its partitions are still assigned, as far as it knows, and nothing comes."""
     from ldp_kafka.runtime.worker import Worker
 
     made = object.__new__(Worker)
     coordinator = SimpleNamespace(_coordination_task=SimpleNamespace(done=lambda: done))
-    consumer = SimpleNamespace(_thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator)))
+    consumer = SimpleNamespace(
+        _thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator))
+    )
     made.app = SimpleNamespace(_consumer=consumer, should_stop=stopping)
     assert made.dropped() == lost
     made.app._consumer = None  # not made yet
@@ -169,7 +204,9 @@ def test_the_names_by_which_the_client_is_asked_are_there():
 
 
 def crashed(*modules: str) -> BaseException:
-    """An exception that came through functions of these modules, each of which says it in its own words."""
+    """An exception that came through functions of these modules, each of which says it in its own
+    words.
+    """
     inner = None
     for module in modules:
         space = {"__name__": module, "inner": inner}
@@ -181,7 +218,14 @@ def crashed(*modules: str) -> BaseException:
     return inner
 
 
-@pytest.mark.parametrize(("modules", "again"), [(["aiokafka.client"], True), (["aiokafka.conn", "faust.app"], True), (["faust.tables.recovery"], False)])
+@pytest.mark.parametrize(
+    ("modules", "again"),
+    [
+        (["aiokafka.client"], True),
+        (["aiokafka.conn", "faust.app"], True),
+        (["faust.tables.recovery"], False),
+    ],
+)
 def test_a_crash_of_fausts_is_passing_where_its_client_had_it(modules, again):
     """A broker that is gone asks for a new start; tables that do not fit want somebody to look."""
     from ldp_kafka.runtime.worker import passing
@@ -191,12 +235,17 @@ def test_a_crash_of_fausts_is_passing_where_its_client_had_it(modules, again):
 
 
 def test_a_worker_that_finds_nobody_as_it_starts_asks_for_a_new_start():
-    """The broker was there a moment ago, when its supervisor asked: Faust's start raises, and neither its app nor its worker has crashed."""
+    """The broker was there a moment ago, when its supervisor asked: Faust's start raises, and
+    neither its app nor its worker has crashed.
+    """
     code = (
         BUILD.partition("app = ")[0]
-        + 'os._exit(Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t", "perturb", "sw_direct"), bytes(32), None).main())'
+        + 'os._exit(Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t",'
+        ' "perturb", "sw_direct"), bytes(32), None).main())'
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
     assert found.returncode == RETRY, found.stderr[-2000:]
 
 
@@ -213,9 +262,14 @@ def standing_still(at, *, delivered=None, pending=False):
 
 
 def test_a_partition_that_stands_still_is_seen_beside_one_that_does_not():
-    """Sixty seconds without a message of its own; not where all that is left is in our hands, or there is nothing."""
+    """Sixty seconds without a message of its own; not where all that is left is in our hands, or
+    there is nothing.
+    """
     assert standing_still(100.0) == {("t", 0): 100.0, ("t", 1): 100.0}
-    assert standing_still(150.0, delivered={("t", 0): 100.0, ("t", 1): 149.0}) == {("t", 0): 100.0, ("t", 1): 150.0}
+    assert standing_still(150.0, delivered={("t", 0): 100.0, ("t", 1): 149.0}) == {
+        ("t", 0): 100.0,
+        ("t", 1): 150.0,
+    }
     assert standing_still(200.0, delivered={("t", 0): 100.0}, pending=True)["t", 0] == 200.0
     with pytest.raises(GapError, match="t partition 0: 5 messages wait"):
         standing_still(161.0, delivered={("t", 0): 100.0, ("t", 1): 160.0})

@@ -1,4 +1,6 @@
-"""Topologies whose devices report by themselves: what they have, what they must not say, and what is planned."""
+"""Topologies whose devices report by themselves: what they have, what they must not say, and what
+is planned.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,19 @@ def topology(source="devices", more="", kafka="{}", edge="{}"):
 
 
 def test_it_is_the_same_reports_and_another_layout():
-    """So the fingerprint, on which noise hangs, does not know who reports; what state is bound to does."""
+    """So the fingerprint, on which noise hangs, does not know who reports; what state is bound to
+    does.
+    """
     devices, raw = topology(), topology("topic")
     assert devices.devices and not raw.devices
     assert devices.fingerprint == raw.fingerprint
     assert devices.layout != raw.layout
-    assert raw.layout == loads(TEXT.replace("source: {source}, ", "").format(more="", kafka="{}", edge="{}")).layout
+    assert (
+        raw.layout
+        == loads(
+            TEXT.replace("source: {source}, ", "").format(more="", kafka="{}", edge="{}")
+        ).layout
+    )
 
 
 def test_its_topics():
@@ -55,19 +64,41 @@ def test_its_topics():
 
 
 def test_its_roles(tmp_path):
-    """The collector folds what devices send; nobody perturbs for them, and nothing can be replayed."""
+    """The collector folds what devices send; nobody perturbs for them, and nothing can
+    be replayed.
+    """
     made = topology()
-    assert [spec.topic for spec in stages.agents(made, "collect")] == ["meters.device-reports", "meters.partials"]
+    assert [spec.topic for spec in stages.agents(made, "collect")] == [
+        "meters.device-reports",
+        "meters.partials",
+    ]
     assert isinstance(stages.collect(made, 2), CollectDevices)
     assert (stages.collect(made, 2).partition, stages.collect(made, 2).source) == (2, 2)
     for call in (lambda: stages.agents(made, "perturb"), lambda: run(made, role="perturb")):
         with pytest.raises(ConfigurationError, match="meters has no perturb role"):
             call()
     path = tmp_path / "meters.yaml"
-    path.write_text(TEXT.format(source="devices", more="", kafka="{bootstrap_servers: '127.0.0.1:1'}", edge="{}"))
+    path.write_text(
+        TEXT.format(
+            source="devices", more="", kafka="{bootstrap_servers: '127.0.0.1:1'}", edge="{}"
+        )
+    )
     with pytest.raises(ConfigurationError, match="no raw topic to replay into"):
         CliRunner().invoke(
-            cli, ["replay", "--generate", "sin", "--users", "3", "--slots", "5", "--topology", str(path)], catch_exceptions=False, standalone_mode=False
+            cli,
+            [
+                "replay",
+                "--generate",
+                "sin",
+                "--users",
+                "3",
+                "--slots",
+                "5",
+                "--topology",
+                str(path),
+            ],
+            catch_exceptions=False,
+            standalone_mode=False,
         )
 
 
@@ -86,14 +117,19 @@ def test_its_roles(tmp_path):
 )
 def test_what_tells_how_to_read_a_raw_topic_is_refused(key, value):
     """With its line."""
-    with pytest.raises(TopologyError, match=rf"meters\.yaml:4: input\.{key}: must not be given where source is devices"):
+    with pytest.raises(
+        TopologyError,
+        match=rf"meters\.yaml:4: input\.{key}: must not be given where source is devices",
+    ):
         topology(more=f", {key}: {value}")
     topology("topic", more=f", {key}: {value}", edge="{}")
 
 
 def test_the_edges_budget_and_other_sources_are_refused():
     """An edge file sums what is lost on a raw topic."""
-    with pytest.raises(TopologyError, match=r"edge\.budget_file: must not be given where input\.source is devices"):
+    with pytest.raises(
+        TopologyError, match=r"edge\.budget_file: must not be given where input\.source is devices"
+    ):
         topology(edge="{budget_file: x.yaml}")
     with pytest.raises(TopologyError, match=r"input\.source: must be one of topic, devices"):
         topology("phones")
@@ -101,7 +137,10 @@ def test_the_edges_budget_and_other_sources_are_refused():
 
 def test_devices_may_have_a_way_of_their_own():
     """One cluster, two principals; the collector's is not asked of devices."""
-    kafka = "{bootstrap_servers: 'b:1', edge: {client: {sasl.username: device}}, collector: {client: {sasl.username: collector}}}"
+    kafka = (
+        "{bootstrap_servers: 'b:1', edge: {client: {sasl.username: device}}, collector: {client:"
+        " {sasl.username: collector}}}"
+    )
     made = topology(kafka=kafka)
     assert made.edge_kafka.client["sasl.username"] == "device"
     assert not made.warnings
@@ -114,7 +153,11 @@ def test_its_plan():
     assert made.single == made.batched
     assert made.single.messages == 500
     text = "\n".join(made.lines())
-    assert "500 messages" in text and "from devices, one report each" in text and "in the database of the device" in text
+    assert (
+        "500 messages" in text
+        and "from devices, one report each" in text
+        and "in the database of the device" in text
+    )
     assert "two budgets" in text and "shows who is connected" in text
     for word in ("gateways", "partitioning trusted", "perturb "):
         assert word not in text

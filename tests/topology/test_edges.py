@@ -1,4 +1,6 @@
-"""Edge files: what one may say, what is said of one that is wrong, and what a plan and a run make of it."""
+"""Edge files: what one may say, what is said of one that is wrong, and what a plan and a run make
+of it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,15 @@ def house(tmp_path):
 
     def write(edge=EDGE, **more):
         for name, how in {"a": {}, "b": {}, **more}.items():
-            given = {"method": "sw_direct", "epsilon": 1.5, "privacy": WINDOWED, "input": "", "edge": "edge.yaml", "name": name, **how}
+            given = {
+                "method": "sw_direct",
+                "epsilon": 1.5,
+                "privacy": WINDOWED,
+                "input": "",
+                "edge": "edge.yaml",
+                "name": name,
+                **how,
+            }
             (tmp_path / f"{name}.yaml").write_text(TOPOLOGY.format(**given))
         (tmp_path / "edge.yaml").write_text(edge)
         return tmp_path
@@ -63,20 +73,33 @@ def refused(path):
 
 def test_what_it_says(house):
     """Limits in whole micro-epsilon, durations in milliseconds, topologies in their order."""
-    text = EDGE.replace("kept", "life: {epsilon: 2, delta: 1.0e-6}\nkept").replace("b.yaml}", "b.yaml, until: 2027-01-01}")
+    text = EDGE.replace("kept", "life: {epsilon: 2, delta: 1.0e-6}\nkept").replace(
+        "b.yaml}", "b.yaml, until: 2027-01-01}"
+    )
     edge = load_edge(house(text) / "edge.yaml")
     run, life = edge.limits
     assert (edge.name, edge.raw_topic) == ("household-meters", "meters.raw")
     assert (run.most.epsilon, run.run_ms, run.kept_ms) == (3_000_000, 23 * 3_600_000, 7 * DAY)
     assert (life.most.epsilon, float(life.most.delta), life.run_ms) == (2_000_000, 1e-6, None)
-    assert [(each.topology.name, each.until_ms) for each in edge.admits] == [("a", None), ("b", T2027)]
+    assert [(each.topology.name, each.until_ms) for each in edge.admits] == [
+        ("a", None),
+        ("b", T2027),
+    ]
     assert edge.admits[1].spender.last_ms == T2027 + DAY  # max_ahead
 
 
-@pytest.mark.parametrize(("text", "ms"), [("2027-01-01", 0), ("2027-01-01T12:30", 45_000_000), ("2027-01-01T00:00:01Z", 1000)])
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("2027-01-01", 0), ("2027-01-01T12:30", 45_000_000), ("2027-01-01T00:00:01Z", 1000)],
+)
 def test_until(house, text, ms):
     """A day begins at midnight, UTC."""
-    assert load_edge(house(EDGE.replace("b.yaml}", f"b.yaml, until: {text}}}")) / "edge.yaml").admits[1].until_ms == T2027 + ms
+    assert (
+        load_edge(house(EDGE.replace("b.yaml}", f"b.yaml, until: {text}}}")) / "edge.yaml")
+        .admits[1]
+        .until_ms
+        == T2027 + ms
+    )
 
 
 WRONG = [
@@ -85,34 +108,93 @@ WRONG = [
     ("epsilon: 3.0", "epsilon: 0", "edge.yaml:3: limit.epsilon: must be greater than 0; got 0"),
     ("epsilon: 3.0", "epsilon: 1.0e-7", "edge.yaml:3: limit.epsilon: must be at least a millionth"),
     ("epsilon: 3.0", "epsilon: .nan", "edge.yaml:3: limit.epsilon: must be a finite number"),
-    ("epsilon: 3.0", "epsilon: 3.0, delta: 1", "edge.yaml:3: limit.delta: must be less than 1; got 1"),
-    ("window: 23h", "window: 23", "edge.yaml:3: limit.window: must be a positive whole number and ms, s, m, h or d, such as 24h; got 23"),
-    ("window: 23h", "windows: 23h", "edge.yaml:3: limit.windows: unknown key (did you mean window?)"),
-    ("limit: {epsilon: 3.0, window: 23h}\n", "", "edge.yaml:5: admits[0].topology: a is of level w-event: limit must be given"),
-    ("kept: 7d", "kept: soon", 'edge.yaml:4: kept: must be a positive whole number and ms, s, m, h or d, such as 15d; got "soon"'),
-    ("b.yaml", "c.yaml", "edge.yaml:7: admits[1].topology: cannot read the topology c.yaml: No such file or directory"),
-    ("b.yaml", "a.yaml", "edge.yaml:7: admits[1].topology: admits a twice: two topologies of one name would draw the same noise"),
+    (
+        "epsilon: 3.0",
+        "epsilon: 3.0, delta: 1",
+        "edge.yaml:3: limit.delta: must be less than 1; got 1",
+    ),
+    (
+        "window: 23h",
+        "window: 23",
+        (
+            "edge.yaml:3: limit.window: must be a positive whole number and ms, s, m, h or d, such"
+            " as 24h; got 23"
+        ),
+    ),
+    (
+        "window: 23h",
+        "windows: 23h",
+        "edge.yaml:3: limit.windows: unknown key (did you mean window?)",
+    ),
+    (
+        "limit: {epsilon: 3.0, window: 23h}\n",
+        "",
+        "edge.yaml:5: admits[0].topology: a is of level w-event: limit must be given",
+    ),
+    (
+        "kept: 7d",
+        "kept: soon",
+        (
+            "edge.yaml:4: kept: must be a positive whole number and ms, s, m, h or d, such as 15d;"
+            ' got "soon"'
+        ),
+    ),
+    (
+        "b.yaml",
+        "c.yaml",
+        (
+            "edge.yaml:7: admits[1].topology: cannot read the topology c.yaml: No such file or"
+            " directory"
+        ),
+    ),
+    (
+        "b.yaml",
+        "a.yaml",
+        (
+            "edge.yaml:7: admits[1].topology: admits a twice: two topologies of one name would draw"
+            " the same noise"
+        ),
+    ),
     (
         "b.yaml}",
         "b.yaml, until: tomorrow}",
-        'edge.yaml:7: admits[1].until: must be a date or a time in UTC, such as 2027-01-01 or 2027-01-01T12:00Z; got "tomorrow"',
+        (
+            "edge.yaml:7: admits[1].until: must be a date or a time in UTC, such as 2027-01-01 or"
+            ' 2027-01-01T12:00Z; got "tomorrow"'
+        ),
     ),
-    ("b.yaml}", "b.yaml, until: 2027-02-29}", "edge.yaml:7: admits[1].until: must be a day of the calendar, from 1970 on"),
+    (
+        "b.yaml}",
+        "b.yaml, until: 2027-02-29}",
+        "edge.yaml:7: admits[1].until: must be a day of the calendar, from 1970 on",
+    ),
     (
         "edge: household-meters",
         "edge: ${NOWHERE}",
-        "edge.yaml:1: edge: must be 1 to 200 letters, digits, dots, dashes and underscores, the first a letter or digit; got nothing",
+        (
+            "edge.yaml:1: edge: must be 1 to 200 letters, digits, dots, dashes and underscores, the"
+            " first a letter or digit; got nothing"
+        ),
     ),
     (
         "raw_topic: meters.raw",
         "raw_topic: ${NOWHERE}",
-        "edge.yaml:2: raw_topic: the environment variable NOWHERE must be set, or have a default: ${NOWHERE:-default}",
+        (
+            "edge.yaml:2: raw_topic: the environment variable NOWHERE must be set, or have a"
+            " default: ${NOWHERE:-default}"
+        ),
     ),
-    ("raw_topic: meters.raw", "raw_topic: other.raw", "edge.yaml:6: admits[0].topology: a must read the raw topic other.raw; it reads meters.raw"),
+    (
+        "raw_topic: meters.raw",
+        "raw_topic: other.raw",
+        "edge.yaml:6: admits[0].topology: a must read the raw topic other.raw; it reads meters.raw",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "said"), WRONG, ids=[said.partition(": ")[2] for *_, said in WRONG])
+@pytest.mark.parametrize(
+    ("old", "new", "said"), WRONG, ids=[said.partition(": ")[2] for *_, said in WRONG]
+)
 def test_what_is_wrong_is_said_with_line_and_key(house, old, new, said):
     """And with what must hold."""
     assert old in EDGE
@@ -120,14 +202,32 @@ def test_what_is_wrong_is_said_with_line_and_key(house, old, new, said):
 
 
 UNFIT = [
-    ({"epsilon": -1}, "cannot be admitted: b.yaml:3: privacy.epsilon: must be greater than 0; got -1"),
+    (
+        {"epsilon": -1},
+        "cannot be admitted: b.yaml:3: privacy.epsilon: must be greater than 0; got -1",
+    ),
     ({"edge": "~"}, "b must name this file as its edge.budget_file, or it would run unasked"),
     ({"edge": "other.yaml"}, "b must name this file as its edge.budget_file; it names other.yaml"),
-    ({"input": ", user: $.person"}, "b must take user and time from the same fields as a: what is lost of one user in one run is summed"),
-    ({"input": ", time: $.when"}, "b must take user and time from the same fields as a: what is lost of one user in one run is summed"),
+    (
+        {"input": ", user: $.person"},
+        (
+            "b must take user and time from the same fields as a: what is lost of one user in one"
+            " run is summed"
+        ),
+    ),
+    (
+        {"input": ", time: $.when"},
+        (
+            "b must take user and time from the same fields as a: what is lost of one user in one"
+            " run is summed"
+        ),
+    ),
     (
         {"method": "app", "privacy": f"{WINDOWED}, calibration: published"},
-        "b guarantees nothing that could be counted (calibration published): no limit holds beside it",
+        (
+            "b guarantees nothing that could be counted (calibration published): no limit holds"
+            " beside it"
+        ),
     ),
     ({"method": "gaussian_direct", "privacy": LIFE}, "b is of level user: life must be given"),
 ]
@@ -146,7 +246,12 @@ def test_no_file(house, tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(TopologyError, match="must be UTF-8"):
         load_edge(tmp_path / "binary")
-    assert refused(house("[]")) == ["edge.yaml:1: an edge file must be a mapping of keys such as edge, raw_topic, limit and admits"]
+    assert refused(house("[]")) == [
+        (
+            "edge.yaml:1: an edge file must be a mapping of keys such as edge, raw_topic, limit and"
+            " admits"
+        )
+    ]
 
 
 def test_the_schema_is_one():
@@ -161,7 +266,10 @@ def test_the_schema_is_one():
             for inner in place["properties"].values():
                 assert inner["description"]
                 check(inner)
-        for value in [*place.get("examples", []), *([place["default"]] if "default" in place else [])]:
+        for value in [
+            *place.get("examples", []),
+            *([place["default"]] if "default" in place else []),
+        ]:
             assert Draft202012Validator(place).is_valid(value)
         check(place["items"]) if "items" in place else None
 
@@ -183,13 +291,19 @@ def test_a_run_touches_one_slot_more_than_fit_into_it(house):
     folder = house(EDGE.replace("23h", "24h"))
     assert admit(load(folder / "a.yaml"), T2027) is None
     with pytest.raises(
-        ConfigurationError, match=re.escape("any run of 1d: spent epsilon 3 (a 3), requested by b epsilon 3, together epsilon 6, limit epsilon 3: 3 too much")
+        ConfigurationError,
+        match=re.escape(
+            "any run of 1d: spent epsilon 3 (a 3), requested by b epsilon 3, together epsilon 6,"
+            " limit epsilon 3: 3 too much"
+        ),
     ):
         admit(load(folder / "b.yaml"), T2027)
 
 
 def test_who_was_refused_still_counts(house):
-    """Else the next one would take what it waits for, and both would run when a third is retired."""
+    """Else the next one would take what it waits for, and both would run when a third
+    is retired.
+    """
     folder = house(EDGE + "  - {topology: c.yaml}\n", b={"epsilon": 2.0}, c={"epsilon": 1.0})
     for name in "bc":
         with pytest.raises(ConfigurationError, match=f"requested by {name}"):
@@ -197,7 +311,9 @@ def test_who_was_refused_still_counts(house):
 
 
 def test_retirement(house):
-    """It runs until then and not after; what it lost counts until the last moment at which a new topology may read a run of the same values."""
+    """It runs until then and not after; what it lost counts until the last moment at which a new
+    topology may read a run of the same values.
+    """
     folder = house(EDGE.replace("a.yaml}", "a.yaml, until: 2027-01-01}"), b={"epsilon": 2.0})
     a, b = load(folder / "a.yaml"), load(folder / "b.yaml")
     assert admit(a, T2027 - 1) == T2027
@@ -207,14 +323,20 @@ def test_retirement(house):
     with pytest.raises(ConfigurationError, match="it frees: after 2027-01-09T23:00:00Z"):
         admit(b, free)
     assert admit(b, free + 1) is None
-    assert "retired 2027-01-01T00:00:00Z, counts until 2027-01-09T23:00:00Z" in "\n".join(plan(b, now_ms=free).lines())
-    assert "retired 2027-01-01T00:00:00Z, no longer counts" in "\n".join(plan(b, now_ms=free + 1).lines())
+    assert "retired 2027-01-01T00:00:00Z, counts until 2027-01-09T23:00:00Z" in "\n".join(
+        plan(b, now_ms=free).lines()
+    )
+    assert "retired 2027-01-01T00:00:00Z, no longer counts" in "\n".join(
+        plan(b, now_ms=free + 1).lines()
+    )
 
 
 def test_who_is_not_admitted(house):
     """By name, or because it is another topology under that name."""
     folder = house(c={})
-    with pytest.raises(ConfigurationError, match="edge household-meters does not admit c; it admits a, b"):
+    with pytest.raises(
+        ConfigurationError, match="edge household-meters does not admit c; it admits a, b"
+    ):
         admit(load(folder / "c.yaml"), T2027)
     text = (folder / "a.yaml").read_text()
     for old, new in (("1.5", "0.5"), ("slot: 1h", "slot: 1h, lateness: 2")):
@@ -225,8 +347,15 @@ def test_who_is_not_admitted(house):
 
 def test_no_edge_file():
     """Nobody sums, and a plan says nothing of it."""
-    topology = loads("topology: m\ninput: {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1, window: 2, domain: [0, 1]}\noutput: {statistics: [mean]}")
-    assert (admit(topology), admission(topology), plan(topology).as_json()["edge_budget"]) == (None, None, None)
+    topology = loads(
+        "topology: m\ninput: {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1, window: 2,"
+        " domain: [0, 1]}\noutput: {statistics: [mean]}"
+    )
+    assert (admit(topology), admission(topology), plan(topology).as_json()["edge_budget"]) == (
+        None,
+        None,
+        None,
+    )
     assert not [line for line in plan(topology).lines() if "edge budget" in line]
 
 
@@ -235,7 +364,10 @@ def test_a_file_left_to_a_variable(house, monkeypatch):
     monkeypatch.delenv("EDGE_FILE", raising=False)
     folder = house(b={"edge": "'${EDGE_FILE}'"})
     topology = load(folder / "b.yaml")
-    with pytest.raises(TopologyError, match="variable EDGE_FILE is not set here, and has no default: the perturb role needs it"):
+    with pytest.raises(
+        TopologyError,
+        match="variable EDGE_FILE is not set here, and has no default: the perturb role needs it",
+    ):
         admit(topology)
     assert plan(topology).edge_budget is None
     assert len(load_edge(folder / "edge.yaml").admits) == 2
@@ -244,14 +376,29 @@ def test_a_file_left_to_a_variable(house, monkeypatch):
 
 
 def test_levels_beside_each_other(house):
-    """One of level user counts whole in every run, with its delta, and for life; one of windows in runs alone."""
-    text = EDGE.replace("kept", "life: {epsilon: 1, delta: 1.0e-6}\nkept").replace("3.0,", "3.0, delta: 1.0e-6,")
+    """One of level user counts whole in every run, with its delta, and for life; one of windows in
+    runs alone.
+    """
+    text = EDGE.replace("kept", "life: {epsilon: 1, delta: 1.0e-6}\nkept").replace(
+        "3.0,", "3.0, delta: 1.0e-6,"
+    )
     folder = house(text, b={"method": "gaussian_direct", "privacy": LIFE, "epsilon": 1.0})
     found = admission(load(folder / "b.yaml"), T2027)
-    assert [claim["by"] for claim in found.as_json()["admits"][1]["claims"]] == [{"a": {"epsilon": 1.5, "delta": 0.0}}, {}]
+    assert [claim["by"] for claim in found.as_json()["admits"][1]["claims"]] == [
+        {"a": {"epsilon": 1.5, "delta": 0.0}},
+        {},
+    ]
     assert not found.refusals
-    folder = house(text.replace("3.0, delta: 1.0e-6", "3.0"), b={"method": "gaussian_direct", "privacy": LIFE, "epsilon": 1.0})
-    with pytest.raises(ConfigurationError, match=r"any run of 23h: spent epsilon 1.5 \(a 1.5\), requested by b epsilon 1 and delta 1e-06"):
+    folder = house(
+        text.replace("3.0, delta: 1.0e-6", "3.0"),
+        b={"method": "gaussian_direct", "privacy": LIFE, "epsilon": 1.0},
+    )
+    with pytest.raises(
+        ConfigurationError,
+        match=(
+            r"any run of 23h: spent epsilon 1.5 \(a 1.5\), requested by b epsilon 1 and delta 1e-06"
+        ),
+    ):
         admit(load(folder / "b.yaml"), T2027)
 
 
@@ -261,19 +408,31 @@ def test_plan_prints_it(house, capsys):
     assert main(["plan", str(folder / "b.yaml")]) == 0
     text = capsys.readouterr().out
     assert (
-        "edge budget  household-meters, any run of 23h: spent epsilon 1.5 (a 1.5), requested by b epsilon 1, together epsilon 2.5, limit epsilon 3: 0.5 is left\n"
-        in text
+        "edge budget  household-meters, any run of 23h: spent epsilon 1.5 (a 1.5), requested by b"
+        " epsilon 1, together epsilon 2.5, limit epsilon 3: 0.5 is left\n" in text
     )
     fingerprints = [load(folder / f"{name}.yaml").fingerprint for name in "ab"]
-    assert f"  a  1.5 x 1 window of 24 slots, over the 24 slots of 1h that a run can touch; fingerprint {fingerprints[0]}\n" in text
+    assert (
+        "  a  1.5 x 1 window of 24 slots, over the 24 slots of 1h that a run can touch;"
+        f" fingerprint {fingerprints[0]}\n" in text
+    )
     assert f"fingerprint {fingerprints[1]}\n" in text
     assert main(["plan", str(folder / "b.yaml"), "--json"]) == 0
     budget = json.loads(capsys.readouterr().out)["edge_budget"]
-    assert (budget["edge"], budget["admitted"], [each["fingerprint"] for each in budget["admits"]]) == ("household-meters", True, fingerprints)
+    assert (
+        budget["edge"],
+        budget["admitted"],
+        [each["fingerprint"] for each in budget["admits"]],
+    ) == ("household-meters", True, fingerprints)
     house(b={"epsilon": 1.6})
     assert main(["plan", str(folder / "b.yaml")]) == 0
     text = capsys.readouterr().out
-    assert re.search(r"^refused      edge household-meters, .* 0\.1 too much; it frees: never, as long as nothing more is retired$", text, re.MULTILINE)
+    assert re.search(
+        r"^refused      edge household-meters, .* 0\.1 too much; it frees: never, as long as"
+        r" nothing more is retired$",
+        text,
+        re.MULTILINE,
+    )
     assert f"{load(folder / 'b.yaml').fingerprint}; refused\n" in text
 
 
@@ -284,7 +443,10 @@ def test_run_refuses(house, role, capsys, monkeypatch):
     folder = house(b={"epsilon": 1.6})
     assert main(["run", str(folder / "b.yaml"), *role]) == 2
     said = capsys.readouterr().err
-    assert "spent epsilon 1.5 (a 1.5), requested by b epsilon 1.6, together epsilon 3.1, limit epsilon 3: 0.1 too much; it frees: never" in said
+    assert (
+        "spent epsilon 1.5 (a 1.5), requested by b epsilon 1.6, together epsilon 3.1, limit epsilon"
+        " 3: 0.1 too much; it frees: never" in said
+    )
     assert "Traceback" not in said
     assert main(["run", str(folder / "a.yaml"), *role]) == 2
     assert "the edge needs a key" in capsys.readouterr().err
@@ -292,7 +454,9 @@ def test_run_refuses(house, role, capsys, monkeypatch):
 
 def test_a_collector_does_not_need_the_file(house, monkeypatch):
     """It has neither the file nor a say in it."""
-    monkeypatch.setattr("ldp_kafka.runtime.setup.resolve", lambda _: (_ for _ in ()).throw(BrokerError("this far")))
+    monkeypatch.setattr(
+        "ldp_kafka.runtime.setup.resolve", lambda _: (_ for _ in ()).throw(BrokerError("this far"))
+    )
     folder = house()
     (folder / "edge.yaml").unlink()
     with pytest.raises(BrokerError, match="this far"):
@@ -302,10 +466,17 @@ def test_a_collector_does_not_need_the_file(house, monkeypatch):
 
 
 def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
-    """Its process does, with the code of what may not run; the worker is told the moment of the file."""
-    script = "import time; from ldp_kafka.runtime.run import _end_at; _end_at(time.time() * 1000 + 300, 'a'); time.sleep(60)"
+    """Its process does, with the code of what may not run; the worker is told the moment of the
+    file.
+    """
+    script = (
+        "import time; from ldp_kafka.runtime.run import _end_at; _end_at(time.time() * 1000 + 300,"
+        " 'a'); time.sleep(60)"
+    )
     begun = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False
+    )
     assert (done.returncode, done.stderr) == (2, "ldp-kafka: a is retired by its edge file\n")
     assert time.monotonic() - begun > 0.3
     told = []

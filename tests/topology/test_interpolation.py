@@ -28,7 +28,18 @@ output:
 edge:
   key_file: ${KEY}
 """
-NAMES = ("NAME", "BROKER", "PASSWORD", "SLOT", "PARTITIONS", "CREATE", "EPSILON", "KEY", "DIRECTORY", "UNSET")
+NAMES = (
+    "NAME",
+    "BROKER",
+    "PASSWORD",
+    "SLOT",
+    "PARTITIONS",
+    "CREATE",
+    "EPSILON",
+    "KEY",
+    "DIRECTORY",
+    "UNSET",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -39,16 +50,35 @@ def _clean(monkeypatch):
 
 def test_defaults_are_typed_as_yaml():
     topology = loads(TEXT)
-    assert (topology.name, topology.input.partitions, topology.input.create, topology.privacy.epsilon) == ("meters", 3, True, 1.5)
+    assert (
+        topology.name,
+        topology.input.partitions,
+        topology.input.create,
+        topology.privacy.epsilon,
+    ) == ("meters", 3, True, 1.5)
     assert topology.edge.key_file is None
 
 
 def test_the_environment_comes_first(monkeypatch):
-    values = {"NAME": "other", "BROKER": "a:1,b:2", "SLOT": "30s", "PARTITIONS": "5", "CREATE": "false", "EPSILON": "2", "KEY": "edge.key", "PASSWORD": "0123"}
+    values = {
+        "NAME": "other",
+        "BROKER": "a:1,b:2",
+        "SLOT": "30s",
+        "PARTITIONS": "5",
+        "CREATE": "false",
+        "EPSILON": "2",
+        "KEY": "edge.key",
+        "PASSWORD": "0123",
+    }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     topology = loads(TEXT, "here/t.yaml")
-    assert (topology.name, topology.input.slot_ms, topology.input.partitions, topology.input.create) == ("other", 30_000, 5, False)
+    assert (
+        topology.name,
+        topology.input.slot_ms,
+        topology.input.partitions,
+        topology.input.create,
+    ) == ("other", 30_000, 5, False)
     assert topology.edge_kafka.bootstrap_servers == "a:1,b:2"
     assert topology.edge_kafka.client["sasl.password"] == "0123"
     assert topology.privacy.epsilon == 2.0
@@ -63,20 +93,38 @@ def test_an_empty_variable_gives_way_to_the_default(monkeypatch):
 
 
 def test_a_password_of_digits_stays_text_even_unquoted():
-    assert loads(TEXT.replace('{sasl.password: "${PASSWORD:-none}"}', "\n    sasl.password: ${PASSWORD:-007}")).edge_kafka.client["sasl.password"] == "007"
+    assert (
+        loads(
+            TEXT.replace(
+                '{sasl.password: "${PASSWORD:-none}"}', "\n    sasl.password: ${PASSWORD:-007}"
+            )
+        ).edge_kafka.client["sasl.password"]
+        == "007"
+    )
 
 
 def test_a_quoted_scalar_stays_text():
-    with pytest.raises(TopologyError, match=r't.yaml:7: input.partitions: must be a whole number; got "3"'):
+    with pytest.raises(
+        TopologyError, match=r't.yaml:7: input.partitions: must be a whole number; got "3"'
+    ):
         loads(TEXT.replace("${PARTITIONS:-3}", '"${PARTITIONS:-3}"'), "t.yaml")
 
 
 def test_an_unset_variable_is_named_with_its_line():
     with pytest.raises(TopologyError) as caught:
-        loads(TEXT.replace("${SLOT:-1h}", "${UNSET}").replace("${NAME:-meters}", "a-${UNSET}-b"), "t.yaml")
+        loads(
+            TEXT.replace("${SLOT:-1h}", "${UNSET}").replace("${NAME:-meters}", "a-${UNSET}-b"),
+            "t.yaml",
+        )
     assert str(caught.value).splitlines() == [
-        "t.yaml:1: topology: the environment variable UNSET must be set, or have a default: ${UNSET:-default}",
-        "t.yaml:6: input.slot: the environment variable UNSET must be set, or have a default: ${UNSET:-default}",
+        (
+            "t.yaml:1: topology: the environment variable UNSET must be set, or have a default:"
+            " ${UNSET:-default}"
+        ),
+        (
+            "t.yaml:6: input.slot: the environment variable UNSET must be set, or have a default:"
+            " ${UNSET:-default}"
+        ),
     ]
 
 
@@ -111,7 +159,12 @@ privacy: {method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 1]}
 output: {statistics: [mean]}
 edge: {key_file: "${KEY}"}
 """
-SECRETS = {"EDGE_BROKER": "edge:9092", "EDGE_PASSWORD": "1", "COLLECTOR_PASSWORD": "2", "SUFFIX": "3"}
+SECRETS = {
+    "EDGE_BROKER": "edge:9092",
+    "EDGE_PASSWORD": "1",
+    "COLLECTOR_PASSWORD": "2",
+    "SUFFIX": "3",
+}
 
 
 @pytest.fixture
@@ -123,19 +176,29 @@ def secrets(monkeypatch):
 
 
 def test_nobody_needs_the_others_secrets(secrets):
-    """They are asked for where a side's clients are made, and only then: each with its place, and who needs it."""
+    """They are asked for where a side's clients are made, and only then: each with its place, and
+    who needs it.
+    """
     secrets("COLLECTOR_PASSWORD", "SUFFIX")
     topology = loads(SIDES, "t.yaml")
     assert client_config(topology, "collector")["sasl.password"] == "a-2-3"
     assert [str(problem) for problem in unset(topology)] == [
-        "t.yaml:5: kafka.edge.bootstrap_servers: the environment variable EDGE_BROKER is not set here, and has no default: the perturb role needs it",
-        "t.yaml:6: kafka.edge.client.sasl.password: the environment variable EDGE_PASSWORD is not set here, and has no default: the perturb role needs it",
+        (
+            "t.yaml:5: kafka.edge.bootstrap_servers: the environment variable EDGE_BROKER is not"
+            " set here, and has no default: the perturb role needs it"
+        ),
+        (
+            "t.yaml:6: kafka.edge.client.sasl.password: the environment variable EDGE_PASSWORD is"
+            " not set here, and has no default: the perturb role needs it"
+        ),
     ]
     for needed in (lambda: client_config(topology, "edge"), lambda: prepare(topology)):
         with pytest.raises(TopologyError, match="EDGE_BROKER") as caught:
             needed()
         assert len(caught.value.problems) == 2
-    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1 gave no"):  # gets as far as the collector's own broker, which is not there
+    with pytest.raises(
+        BrokerError, match=r"127\.0\.0\.1:1 gave no"
+    ):  # gets as far as the collector's own broker, which is not there
         prepare(topology, sides=("collector",))
 
 
@@ -145,7 +208,11 @@ def test_perturb_needs_both(secrets):
     topology = loads(SIDES, "t.yaml")
     assert client_config(topology, "edge")["bootstrap.servers"] == "edge:9092"
     with pytest.raises(
-        TopologyError, match=r"t.yaml:8: kafka.collector.client.sasl.password: the environment variables COLLECTOR_PASSWORD, SUFFIX are not set"
+        TopologyError,
+        match=(
+            r"t.yaml:8: kafka.collector.client.sasl.password: the environment variables"
+            r" COLLECTOR_PASSWORD, SUFFIX are not set"
+        ),
     ):
         prepare(topology)
     secrets(*SECRETS)
@@ -153,7 +220,12 @@ def test_perturb_needs_both(secrets):
 
 
 @pytest.mark.parametrize(
-    "text", [SIDES.replace("127.0.0.1:1", "${EDGE_BROKER}"), SIDES.replace("1h", '"${EDGE_BROKER}"'), SIDES.replace("{security", "${EDGE_BROKER} #", 1)]
+    "text",
+    [
+        SIDES.replace("127.0.0.1:1", "${EDGE_BROKER}"),
+        SIDES.replace("1h", '"${EDGE_BROKER}"'),
+        SIDES.replace("{security", "${EDGE_BROKER} #", 1),
+    ],
 )
 def test_what_everybody_needs_is_still_required(secrets, text):
     """Also a mapping of which nothing is known."""

@@ -1,4 +1,6 @@
-"""What a topology file may say, and what is said of one that is wrong: file, line and key of everything at once."""
+"""What a topology file may say, and what is said of one that is wrong: file, line and key of
+everything at once.
+"""
 
 import math
 
@@ -47,11 +49,26 @@ def test_defaults():
     topology = loads(GOOD)
     source = topology.input
     assert isinstance(topology, Topology)
-    assert (source.topic, source.partitions, source.create, source.format, source.lateness) == ("meters.raw", 2, True, "json", 1)
+    assert (source.topic, source.partitions, source.create, source.format, source.lateness) == (
+        "meters.raw",
+        2,
+        True,
+        "json",
+        1,
+    )
     assert (source.user, source.value, source.time) == (("user",), ("value",), ("time",))
-    assert (source.slot_ms, source.idle_ms, source.max_ahead_ms, source.per_slot) == (3_600_000, None, 86_400_000, "first")
+    assert (source.slot_ms, source.idle_ms, source.max_ahead_ms, source.per_slot) == (
+        3_600_000,
+        None,
+        86_400_000,
+        "first",
+    )
     assert (source.partitioning, source.gaps) == ("trusted", "strict")
-    assert (topology.privacy.mechanism, topology.privacy.calibration, topology.edge.key_file) == ("square_wave", "sound", None)
+    assert (topology.privacy.mechanism, topology.privacy.calibration, topology.edge.key_file) == (
+        "square_wave",
+        "sound",
+        None,
+    )
     assert topology.edge_kafka is topology.collector_kafka
     assert loads(GOOD.replace("  bootstrap_servers: localhost:9092\n", "")).edge_kafka.embedded
 
@@ -60,20 +77,39 @@ def test_defaults():
 WRONG = [
     ("topology: meters", "topology: me ters", "1: topology: must be text of 1 to 200 letters"),
     ("topology: meters", "topology: 12", "1: topology: must be text of 1 to 200 letters"),
-    ("topology: meters", "topologie: meters\ntopology: meters", "1: topologie: unknown key (did you mean topology?)"),
-    ("bootstrap_servers:", "bootstrap_server:", "3: kafka.bootstrap_server: unknown key (did you mean bootstrap_servers?)"),
+    (
+        "topology: meters",
+        "topologie: meters\ntopology: meters",
+        "1: topologie: unknown key (did you mean topology?)",
+    ),
+    (
+        "bootstrap_servers:",
+        "bootstrap_server:",
+        "3: kafka.bootstrap_server: unknown key (did you mean bootstrap_servers?)",
+    ),
     ("localhost:9092", "','", "3: kafka.bootstrap_servers: must be host:port"),
     ("localhost:9092", "embedded,localhost:1", "3: kafka.bootstrap_servers: embedded stands alone"),
     ("client: {}", "client: {group.id: mine}", "4: kafka.client.group.id: is ours to set"),
     ("client: {}", "client: {sasl.password: }", "4: kafka.client.sasl.password: must be text"),
-    ("client: {}", "client: {sasl.password: [hidden]}", "4: kafka.client.sasl.password: must be text"),
+    (
+        "client: {}",
+        "client: {sasl.password: [hidden]}",
+        "4: kafka.client.sasl.password: must be text",
+    ),
     ("client: {}", "edge: {}", "2: kafka.collector: must be given where kafka.edge is"),
     (
         "client: {}",
-        "edge: {client: {sasl.username: a}}\n  collector: {client: {sasl.username: a, sasl.password: b}}",
+        (
+            "edge: {client: {sasl.username: a}}\n  collector: {client: {sasl.username: a,"
+            " sasl.password: b}}"
+        ),
         "5: kafka.collector: must not be able to read the raw topic",
     ),
-    ("client: {}", "edge: {}\n  collector: {bootstrap_servers: ' '}", "5: kafka.collector.bootstrap_servers: must be host:port"),
+    (
+        "client: {}",
+        "edge: {}\n  collector: {bootstrap_servers: ' '}",
+        "5: kafka.collector.bootstrap_servers: must be host:port",
+    ),
     ("slot: 1h", "slot: 0s", "6: input.slot: must be a duration such as"),
     ("slot: 1h", "slot: 60", "6: input.slot: must be a duration such as"),
     ("slot: 1h", "slot: -1h", "6: input.slot: must be a duration such as"),
@@ -81,74 +117,166 @@ WRONG = [
     ("  slot: 1h", "  lateness: 1", "5: input.slot: must be given"),
     ("slot: 1h", "slot: 1h\n  lateness: -1", "7: input.lateness: must be at least 0; got -1"),
     ("slot: 1h", "slot: 1h\n  lateness: 1001", "7: input.lateness: must be at most 1000; got 1001"),
-    ("slot: 1h", "slot: 1h\n  partitions: 2.0", "7: input.partitions: must be a whole number; got 2.0"),
-    ("slot: 1h", "slot: 1h\n  partitions: true", "7: input.partitions: must be a whole number; got true"),
+    (
+        "slot: 1h",
+        "slot: 1h\n  partitions: 2.0",
+        "7: input.partitions: must be a whole number; got 2.0",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  partitions: true",
+        "7: input.partitions: must be a whole number; got true",
+    ),
     ("slot: 1h", "slot: 1h\n  topic: a/b", "7: input.topic: must be a topic's name"),
     ("slot: 1h", "slot: 1h\n  topic: ..", "7: input.topic: must be a topic's name"),
-    ("slot: 1h", "slot: 1h\n  topic: meters.reports", "7: input.topic: must not be a topic of ours: meters.reports"),
-    ("slot: 1h", "slot: 1h\n  topic: meters.reports\n  create: false", "7: input.topic: must not be a topic of ours: meters.reports"),
-    ("slot: 1h", "slot: 1h\n  format: jsn", '7: input.format: must be one of json, arrow; got "jsn" (did you mean json?)'),
-    ("slot: 1h", "slot: 1h\n  format: arrow\n  user: $.a.b", "8: input.user: must be one column such as $.user where format is arrow"),
+    (
+        "slot: 1h",
+        "slot: 1h\n  topic: meters.reports",
+        "7: input.topic: must not be a topic of ours: meters.reports",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  topic: meters.reports\n  create: false",
+        "7: input.topic: must not be a topic of ours: meters.reports",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  format: jsn",
+        '7: input.format: must be one of json, arrow; got "jsn" (did you mean json?)',
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  format: arrow\n  user: $.a.b",
+        "8: input.user: must be one column such as $.user where format is arrow",
+    ),
     ("slot: 1h", "slot: 1h\n  user: user", "7: input.user: must be a field path such as"),
     ("slot: 1h", "slot: 1h\n  user: $.a..b", "7: input.user: a field path goes on with"),
-    ("slot: 1h", "slot: 1h\n  user: $.value", "5: input: user, value and time must be three different fields"),
+    (
+        "slot: 1h",
+        "slot: 1h\n  user: $.value",
+        "5: input: user, value and time must be three different fields",
+    ),
     ("slot: 1h", "slot: 1h\n  idle: on", "7: input.idle: must be off, or a duration such as 30s"),
-    ("slot: 1h", "slot: 1h\n  create: false\n  idle: 30s", "8: input.idle: must be off where create is false"),
-    ("slot: 1h", "slot: 1h\n  per_slot: last", "7: input.per_slot: last comes later, it is not built yet; built: first"),
+    (
+        "slot: 1h",
+        "slot: 1h\n  create: false\n  idle: 30s",
+        "8: input.idle: must be off where create is false",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  per_slot: last",
+        "7: input.per_slot: last comes later, it is not built yet; built: first",
+    ),
     ("slot: 1h", "slot: 1h\n  relay: true", "7: input.relay: comes later, it is not built yet"),
     ("slot: 1h", "slot: 1h\n  slot: 2h", "7: input.slot: given twice, first on line 6"),
-    ("slot: 1h", "slot: 1h\n  latenes: 2", "7: input.latenes: unknown key (did you mean lateness?)"),
-    ("slot: 1h", "slot: 1h\n  xyzzy: 2", "7: input.xyzzy: unknown key; known here: topic, partitions"),
+    (
+        "slot: 1h",
+        "slot: 1h\n  latenes: 2",
+        "7: input.latenes: unknown key (did you mean lateness?)",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  xyzzy: 2",
+        "7: input.xyzzy: unknown key; known here: topic, partitions",
+    ),
     (
         "method: capp",
         "method: cap",
-        f'8: privacy.method: must be one of {", ".join(sorted(name for name, kind in METHODS.items() if kind.streams))}; got "cap" (did you mean capp?)',
+        (
+            "8: privacy.method: must be one of"
+            f" {', '.join(sorted(name for name, kind in METHODS.items() if kind.streams))}; got"
+            ' "cap" (did you mean capp?)'
+        ),
     ),
     (
         "method: capp",
         "method: capp\n  mechanism: laplas",
-        "9: privacy.mechanism: must be one of adaptive, duchi, gaussian, gaussian_vector, grr, hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue",
+        (
+            "9: privacy.mechanism: must be one of adaptive, duchi, gaussian, gaussian_vector, grr,"
+            " hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue"
+        ),
     ),
     ("method: capp", "method: capp\n  mechanism: grr", "7: privacy: capp over grr:"),
     ("method: capp", "method: capp\n  block: 0", "9: privacy.block: must be at least 1; got 0"),
-    ("method: capp", "method: sw_direct\n  block: 2", "9: privacy.block: is no parameter of sw_direct; its own: none"),
+    (
+        "method: capp",
+        "method: sw_direct\n  block: 2",
+        "9: privacy.block: is no parameter of sw_direct; its own: none",
+    ),
     ("epsilon: 1.0", "epsilon: true", "9: privacy.epsilon: must be a number; got true"),
     ("epsilon: 1.0", 'epsilon: "1"', '9: privacy.epsilon: must be a number; got "1"'),
     ("epsilon: 1.0", "epsilon: .nan", "9: privacy.epsilon: must be a finite number"),
     ("epsilon: 1.0", "epsilon: .inf", "9: privacy.epsilon: must be a finite number"),
     ("epsilon: 1.0", "epsilon: 0", "9: privacy.epsilon: must be greater than 0; got 0"),
     ("epsilon: 1.0", "epsilon: 1e9", "9: privacy.epsilon: must be at most 2147"),
-    ("epsilon: 1.0", "epsilon: 0.000001", "7: privacy: capp over square_wave: epsilon must be large enough"),
+    (
+        "epsilon: 1.0",
+        "epsilon: 0.000001",
+        "7: privacy: capp over square_wave: epsilon must be large enough",
+    ),
     ("  epsilon: 1.0\n", "", "7: privacy.epsilon: must be given"),
     ("window: 10", "window: 0", "10: privacy.window: must be at least 1; got 0"),
     ("window: 10", "window: 10.0", "10: privacy.window: must be a whole number; got 10.0"),
     ("  domain: [0.0, 10.0]\n", "", "7: privacy.domain: must be given: capp is for numbers"),
-    ("[0.0, 10.0]", "[10, 0]", "11: privacy.domain: must be [low, high] with low < high; got [10, 0]"),
+    (
+        "[0.0, 10.0]",
+        "[10, 0]",
+        "11: privacy.domain: must be [low, high] with low < high; got [10, 0]",
+    ),
     ("[0.0, 10.0]", "[0]", "11: privacy.domain: must have at least 2 items"),
     ("[0.0, 10.0]", "\n    - 0\n    - ten", '13: privacy.domain[1]: must be a number; got "ten"'),
-    ("[0.0, 10.0]", "[-1.7e308, 1.7e308]", "7: privacy: capp over square_wave: domain must not be so wide"),
-    ("domain: [0.0, 10.0]", "domain: [0.0, 10.0]\n  categories: 3", "12: privacy.categories: must not be given: capp is for numbers"),
-    ("window: 10", "window: 10\n  calibration: loose", "11: privacy.calibration: must be one of sound, published"),
+    (
+        "[0.0, 10.0]",
+        "[-1.7e308, 1.7e308]",
+        "7: privacy: capp over square_wave: domain must not be so wide",
+    ),
+    (
+        "domain: [0.0, 10.0]",
+        "domain: [0.0, 10.0]\n  categories: 3",
+        "12: privacy.categories: must not be given: capp is for numbers",
+    ),
+    (
+        "window: 10",
+        "window: 10\n  calibration: loose",
+        "11: privacy.calibration: must be one of sound, published",
+    ),
     ("[mean, per_user]", "[]", "13: output.statistics: must have at least 1 items"),
     ("[mean, per_user]", "[mean, mean]", "13: output.statistics: must name each item once"),
     ("[mean, per_user]", "mean", '13: output.statistics: must be a list; got "mean"'),
-    ("[mean, per_user]", "\n    - mean\n    - distribution", "15: output.statistics[1]: distribution comes later, it is not built yet"),
+    (
+        "[mean, per_user]",
+        "\n    - mean\n    - distribution",
+        "15: output.statistics[1]: distribution comes later, it is not built yet",
+    ),
     (
         "[mean, per_user]",
         "\n    - mean\n    - frequencies",
-        "15: output.statistics[1]: frequencies must come from a method for categories; capp is for numbers",
+        (
+            "15: output.statistics[1]: frequencies must come from a method for categories; capp is"
+            " for numbers"
+        ),
     ),
     ("output:\n  statistics: [mean, per_user]\n", "", "1: output: must be given"),
     ("output:", "runtime:\noutput:", "12: runtime: must be a mapping; got nothing"),
     ("output:", "runtime: {shards: 0}\noutput:", "12: runtime.shards: must be at least 1; got 0"),
-    ("output:", "runtime: {snapshot_seconds: 0}\noutput:", "12: runtime.snapshot_seconds: must be greater than 0"),
-    ("output:", "edge: {keyfile: x}\noutput:", "12: edge.keyfile: unknown key (did you mean key_file?)"),
+    (
+        "output:",
+        "runtime: {snapshot_seconds: 0}\noutput:",
+        "12: runtime.snapshot_seconds: must be greater than 0",
+    ),
+    (
+        "output:",
+        "edge: {keyfile: x}\noutput:",
+        "12: edge.keyfile: unknown key (did you mean key_file?)",
+    ),
     ("epsilon: 1.0", "epsilon: [&a [*a]]", "9: privacy.epsilon: must not be nested so deep"),
     ("slot: 1h", "slot: 1h\n  ? [a]\n  : 1", "7: input.?: a key must be text"),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), WRONG, ids=[line.partition(";")[0] for *_, line in WRONG])
+@pytest.mark.parametrize(
+    ("old", "new", "expected"), WRONG, ids=[line.partition(";")[0] for *_, line in WRONG]
+)
 def test_each_mistake_has_its_line_and_key(old, new, expected):
     lines = refused(changed((old, new)))
     assert len(lines) == 1, lines
@@ -156,29 +284,60 @@ def test_each_mistake_has_its_line_and_key(old, new, expected):
 
 
 def test_categories():
-    text = changed(("method: capp", "method: lpu"), ("domain: [0.0, 10.0]", "categories: [a, b, c]"), ("[mean, per_user]", "[frequencies]"))
+    text = changed(
+        ("method: capp", "method: lpu"),
+        ("domain: [0.0, 10.0]", "categories: [a, b, c]"),
+        ("[mean, per_user]", "[frequencies]"),
+    )
     topology = loads(text)
-    assert (topology.privacy.categories, topology.privacy.category_names, topology.privacy.domain) == (3, ("a", "b", "c"), None)
+    assert (
+        topology.privacy.categories,
+        topology.privacy.category_names,
+        topology.privacy.domain,
+    ) == (3, ("a", "b", "c"), None)
     assert loads(text.replace("[a, b, c]", "16")).privacy.categories == 16
-    assert refused(text.replace("[a, b, c]", "[a, b, a]")) == ['t.yaml:11: privacy.categories: must name each item once; got ["a", "b", "a"]']
-    assert refused(text.replace("[a, b, c]", "[1, b]")) == ["t.yaml:11: privacy.categories[0]: must be text; got 1 (put it in quotes)"]
+    assert refused(text.replace("[a, b, c]", "[a, b, a]")) == [
+        't.yaml:11: privacy.categories: must name each item once; got ["a", "b", "a"]'
+    ]
+    assert refused(text.replace("[a, b, c]", "[1, b]")) == [
+        "t.yaml:11: privacy.categories[0]: must be text; got 1 (put it in quotes)"
+    ]
     assert loads(text.replace("[a, b, c]", "8192"), "t.yaml").privacy.categories == 8192
     assert refused(text.replace("[a, b, c]", "8193")) == [
-        "t.yaml:13: output.statistics[0]: frequencies must be of at most 8,192 categories: a release of more would be larger than a broker takes"
+        (
+            "t.yaml:13: output.statistics[0]: frequencies must be of at most 8,192 categories: a"
+            " release of more would be larger than a broker takes"
+        )
     ]
-    assert refused(text.replace("[a, b, c]", "1")) == ["t.yaml:11: privacy.categories: must be at least 2; got 1"]
+    assert refused(text.replace("[a, b, c]", "1")) == [
+        "t.yaml:11: privacy.categories: must be at least 2; got 1"
+    ]
     assert refused(text.replace("categories: [a, b, c]", "domain: [0, 1]")) == [
         "t.yaml:7: privacy.categories: must be given: lpu is for categories",
         "t.yaml:11: privacy.domain: must not be given: lpu is for categories",
     ]
     assert refused(text.replace("frequencies", "per_user, mean")) == [
-        "t.yaml:13: output.statistics[0]: per_user must come from a method for numbers; lpu is for categories",
-        "t.yaml:13: output.statistics[1]: mean must come from a method for numbers; lpu is for categories",
+        (
+            "t.yaml:13: output.statistics[0]: per_user must come from a method for numbers; lpu is"
+            " for categories"
+        ),
+        (
+            "t.yaml:13: output.statistics[1]: mean must come from a method for numbers; lpu is for"
+            " categories"
+        ),
     ]
 
 
 def test_everything_wrong_is_said_at_once_in_the_order_of_lines():
-    lines = refused(changed(("localhost:9092", "','"), ("slot: 1h", "slot: 1"), ("epsilon: 1.0", "epsilon: -1"), ("[0.0", "[20"), ("mean, per_user", "meen")))
+    lines = refused(
+        changed(
+            ("localhost:9092", "','"),
+            ("slot: 1h", "slot: 1"),
+            ("epsilon: 1.0", "epsilon: -1"),
+            ("[0.0", "[20"),
+            ("mean, per_user", "meen"),
+        )
+    )
     assert [line.split(": ")[:2] for line in lines] == [
         ["t.yaml:3", "kafka.bootstrap_servers"],
         ["t.yaml:6", "input.slot"],
@@ -189,7 +348,14 @@ def test_everything_wrong_is_said_at_once_in_the_order_of_lines():
 
 @pytest.mark.parametrize(
     ("text", "line"),
-    [("a: [1", 1), ("a: 1\nb: c: d\n", 2), ("a: 1\n\tb: 1\n", 2), ("a: 1\n---\na: 2\n", 2), ("a: *b", 1), ("a: 'x", 1)],
+    [
+        ("a: [1", 1),
+        ("a: 1\nb: c: d\n", 2),
+        ("a: 1\n\tb: 1\n", 2),
+        ("a: 1\n---\na: 2\n", 2),
+        ("a: *b", 1),
+        ("a: 'x", 1),
+    ],
 )
 def test_what_is_no_yaml_names_the_line(text, line):
     (only,) = refused(text)
@@ -198,7 +364,9 @@ def test_what_is_no_yaml_names_the_line(text, line):
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "[1]", "text", "1", "null"])
 def test_a_file_must_be_a_mapping(text):
-    assert refused(text) == ["t.yaml:1: a topology must be a mapping of keys such as topology, input, privacy and output"]
+    assert refused(text) == [
+        "t.yaml:1: a topology must be a mapping of keys such as topology, input, privacy and output"
+    ]
 
 
 def test_a_control_character_is_no_yaml():
@@ -224,19 +392,29 @@ def test_files(tmp_path):
 
 
 def test_an_absolute_key_file_stays():
-    assert str(loads(GOOD + "edge: {key_file: /etc/edge.key}\n", "some/where.yaml").edge.key_file) == "/etc/edge.key"
+    assert (
+        str(loads(GOOD + "edge: {key_file: /etc/edge.key}\n", "some/where.yaml").edge.key_file)
+        == "/etc/edge.key"
+    )
 
 
 def test_two_sides():
     both = changed(
         (
             "client: {}",
-            "client: {security.protocol: SASL_SSL}\n  edge: {client: {sasl.username: edge, sasl.password: 0123}}\n  collector: {bootstrap_servers: far:9092}",
+            (
+                "client: {security.protocol: SASL_SSL}\n  edge: {client: {sasl.username: edge,"
+                " sasl.password: 0123}}\n  collector: {bootstrap_servers: far:9092}"
+            ),
         )
     )
     topology = loads(both)
     assert topology.edge_kafka.bootstrap_servers == "localhost:9092"
-    assert dict(topology.edge_kafka.client) == {"security.protocol": "SASL_SSL", "sasl.username": "edge", "sasl.password": "0123"}
+    assert dict(topology.edge_kafka.client) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.username": "edge",
+        "sasl.password": "0123",
+    }
     assert dict(topology.collector_kafka.client) == {"security.protocol": "SASL_SSL"}
     assert topology.warnings == ()
     assert "0123" not in repr(topology)
@@ -251,23 +429,38 @@ def test_two_sides():
         ("{bootstrap_servers: a:1}", "{bootstrap_servers: b:1}", False),
         ("{client: {sasl.username: a}}", "{client: {sasl.username: b}}", False),
         ("{client: {sasl.username: a}}", "{}", False),
-        ("{client: {ssl.certificate.location: a.pem}}", "{client: {ssl.certificate.location: b.pem}}", False),
-        ("{client: {sasl.username: a, ssl.certificate.location: a.pem}}", "{client: {sasl.username: a, ssl.certificate.location: b.pem}}", True),
+        (
+            "{client: {ssl.certificate.location: a.pem}}",
+            "{client: {ssl.certificate.location: b.pem}}",
+            False,
+        ),
+        (
+            "{client: {sasl.username: a, ssl.certificate.location: a.pem}}",
+            "{client: {sasl.username: a, ssl.certificate.location: b.pem}}",
+            True,
+        ),
         ("{client: {linger.ms: 5}}", "{client: {linger.ms: 6}}", True),
     ],
 )
 def test_the_collector_must_be_someone_else_than_the_edge(edge, collector, refuses):
     text = changed(("client: {}", f"edge: {edge}\n  collector: {collector}"))
     if refuses:
-        assert refused(text)[0].startswith("t.yaml:5: kafka.collector: must not be able to read the raw topic")
+        assert refused(text)[0].startswith(
+            "t.yaml:5: kafka.collector: must not be able to read the raw topic"
+        )
     else:
         assert loads(text).warnings == ()
 
 
-@pytest.mark.parametrize(("text", "expected"), [("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("1h", 3_600_000), ("1d", 86_400_000)])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("1h", 3_600_000), ("1d", 86_400_000)],
+)
 def test_durations(text, expected):
     topology = loads(changed(("slot: 1h", f"slot: {text}\n  idle: {text}\n  max_ahead: {text}")))
-    assert (topology.input.slot_ms, topology.input.idle_ms, topology.input.max_ahead_ms) == (expected,) * 3
+    assert (topology.input.slot_ms, topology.input.idle_ms, topology.input.max_ahead_ms) == (
+        expected,
+    ) * 3
 
 
 @pytest.mark.parametrize("text", ["1", "1.0", "1e0", "+1", "0x1"])
@@ -306,7 +499,9 @@ JUNK = [
 
 @given(st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(JUNK)), min_size=1, max_size=3))
 def test_junk_is_refused_in_words_or_right(junk):
-    """Whatever stands at a key: a topology, or an error that names a line; nothing else is raised."""
+    """Whatever stands at a key: a topology, or an error that names a line; nothing
+    else is raised.
+    """
     lines = GOOD.splitlines()
     for number, value in junk:
         lines[number] = lines[number].partition(":")[0] + ": " + value

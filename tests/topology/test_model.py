@@ -63,7 +63,14 @@ KEYS = [
     ("topology: meters", "topology: others", "fingerprint"),
     ("bootstrap_servers: a:1", "bootstrap_servers: b:1", ""),
     ("client: {}", "client: {linger.ms: 5}", ""),
-    ("client: {}", "edge: {bootstrap_servers: c:1, client: {}}\n  collector: {bootstrap_servers: d:1, client: {}}", ""),
+    (
+        "client: {}",
+        (
+            "edge: {bootstrap_servers: c:1, client: {}}\n  collector: {bootstrap_servers: d:1,"
+            " client: {}}"
+        ),
+        "",
+    ),
     ("topic: raw", "topic: other", "layout"),
     ("partitions: 2", "partitions: 3", "layout"),
     ("create: true", "create: false", ""),
@@ -96,10 +103,12 @@ KEYS = [
 ]
 
 
-SINGLE = {"source", "per_slot", "mechanism", "categories", "level"} | {name for method in METHODS.values() if method.streams for name in method.parameters} - {
-    "block"
-}
-"""Keys that cannot vary beside the others: one value only, one that fits only, or tested by themselves."""
+SINGLE = {"source", "per_slot", "mechanism", "categories", "level"} | {
+    name for method in METHODS.values() if method.streams for name in method.parameters
+} - {"block"}
+"""Keys that cannot vary beside the others: one value only, one that fits only, or tested by
+themselves.
+"""
 
 
 def edited(old, new):
@@ -121,8 +130,13 @@ def test_every_key_is_read():
     """KEYS changes every key of the schema, so a key that the loader forgets is found out above."""
     changed = {line.strip().split(":")[0] for _, new, _ in KEYS for line in new.split("\n")}
     whole = schema()
-    sections = [*(place for place in whole["properties"].values() if "properties" in place), *(whole["$defs"][name] for name in ("kafka", "input", "privacy"))]
-    assert {key for section in sections for key in section["properties"]} | {"topology"} == changed | SINGLE
+    sections = [
+        *(place for place in whole["properties"].values() if "properties" in place),
+        *(whole["$defs"][name] for name in ("kafka", "input", "privacy")),
+    ]
+    assert {key for section in sections for key in section["properties"]} | {
+        "topology"
+    } == changed | SINGLE
 
 
 LIFE = "level: user, delta: 1.0e-5, "
@@ -132,15 +146,49 @@ OTHERWISE = {  # method -> what else it is given, then each of its own parameter
     "budget_split": ("dimension: 2, inner: app", {"dimension": 3, "inner": "capp", "block": 4}),
     "capp": ("", {"block": 2}),
     "capp_s": ("", {"block": 2, "segment": 4, "position": 1}),
-    "cgm": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06, "lag": 2, "change": "multiplicative"}),
+    "cgm": (
+        LIFE + "horizon: 50, ",
+        {
+            "horizon": 51,
+            "delta": 1e-6,
+            "refresh": 10,
+            "differential_bound": 0.06,
+            "lag": 2,
+            "change": "multiplicative",
+        },
+    ),
     "cgm_vector": (
         LIFE + "horizon: 50, dimension: 2, ",
-        {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06, "lag": 2, "dimension": 3, "diameter": 2.0},
+        {
+            "horizon": 51,
+            "delta": 1e-6,
+            "refresh": 10,
+            "differential_bound": 0.06,
+            "lag": 2,
+            "dimension": 3,
+            "diameter": 2.0,
+        },
     ),
     "etm": ("", {"delay": 5}),
-    "fast": ("level: user, horizon: 50, ", {"horizon": 60, "samples": 4, "drift": 0.02, "interval": 3}),
-    "fast_cgm": (LIFE + "horizon: 50, ", {"horizon": 60, "samples": 4, "drift": 0.02, "interval": 3, "delta": 1e-6, "differential_bound": 0.06}),
-    "gaussian_differential": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06}),
+    "fast": (
+        "level: user, horizon: 50, ",
+        {"horizon": 60, "samples": 4, "drift": 0.02, "interval": 3},
+    ),
+    "fast_cgm": (
+        LIFE + "horizon: 50, ",
+        {
+            "horizon": 60,
+            "samples": 4,
+            "drift": 0.02,
+            "interval": 3,
+            "delta": 1e-6,
+            "differential_bound": 0.06,
+        },
+    ),
+    "gaussian_differential": (
+        LIFE + "horizon: 50, ",
+        {"horizon": 51, "delta": 1e-6, "refresh": 10, "differential_bound": 0.06},
+    ),
     "gaussian_direct": (LIFE + "horizon: 50, ", {"horizon": 51, "delta": 1e-6, "refresh": 10}),
     "ipp_s": ("", {"segment": 4, "position": 1}),
     "pegasus_local": ("", {"block": 2, "theta": 3.0}),
@@ -152,47 +200,108 @@ OTHERWISE = {  # method -> what else it is given, then each of its own parameter
 }
 ELSEWHERE = {
     ("etm", "threshold"): "published only",
-    **{(name, "sigma"): "in place of a horizon" for name in ("cgm", "cgm_vector", "gaussian_differential", "gaussian_direct")},
+    **{
+        (name, "sigma"): "in place of a horizon"
+        for name in ("cgm", "cgm_vector", "gaussian_differential", "gaussian_direct")
+    },
 }
 
 
 @pytest.mark.parametrize(
-    ("method", "name"), [(method, name) for method, kind in METHODS.items() if kind.streams for name in kind.parameters if (method, name) not in ELSEWHERE]
+    ("method", "name"),
+    [
+        (method, name)
+        for method, kind in METHODS.items()
+        if kind.streams
+        for name in kind.parameters
+        if (method, name) not in ELSEWHERE
+    ],
 )
 def test_a_methods_own_parameters_move_the_fingerprint(method, name):
     common, own = OTHERWISE[method]
-    text = "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, %s}\noutput: {statistics: [per_user]}\n"
-    given = ("" if METHODS[method].ball else "domain: [1; 10], ") + common + ("" if METHODS[method].level == "user" else ", window: 8")
-    plain = {part.split(":")[0]: part.strip() for part in given.replace(", ,", ",").strip(", ").split(", ")}
+    text = (
+        "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, %s}\noutput:"
+        " {statistics: [per_user]}\n"
+    )
+    given = (
+        ("" if METHODS[method].ball else "domain: [1; 10], ")
+        + common
+        + ("" if METHODS[method].level == "user" else ", window: 8")
+    )
+    plain = {
+        part.split(":")[0]: part.strip()
+        for part in given.replace(", ,", ",").strip(", ").split(", ")
+    }
     plain = {key: part.replace(";", ",") for key, part in plain.items()}
-    changed = plain | {name: f"{name}: {own[name]:.9f}" if isinstance(own[name], float) else f"{name}: {own[name]}"}
-    assert loads(text % (method, ", ".join(plain.values()))).fingerprint != loads(text % (method, ", ".join(changed.values()))).fingerprint
+    changed = plain | {
+        name: f"{name}: {own[name]:.9f}" if isinstance(own[name], float) else f"{name}: {own[name]}"
+    }
+    assert (
+        loads(text % (method, ", ".join(plain.values()))).fingerprint
+        != loads(text % (method, ", ".join(changed.values()))).fingerprint
+    )
 
 
 def test_a_lasting_sigma_and_a_threshold_move_it_too():
-    text = "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, domain: [1, 10], %s}\noutput: {statistics: [per_user]}\n"
+    text = (
+        "topology: t\ninput: {slot: 1h}\nprivacy: {method: %s, epsilon: 4.0, domain: [1, 10],"
+        " %s}\noutput: {statistics: [per_user]}\n"
+    )
     for method in ("cgm", "gaussian_differential", "gaussian_direct"):
-        assert len({loads(text % (method, f"{LIFE}sigma: {sigma}")).fingerprint for sigma in (9.0, 9.5)}) == 2
-    assert len({loads(text % ("etm", f"window: 8, calibration: published, delay: 6, threshold: {at}")).fingerprint for at in (2, 3)}) == 2
+        assert (
+            len(
+                {
+                    loads(text % (method, f"{LIFE}sigma: {sigma}")).fingerprint
+                    for sigma in (9.0, 9.5)
+                }
+            )
+            == 2
+        )
+    assert (
+        len(
+            {
+                loads(
+                    text % ("etm", f"window: 8, calibration: published, delay: 6, threshold: {at}")
+                ).fingerprint
+                for at in (2, 3)
+            }
+        )
+        == 2
+    )
 
 
 def test_categories_move_the_fingerprint():
-    prints = [loads(LPU.replace("[a, b]", shape)).fingerprint for shape in ("[a, b]", "[b, a]", "[a, c]", "[a, b, c]", "2", "3")]
+    prints = [
+        loads(LPU.replace("[a, b]", shape)).fingerprint
+        for shape in ("[a, b]", "[b, a]", "[a, c]", "[a, b, c]", "2", "3")
+    ]
     assert len(set(prints)) == len(prints)
 
 
 def test_the_same_said_otherwise_is_the_same():
-    assert loads(GOOD.replace("epsilon: 1.0", "epsilon: 1").replace("[0.0, 10.0]", "[-0.0, 10]")).fingerprint == loads(GOOD).fingerprint
-    assert loads(GOOD.replace("  block: 5\n", "")).fingerprint == loads(GOOD).fingerprint  # 5 is what is chosen
+    assert (
+        loads(
+            GOOD.replace("epsilon: 1.0", "epsilon: 1").replace("[0.0, 10.0]", "[-0.0, 10]")
+        ).fingerprint
+        == loads(GOOD).fingerprint
+    )
+    assert (
+        loads(GOOD.replace("  block: 5\n", "")).fingerprint == loads(GOOD).fingerprint
+    )  # 5 is what is chosen
     assert loads(GOOD, "elsewhere.yaml").fingerprint == loads(GOOD).fingerprint
     assert loads(GOOD) == loads(GOOD)
 
 
 def test_digests_are_pinned():
-    """A change of these numbers makes every running topology refuse its state: it needs a new version and a line in the changelog."""
+    """A change of these numbers makes every running topology refuse its state: it needs a new
+    version and a line in the changelog.
+    """
     topology = loads(GOOD)
     assert re.fullmatch("[0-9a-f]{32}", topology.fingerprint)
-    assert (topology.fingerprint, topology.layout) == ("14c8561eeddd3d85cc0d7b0505f61700", "861074ca54342e508295ef7bfbf5fe06")
+    assert (topology.fingerprint, topology.layout) == (
+        "14c8561eeddd3d85cc0d7b0505f61700",
+        "861074ca54342e508295ef7bfbf5fe06",
+    )
 
 
 def test_names():
@@ -203,7 +312,10 @@ def test_names():
     assert topology.releases_topic == "meters.releases"
     assert topology.dead_letters_topic == "meters.dead-letters"
     assert topology.collector_dead_letters_topic == "meters.collector.dead-letters"
-    assert (topology.group("perturb"), topology.group("collect")) == ("meters-perturb", "meters-collect")
+    assert (topology.group("perturb"), topology.group("collect")) == (
+        "meters-perturb",
+        "meters-collect",
+    )
     assert topology.changelog("collect", "merge") == "meters-collect-merge-changelog"
     with pytest.raises(ValueError, match="a role is"):
         topology.group("merge")
@@ -232,10 +344,23 @@ def test_topics():
         "meters-collect-collect-changelog": 2,
         "meters-collect-merge-changelog": 1,
     }
-    state = {"cleanup.policy": "compact", "segment.bytes": "67108864", "min.cleanable.dirty.ratio": "0.1"}
-    assert all(topic.config == (state if name.endswith("-changelog") else {"cleanup.policy": "delete"}) for name, topic in topics.items())
-    assert {name for name, topic in topics.items() if topic.side == "edge"} == {"raw", "meters.dead-letters", "meters-perturb-perturb-changelog"}
-    assert "raw" not in {topic.name for topic in loads(GOOD.replace("create: true", "create: false")).topics()}
+    state = {
+        "cleanup.policy": "compact",
+        "segment.bytes": "67108864",
+        "min.cleanable.dirty.ratio": "0.1",
+    }
+    assert all(
+        topic.config == (state if name.endswith("-changelog") else {"cleanup.policy": "delete"})
+        for name, topic in topics.items()
+    )
+    assert {name for name, topic in topics.items() if topic.side == "edge"} == {
+        "raw",
+        "meters.dead-letters",
+        "meters-perturb-perturb-changelog",
+    }
+    assert "raw" not in {
+        topic.name for topic in loads(GOOD.replace("create: true", "create: false")).topics()
+    }
 
 
 def test_slots():
@@ -249,7 +374,11 @@ def test_slots():
 def test_the_method_and_what_it_promises():
     topology = loads(GOOD)
     assert topology.method is topology.method
-    assert (topology.method.name, topology.guarantee.influence, topology.per_user) == ("capp", 14, True)
+    assert (topology.method.name, topology.guarantee.influence, topology.per_user) == (
+        "capp",
+        14,
+        True,
+    )
     assert not loads(LPU).per_user
 
 
@@ -264,8 +393,16 @@ def test_frozen():
 
 def test_data_made_by_hand_is_checked_too():
     good = loads(GOOD)
-    with pytest.raises(TopologyError, match=r"input.slot: must be a whole number.*\n.*input.lateness"):
-        Input(**{field.name: getattr(good.input, field.name) for field in dataclasses.fields(good.input)} | {"slot_ms": 0, "lateness": True})
+    with pytest.raises(
+        TopologyError, match=r"input.slot: must be a whole number.*\n.*input.lateness"
+    ):
+        Input(
+            **{
+                field.name: getattr(good.input, field.name)
+                for field in dataclasses.fields(good.input)
+            }
+            | {"slot_ms": 0, "lateness": True}
+        )
     with pytest.raises(TopologyError, match=r"output.statistics"):
         Output(())
     with pytest.raises(TopologyError, match=r"input.topic"):

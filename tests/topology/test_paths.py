@@ -42,7 +42,27 @@ def test_paths(text, expected):
     assert parse_path(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "$", "a", "$a", "$.", "$..a", "$.a.", "$[", "$[]", "$[01]", "$[-1]", "$['a", "$.a b", "$['a'b]", "$.a[*]", "$.*[?(1)]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "$",
+        "a",
+        "$a",
+        "$.",
+        "$..a",
+        "$.a.",
+        "$[",
+        "$[]",
+        "$[01]",
+        "$[-1]",
+        "$['a",
+        "$.a b",
+        "$['a'b]",
+        "$.a[*]",
+        "$.*[?(1)]",
+    ],
+)
 def test_no_paths(text):
     with pytest.raises(ConfigurationError, match="a field path"):
         parse_path(text)

@@ -19,13 +19,26 @@ output: {{statistics: [{statistics}]}}
 """
 
 
-def topology(method="sw_direct", statistics="mean", epsilon=1.0, window=10, shape=None, source="lateness: 1"):
+def topology(
+    method="sw_direct", statistics="mean", epsilon=1.0, window=10, shape=None, source="lateness: 1"
+):
     shape = shape or ("categories: 4" if method == "lpu" else "domain: [0, 10]")
-    return loads(BASE.format(method=method, statistics=statistics, epsilon=epsilon, window=window, shape=shape, input=source))
+    return loads(
+        BASE.format(
+            method=method,
+            statistics=statistics,
+            epsilon=epsilon,
+            window=window,
+            shape=shape,
+            input=source,
+        )
+    )
 
 
 def band(repeats):
-    """Relative half-width that a sample standard deviation of normal draws leaves once in a million: 10 % when there are enough."""
+    """Relative half-width that a sample standard deviation of normal draws leaves once in a
+    million: 10 % when there are enough.
+    """
     return 4.9 / math.sqrt(2 * repeats)
 
 
@@ -35,7 +48,9 @@ REPEATS = 1300  # band 9.6 %
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 20.0])
 def test_the_predicted_error_of_a_mean_is_the_simulated_one(epsilon):
     users, method = 500, topology(epsilon=epsilon, window=2).method
-    reports = method.mechanism.perturb(np.full(REPEATS * users, noisiest(method, users)), lk.randomness.seeded(11)).reshape(REPEATS, users)
+    reports = method.mechanism.perturb(
+        np.full(REPEATS * users, noisiest(method, users)), lk.randomness.seeded(11)
+    ).reshape(REPEATS, users)
     means = [method.crowd(method.mechanism.support(row)).value for row in reports]
     predicted = predict(method, "mean", users)
     assert predicted.reports == users
@@ -45,10 +60,16 @@ def test_the_predicted_error_of_a_mean_is_the_simulated_one(epsilon):
 
 @pytest.mark.parametrize(("epsilon", "categories"), [(0.5, 3), (2.0, 8)])
 def test_the_predicted_error_of_frequencies_is_the_simulated_one(epsilon, categories):
-    method = topology("lpu", "frequencies", epsilon=epsilon, window=1, shape=f"categories: {categories}").method
-    reports = method.mechanism.perturb(np.zeros(REPEATS * 500, int), lk.randomness.seeded(12)).reshape(REPEATS, 500)
+    method = topology(
+        "lpu", "frequencies", epsilon=epsilon, window=1, shape=f"categories: {categories}"
+    ).method
+    reports = method.mechanism.perturb(
+        np.zeros(REPEATS * 500, int), lk.randomness.seeded(12)
+    ).reshape(REPEATS, 500)
     found = np.std([method.crowd(method.mechanism.support(row)).value for row in reports], axis=0)
-    assert abs(found.max() / predict(method, "frequencies", 500).error - 1) < band(REPEATS) + 0.03  # the largest of several
+    assert (
+        abs(found.max() / predict(method, "frequencies", 500).error - 1) < band(REPEATS) + 0.03
+    )  # the largest of several
 
 
 def test_errors_fall_with_the_root_of_the_reports():
@@ -69,7 +90,9 @@ def test_the_error_of_one_release_is_that_of_the_law():
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         law = method.mechanism.law(value)
         weights = np.array([weight / law.denominator for weight in law.weights])
-        worst = max(worst, math.sqrt(float(weights @ (method.released(law.support) - 10 * value) ** 2)))
+        worst = max(
+            worst, math.sqrt(float(weights @ (method.released(law.support) - 10 * value) ** 2))
+        )
     assert release_error(method) == pytest.approx(worst, rel=0.1)
 
 
@@ -95,11 +118,18 @@ def test_a_plan_in_numbers():
 
 @pytest.mark.parametrize(
     ("method", "more", "said"),
-    [("capp", "", "0.071428 a report"), ("ba_sw", "", "0.05 the first report"), ("capp", ", calibration: published", "0.1 a report")],
+    [
+        ("capp", "", "0.071428 a report"),
+        ("ba_sw", "", "0.05 the first report"),
+        ("capp", ", calibration: published", "0.1 a report"),
+    ],
 )
 def test_the_price_of_a_report_or_of_the_first(method, more, said):
     """Later reports of ba_sw take what earlier slots have left."""
-    assert f"; epsilon {said}" in plan(topology(method, "per_user", shape=f"domain: [0, 10]{more}")).lines()[2]
+    assert (
+        f"; epsilon {said}"
+        in plan(topology(method, "per_user", shape=f"domain: [0, 10]{more}")).lines()[2]
+    )
 
 
 def test_a_plan_is_json_without_infinities():
@@ -110,25 +140,47 @@ def test_a_plan_is_json_without_infinities():
     ):
         found = plan(topology(method, statistics, shape=more))
         data = json.loads(json.dumps(found.as_json(), allow_nan=False))
-        assert {"topology", "fingerprint", "guarantee", "topics", "predictions", "warnings", "state_bytes_per_user", "per_slot"} <= set(data)
+        assert {
+            "topology",
+            "fingerprint",
+            "guarantee",
+            "topics",
+            "predictions",
+            "warnings",
+            "state_bytes_per_user",
+            "per_slot",
+        } <= set(data)
 
 
 EMBEDDED = "one kafka block"
 WARNINGS = [
     ({}, 1000, EMBEDDED),
     (
-        {"method": "capp", "statistics": "per_user", "shape": "domain: [0, 1], calibration: published"},
+        {
+            "method": "capp",
+            "statistics": "per_user",
+            "shape": "domain: [0, 1], calibration: published",
+        },
         1000,
         "true of the first 10 slots of a stream and of none beyond",
     ),
     (
-        {"method": "etm", "statistics": "per_user", "window": 3, "shape": "domain: [0, 1], calibration: published"},
+        {
+            "method": "etm",
+            "statistics": "per_user",
+            "window": 3,
+            "shape": "domain: [0, 1], calibration: published",
+        },
         1000,
         "calibration published: nothing is guaranteed, not even of the first slots of a stream",
     ),
     ({"method": "capp", "statistics": "mean"}, 1000, "use sw_direct for crowds"),
     ({}, 1000, "one event a message shows the collector the order"),
-    ({"source": "create: false"}, 1000, "gets no ticks, so a partition without events holds every release back"),
+    (
+        {"source": "create: false"},
+        1000,
+        "gets no ticks, so a partition without events holds every release back",
+    ),
     ({}, 1000, "partitioning trusted"),
     ({"source": "gaps: allow"}, 1000, "gaps allow"),
     ({"statistics": "per_user"}, 1000, "linkable"),
@@ -147,7 +199,11 @@ def test_each_warning_where_it_belongs(how, users, said):
 @pytest.mark.parametrize(
     ("refresh", "calibration", "said"),
     [
-        (1, "sound", "refresh: what all reports of a user lose together has no bound that can be proved"),
+        (
+            1,
+            "sound",
+            "refresh: what all reports of a user lose together has no bound that can be proved",
+        ),
         (100, "sound", "refresh: what truly holds is epsilon"),
         (1, "published", "calibration published: what all reports"),
     ],

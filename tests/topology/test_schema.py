@@ -41,16 +41,36 @@ def test_every_default_and_example_is_allowed():
     whole = schema()
     for path, place in leaves(whole, whole):
         check = Draft202012Validator({**place, "$defs": whole["$defs"]})
-        for value in [*place.get("examples", []), *([place["default"]] if "default" in place else [])]:
+        for value in [
+            *place.get("examples", []),
+            *([place["default"]] if "default" in place else []),
+        ]:
             assert "${" in str(value) or check.is_valid(value), (path, value)
 
 
 def test_names_are_those_of_the_registries():
     properties = schema()["$defs"]["privacy"]["properties"]
-    assert properties["method"]["enum"] == sorted(name for name, kind in METHODS.items() if kind.streams)
-    assert properties["mechanism"]["enum"] == sorted({*PURE, *(method.default_mechanism for method in METHODS.values() if method.streams)})
+    assert properties["method"]["enum"] == sorted(
+        name for name, kind in METHODS.items() if kind.streams
+    )
+    assert properties["mechanism"]["enum"] == sorted(
+        {*PURE, *(method.default_mechanism for method in METHODS.values() if method.streams)}
+    )
     own = {name for method in METHODS.values() if method.streams for name in method.parameters}
-    assert set(properties) == {"method", "mechanism", "epsilon", "window", "domain", "categories", "calibration", "level"} | own
+    assert (
+        set(properties)
+        == {
+            "method",
+            "mechanism",
+            "epsilon",
+            "window",
+            "domain",
+            "categories",
+            "calibration",
+            "level",
+        }
+        | own
+    )
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -61,29 +81,51 @@ def test_shipped_topologies_load_and_plan(path, monkeypatch):
     assert topology.name == path.stem
     assert topology.edge.key_file is None
     assert plan(topology).lines()
-    assert path.read_text("utf-8").startswith("# yaml-language-server: $schema=../ldp_kafka/topology/schema.json\n")
+    assert path.read_text("utf-8").startswith(
+        "# yaml-language-server: $schema=../ldp_kafka/topology/schema.json\n"
+    )
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_editors_accept_the_shipped_topologies(path):
     """Without our interpolation, as a language server sees them."""
     data = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))
-    found = [error.message for error in Draft202012Validator(schema()).iter_errors(data) if "${" not in str(error.instance)]
+    found = [
+        error.message
+        for error in Draft202012Validator(schema()).iter_errors(data)
+        if "${" not in str(error.instance)
+    ]
     assert not found
 
 
 def test_what_is_shipped():
-    assert {path.stem for path in SHIPPED} == {"air-quality", "app-usage", "body-weight", "foreign-json", "smart-meters", "smart-meters-mean"}
+    assert {path.stem for path in SHIPPED} == {
+        "air-quality",
+        "app-usage",
+        "body-weight",
+        "foreign-json",
+        "smart-meters",
+        "smart-meters-mean",
+    }
 
 
 def test_the_readme_names_every_key():
     text = (Path(__file__).parents[2] / "topologies" / "README.md").read_text("utf-8")
-    missing = [path for path, _ in leaves(schema(), schema()) if path[:2] not in {("kafka", "edge"), ("kafka", "collector")} and path[-1] not in text]
+    missing = [
+        path
+        for path, _ in leaves(schema(), schema())
+        if path[:2] not in {("kafka", "edge"), ("kafka", "collector")} and path[-1] not in text
+    ]
     assert not missing
     assert all(path.name in text for path in SHIPPED)
 
 
 def test_the_schema_and_the_loader_refuse_alike():
-    """What the schema refuses the loader refuses too, with one exception that only the loader makes: 10.0 is no whole number."""
+    """What the schema refuses the loader refuses too, with one exception that only the loader
+    makes: 10.0 is no whole number.
+    """
     with pytest.raises(TopologyError):
-        loads("topology: a\ninput: {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1, window: 10.0, domain: [0, 1]}\noutput: {statistics: [mean]}\n")
+        loads(
+            "topology: a\ninput: {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1, window: 10.0,"
+            " domain: [0, 1]}\noutput: {statistics: [mean]}\n"
+        )

@@ -1,4 +1,6 @@
-"""Questions to a broker, and what is said of those that have no good answer: what librdkafka would write to standard error is kept, and its last word is part of the one error."""
+"""Questions to a broker, and what is said of those that have no good answer: what librdkafka would
+write to standard error is kept, and its last word is part of the one error.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 
-__all__ = ["PASSING", "Config", "asker", "explained", "patiently", "quiet", "where", "without_errors"]
+__all__ = [
+    "PASSING",
+    "Config",
+    "asker",
+    "explained",
+    "patiently",
+    "quiet",
+    "where",
+    "without_errors",
+]
 
 Config = Mapping[str, Any]
 
@@ -29,7 +40,8 @@ _PERMANENT = frozenset(
     }
 )
 
-# A coordinator or leader moves, or is only just made: on a fresh broker the first question of all meets one of these. Asked again, it answers.
+# A coordinator or leader moves, or is only just made: on a fresh broker the first question of all
+# meets one of these. Asked again, it answers.
 PASSING = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -39,7 +51,15 @@ PASSING = frozenset(
         KafkaError.NOT_LEADER_FOR_PARTITION,
     }
 )
-_UNREACHED = frozenset({KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._MSG_TIMED_OUT})  # noqa: SLF001
+_UNREACHED = frozenset(
+    {
+        KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+        KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+    }
+)
 _HINT = "is it up, and do kafka.bootstrap_servers and kafka.client fit it?"
 
 _Answer = TypeVar("_Answer")
@@ -56,22 +76,35 @@ class _Heard:
 
 
 def quiet(config: Config) -> dict[str, Any]:
-    """The configuration of a client that only asks: what it hears of its connections is said once, in the error. With ``debug`` it says all that it would."""
+    """The configuration of a client that only asks: what it hears of its connections is said once,
+    in the error. With ``debug`` it says all that it would.
+    """
     return dict(config) if "debug" in config else {**config, "log_level": 0, "error_cb": _Heard()}
 
 
 def asker(config: Config, group: str, **more: object) -> Consumer:
-    """A consumer that only asks: it subscribes to nothing, creates nothing and commits nothing by itself."""
-    # read_uncommitted: the end of the log is what a worker has to reach, whatever transactions are open.
+    """A consumer that only asks: it subscribes to nothing, creates nothing and commits nothing by
+    itself.
+    """
+    # read_uncommitted: the end of the log is what a worker has to reach, whatever transactions are
+    # open.
     own = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_uncommitted"}
-    # Never closed, only dropped: it is in no group it could leave, and close() would wait for a broker that hangs.
+    # Never closed, only dropped: it is in no group it could leave, and close() would wait for a
+    # broker that hangs.
     return Consumer({**config, **own, **more})
 
 
 def patiently(
-    config: Config, what: str, ask: Callable[[], _Answer], timeout: float, client: Consumer | AdminClient, passing: Collection[int] = PASSING
+    config: Config,
+    what: str,
+    ask: Callable[[], _Answer],
+    timeout: float,
+    client: Consumer | AdminClient,
+    passing: Collection[int] = PASSING,
 ) -> _Answer:
-    """Ask, and where the answer is one of ``passing`` ask again, until ``timeout`` seconds are over."""
+    """Ask, and where the answer is one of ``passing`` ask again, until ``timeout`` seconds are
+    over.
+    """
     end = time.monotonic() + timeout
     while True:
         with explained(config, what, client):
@@ -97,14 +130,19 @@ def where(config: Config) -> str:
 
 
 @contextmanager
-def explained(config: Config, what: str, client: AdminClient | Consumer | Producer) -> Iterator[None]:
+def explained(
+    config: Config, what: str, client: AdminClient | Consumer | Producer
+) -> Iterator[None]:
     """Say which question to which broker failed, and whether to ask again."""
     try:
         yield
     except KafkaException as error:
         reason = error.args[0]
         kind = ConfigurationError if reason.code() in _PERMANENT else BrokerError
-        raise kind(f"{where(config)} gave no good answer about {what}: {reason.name()}: {reason.str()}{_why(config, reason, client)}") from error
+        raise kind(
+            f"{where(config)} gave no good answer about {what}: {reason.name()}:"
+            f" {reason.str()}{_why(config, reason, client)}"
+        ) from error
 
 
 def _why(config: Config, reason: KafkaError, client: AdminClient | Consumer | Producer) -> str:

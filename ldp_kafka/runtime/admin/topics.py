@@ -19,7 +19,9 @@ __all__ = ["TopicSpec", "ensure", "partitions_of", "produce_once"]
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _VERIFIED = ("cleanup.policy", "message.timestamp.type")
-"""Settings that a topic that exists must have as well: on them hangs what is true, not how fast it is."""
+"""Settings that a topic that exists must have as well: on them hangs what is true, not how fast it
+is.
+"""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class TopicSpec:
     ----------
     name : 1 to 249 letters, digits, dots, dashes and underscores
     partitions : how many, at least 1
-    config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy`` and ``message.timestamp.type``, where given, must also hold for a topic that exists
+    config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy`` and
+        ``message.timestamp.type``, where given, must also hold for a topic that exists
 
     Raises
     ------
@@ -44,15 +47,34 @@ class TopicSpec:
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise ConfigurationError(f"a topic's name must be 1 to 249 letters, digits, dots, dashes and underscores, got {self.name!r}")
-        if isinstance(self.partitions, bool) or not isinstance(self.partitions, int) or self.partitions < 1:
-            raise ConfigurationError(f"partitions of topic {self.name} must be a positive integer, got {self.partitions!r}")
+            raise ConfigurationError(
+                "a topic's name must be 1 to 249 letters, digits, dots, dashes and underscores,"
+                f" got {self.name!r}"
+            )
+        if (
+            isinstance(self.partitions, bool)
+            or not isinstance(self.partitions, int)
+            or self.partitions < 1
+        ):
+            raise ConfigurationError(
+                f"partitions of topic {self.name} must be a positive integer, got"
+                f" {self.partitions!r}"
+            )
 
 
-def ensure(config: Config, specs: Iterable[TopicSpec], *, replication: int = -1, embedded: EmbeddedBroker | None = None, timeout: float = 15.0) -> set[str]:
-    """Create the topics that are missing and verify those that exist; nothing is created where one of those is wrong.
+def ensure(
+    config: Config,
+    specs: Iterable[TopicSpec],
+    *,
+    replication: int = -1,
+    embedded: EmbeddedBroker | None = None,
+    timeout: float = 15.0,
+) -> set[str]:
+    """Create the topics that are missing and verify those that exist; nothing is created where one
+    of those is wrong.
 
-    Two processes may do this at once. A topic is created if and only if its name is in the result of one of them.
+    Two processes may do this at once. A topic is created if and only if its name is in the result
+    of one of them.
 
     Parameters
     ----------
@@ -63,7 +85,8 @@ def ensure(config: Config, specs: Iterable[TopicSpec], *, replication: int = -1,
     replication
         copies of each partition; -1 leaves it to the broker
     embedded
-        the embedded broker this process hosts: it creates topics for its host only, and has no topic configuration to verify
+        the embedded broker this process hosts: it creates topics for its host only, and has no
+        topic configuration to verify
     timeout
         seconds, for each question and for the new topics to get leaders
 
@@ -73,14 +96,17 @@ def ensure(config: Config, specs: Iterable[TopicSpec], *, replication: int = -1,
 
     Raises
     ------
-    ConfigurationError : a topic has other partitions or another cleanup.policy than it must, or the broker refused for good
+    ConfigurationError : a topic has other partitions or another cleanup.policy than it must, or the
+        broker refused for good
     BrokerError : the broker did not answer in time, or refused for now
 
     """
     specs = list(specs)
     wanted = {spec.name: spec for spec in specs}
     if len(wanted) != len(specs):
-        raise ConfigurationError(f"every topic must be named once, got {sorted(spec.name for spec in specs)}")
+        raise ConfigurationError(
+            f"every topic must be named once, got {sorted(spec.name for spec in specs)}"
+        )
     config = quiet(config)
     admin = AdminClient(config)
     with explained(config, "the list of topics", admin):
@@ -92,13 +118,19 @@ def ensure(config: Config, specs: Iterable[TopicSpec], *, replication: int = -1,
     if not missing:
         return set()
     if embedded is not None:
-        created = {spec.name for spec in missing if embedded.create_topic(spec.name, spec.partitions)}
+        created = {
+            spec.name for spec in missing if embedded.create_topic(spec.name, spec.partitions)
+        }
     elif mock:
         names = sorted(spec.name for spec in missing)
-        raise BrokerError(f"{where(config)} is an embedded broker: only its host can create topics, and it has no {', '.join(names)}")
+        raise BrokerError(
+            f"{where(config)} is an embedded broker: only its host can create topics, and it has no"
+            f" {', '.join(names)}"
+        )
     else:
         created = _create(config, admin, missing, replication, timeout)
-    # Also those just created: a replication or default of the broker may differ from what was asked, and another process may have been first.
+    # Also those just created: a replication or default of the broker may differ from what was
+    # asked, and another process may have been first.
     _verify(config, admin, missing, mock=mock, timeout=timeout)
     return created
 
@@ -119,13 +151,20 @@ def partitions_of(config: Config, topic: str, *, timeout: float = 15.0) -> int |
 
 
 def produce_once(
-    config: Config, topic: str, partition: int, value: bytes, headers: Sequence[tuple[str, bytes]] = (), *, key: bytes | None = None, timeout: float = 10.0
+    config: Config,
+    topic: str,
+    partition: int,
+    value: bytes,
+    headers: Sequence[tuple[str, bytes]] = (),
+    *,
+    key: bytes | None = None,
+    timeout: float = 10.0,
 ) -> bool:
     """Write a record at offset 0 of a partition that has never held one.
 
     A compacted topic refuses a record without a key.
-    Kafka has no conditional append: of two processes that do this at the same moment both may write, the second at a later offset.
-    The record must therefore be recognisable by its own bytes.
+    Kafka has no conditional append: of two processes that do this at the same moment both may
+    write, the second at a later offset. The record must therefore be recognisable by its own bytes.
 
     Returns
     -------
@@ -141,23 +180,45 @@ def produce_once(
     what = f"the first record of {topic} partition {partition}"
     config = quiet(config)
     delivered: list[tuple[KafkaError | None, Message]] = []
-    producer = Producer({"message.timeout.ms": int(timeout * 1000), **config, "enable.idempotence": True})
+    producer = Producer(
+        {"message.timeout.ms": int(timeout * 1000), **config, "enable.idempotence": True}
+    )
     with explained(config, what, producer):
-        producer.produce(topic, value, key, partition=partition, headers=list(headers), on_delivery=lambda error, message: delivered.append((error, message)))
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=partition,
+            headers=list(headers),
+            on_delivery=lambda error, message: delivered.append((error, message)),
+        )
         # Delivery reports come a moment after the message's own timeout.
         producer.flush(timeout + 1)
         if not delivered:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - confluent_kafka spells its public codes so
+            # confluent_kafka spells its public codes so
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
         error, message = delivered[0]
         if error is not None:
             raise KafkaException(error)
     return bool(message.offset() == 0)
 
 
-def _create(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], replication: int, timeout: float) -> set[str]:
-    topics = [NewTopic(spec.name, num_partitions=spec.partitions, replication_factor=replication, config=dict(spec.config)) for spec in specs]
+def _create(
+    config: Config, admin: AdminClient, specs: Sequence[TopicSpec], replication: int, timeout: float
+) -> set[str]:
+    topics = [
+        NewTopic(
+            spec.name,
+            num_partitions=spec.partitions,
+            replication_factor=replication,
+            config=dict(spec.config),
+        )
+        for spec in specs
+    ]
     created = set()
-    for name, answer in admin.create_topics(topics, operation_timeout=timeout, request_timeout=timeout).items():
+    for name, answer in admin.create_topics(
+        topics, operation_timeout=timeout, request_timeout=timeout
+    ).items():
         with explained(config, f"the creation of topic {name}", admin):
             try:
                 answer.result()
@@ -169,12 +230,20 @@ def _create(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], repl
     return created
 
 
-def _verify(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], *, mock: bool, timeout: float) -> None:
+def _verify(
+    config: Config, admin: AdminClient, specs: Sequence[TopicSpec], *, mock: bool, timeout: float
+) -> None:
     found = _partition_counts(config, admin, {spec.name for spec in specs}, timeout)
     for spec in specs:
         if found[spec.name] != spec.partitions:
-            raise ConfigurationError(f"topic {spec.name} must have {spec.partitions} partitions, found {found[spec.name]} at {where(config)}")
-    wanted = {spec.name: {name: _words(spec.config[name]) for name in _VERIFIED if name in spec.config} for spec in specs}
+            raise ConfigurationError(
+                f"topic {spec.name} must have {spec.partitions} partitions, found"
+                f" {found[spec.name]} at {where(config)}"
+            )
+    wanted = {
+        spec.name: {name: _words(spec.config[name]) for name in _VERIFIED if name in spec.config}
+        for spec in specs
+    }
     wanted = {name: settings for name, settings in wanted.items() if settings}
     if mock or not wanted:
         return
@@ -183,30 +252,61 @@ def _verify(config: Config, admin: AdminClient, specs: Sequence[TopicSpec], *, m
         for name, words in settings.items():
             if held[name] != words:
                 must, is_ = (",".join(sorted(found)) for found in (words, held[name]))
-                raise ConfigurationError(f"topic {topic} must have {name}={must}, found {is_} at {where(config)}")
+                raise ConfigurationError(
+                    f"topic {topic} must have {name}={must}, found {is_} at {where(config)}"
+                )
 
 
-def _held(config: Config, admin: AdminClient, topic: str, timeout: float) -> dict[str, frozenset[str]]:
-    """What a topic that exists has of the settings that are verified. A broker that was not asked to make it may not know of it yet."""
+def _held(
+    config: Config, admin: AdminClient, topic: str, timeout: float
+) -> dict[str, frozenset[str]]:
+    """What a topic that exists has of the settings that are verified. A broker that was not asked
+    to make it may not know of it yet.
+    """
 
     def ask() -> dict[str, frozenset[str]]:
-        [answer] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout).values()
-        return {name: _words(entry.value) for name, entry in answer.result().items() if name in _VERIFIED}
+        [answer] = admin.describe_configs(
+            [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout
+        ).values()
+        return {
+            name: _words(entry.value)
+            for name, entry in answer.result().items()
+            if name in _VERIFIED
+        }
 
-    return patiently(config, f"the configuration of topic {topic}", ask, timeout, admin, {*PASSING, KafkaError.UNKNOWN_TOPIC_OR_PART})
+    return patiently(
+        config,
+        f"the configuration of topic {topic}",
+        ask,
+        timeout,
+        admin,
+        {*PASSING, KafkaError.UNKNOWN_TOPIC_OR_PART},
+    )
 
 
-def _partition_counts(config: Config, admin: AdminClient, names: set[str], timeout: float) -> dict[str, int]:
-    """Partitions of each topic, once each has a leader: a new topic takes a moment to reach every broker."""
+def _partition_counts(
+    config: Config, admin: AdminClient, names: set[str], timeout: float
+) -> dict[str, int]:
+    """Partitions of each topic, once each has a leader: a new topic takes a moment to reach every
+    broker.
+    """
     end = time.monotonic() + timeout
     while True:
         with explained(config, "the list of topics", admin):
             topics = admin.list_topics(timeout=timeout).topics
-        unready = sorted(name for name in names if name not in topics or topics[name].error or any(p.leader < 0 for p in topics[name].partitions.values()))
+        unready = sorted(
+            name
+            for name in names
+            if name not in topics
+            or topics[name].error
+            or any(p.leader < 0 for p in topics[name].partitions.values())
+        )
         if not unready:
             return {name: len(topics[name].partitions) for name in names}
         if time.monotonic() > end:
-            raise BrokerError(f"{where(config)} has no leader for {', '.join(unready)} after {timeout:g} s")
+            raise BrokerError(
+                f"{where(config)} has no leader for {', '.join(unready)} after {timeout:g} s"
+            )
         time.sleep(0.1)
 
 

@@ -1,4 +1,6 @@
-"""``ldp-kafka demo``: a shipped topology, made-up users, a broker of its own, and what comes out beside the truth."""
+"""``ldp-kafka demo``: a shipped topology, made-up users, a broker of its own, and what comes out
+beside the truth.
+"""
 
 from __future__ import annotations
 

@@ -66,7 +66,16 @@ def shipped(name: str) -> Path:
     raise ConfigurationError(f"this installation has no topology {name}.yaml")
 
 
-def run_demo(name: str, given: Given | None = None, *, users: int | None, slots: int | None, output: Path, keep: bool = False, json_: bool = False) -> int:
+def run_demo(
+    name: str,
+    given: Given | None = None,
+    *,
+    users: int | None,
+    slots: int | None,
+    output: Path,
+    keep: bool = False,
+    json_: bool = False,
+) -> int:
     """Run a shipped topology and compare what it releases with the truth.
 
     Parameters
@@ -86,18 +95,28 @@ def run_demo(name: str, given: Given | None = None, *, users: int | None, slots:
 
     """
     say: Callable[[str], None] = (lambda text: click.echo(text, err=True)) if json_ else click.echo
-    with tempfile.TemporaryDirectory(prefix="ldp-kafka-demo-") as folder, _environment(Path(folder)):
+    with (
+        tempfile.TemporaryDirectory(prefix="ldp-kafka-demo-") as folder,
+        _environment(Path(folder)),
+    ):
         key_file = Path(folder) / "edge.key"
         new_key(key_file)
         topology = load(shipped(name))
         default = DEFAULTS[name]
         if given is None:
-            given = Given(made_up(topology, users or default.users, slots or default.slots), default.title, default.unit)
+            given = Given(
+                made_up(topology, users or default.users, slots or default.slots),
+                default.title,
+                default.unit,
+            )
         values = given.values[:users, :slots]
-        source = from_arrays(topology, values, recent_start(topology, values.shape[1]) // _DAY * _DAY)
+        source = from_arrays(
+            topology, values, recent_start(topology, values.shape[1]) // _DAY * _DAY
+        )
         raw = list(messages(topology, source, _BATCH))
         say(
-            f"{topology.name}: {len(source.users):,} users, {values.shape[1]} slots of {topology.input.slot_ms // 60_000} minutes, values from gateways in batches"
+            f"{topology.name}: {len(source.users):,} users, {values.shape[1]} slots of"
+            f" {topology.input.slot_ms // 60_000} minutes, values from gateways in batches"
         )
         say(f"guarantee: {topology.guarantee.describe(linkable=topology.per_user)}")
         output.mkdir(parents=True, exist_ok=True)
@@ -108,13 +127,21 @@ def run_demo(name: str, given: Given | None = None, *, users: int | None, slots:
         spent = largest_spent(topology, key, logs)
         equal = again(topology, key, logs, played.releases)
     releases = {slot: json.loads(text) for slot, text in played.releases.items()}
-    (output / "releases.jsonl").write_bytes(b"".join(played.releases[slot] + b"\n" for slot in sorted(played.releases)))
+    (output / "releases.jsonl").write_bytes(
+        b"".join(played.releases[slot] + b"\n" for slot in sorted(played.releases))
+    )
     result = compare(releases, crowd(topology, values), source.first)
     names = _names(topology)
     picture = output / f"{name}.png"
-    caption = f"{len(source.users):,} users. Guarantee: {topology.guarantee.describe(linkable=topology.per_user)}. Largest epsilon spent in any user's window: {spent:g} of {topology.privacy.epsilon:g}."
+    caption = (
+        f"{len(source.users):,} users. Guarantee:"
+        f" {topology.guarantee.describe(linkable=topology.per_user)}. Largest epsilon spent in any"
+        f" user's window: {spent:g} of {topology.privacy.epsilon:g}."
+    )
     starts = [topology.slot_start(int(slot)) for slot in result.slots]
-    drawn = plot(picture, result, starts, title=given.title, unit=given.unit, caption=caption, panels=names)
+    drawn = plot(
+        picture, result, starts, title=given.title, unit=given.unit, caption=caption, panels=names
+    )
     summary = {
         "topology": topology.name,
         "users": len(source.users),
@@ -138,8 +165,14 @@ def run_demo(name: str, given: Given | None = None, *, users: int | None, slots:
 
 @contextmanager
 def _environment(folder: Path) -> Iterator[None]:
-    """What the topology reads from the environment, for this process and the workers; put back at the end. A user's own broker is not meant here."""
-    own = {"LDP_KAFKA_BOOTSTRAP": "embedded", "LDP_KAFKA_EDGE_KEY_FILE": str(folder / "edge.key"), "XDG_RUNTIME_DIR": str(folder)}
+    """What the topology reads from the environment, for this process and the workers; put back at
+    the end. A user's own broker is not meant here.
+    """
+    own = {
+        "LDP_KAFKA_BOOTSTRAP": "embedded",
+        "LDP_KAFKA_EDGE_KEY_FILE": str(folder / "edge.key"),
+        "XDG_RUNTIME_DIR": str(folder),
+    }
     before = {name: os.environ.get(name) for name in own}
     os.environ.update(own)
     try:
@@ -152,20 +185,38 @@ def _environment(folder: Path) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _play(topology: Topology, raw: list[Raw], first: int, slots: int, log: Path, *, keep: bool, say: Callable[[str], None]) -> _Played:
+def _play(
+    topology: Topology,
+    raw: list[Raw],
+    first: int,
+    slots: int,
+    log: Path,
+    *,
+    keep: bool,
+    say: Callable[[str], None],
+) -> _Played:
     """Everything that needs the broker."""
     with EmbeddedBroker() as broker, log.open("wb") as written:
         publish(topology.name, broker)
         setup.prepare(topology, broker)
         words = [sys.executable, "-m", "ldp_kafka", "run", topology.file]
-        workers = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT)  # noqa: S603 - ourselves
+        workers = subprocess.Popen(  # noqa: S603
+            words, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT
+        )
         try:
             with show.waiting("workers start"):
                 urls = _addresses(workers, log)
             for url in urls:
                 say(f"metrics: {url}")
             begin = time.monotonic()
-            releases = _follow(topology, broker.bootstrap_servers, raw, range(first, first + slots), workers=workers, log=log)
+            releases = _follow(
+                topology,
+                broker.bootstrap_servers,
+                raw,
+                range(first, first + slots),
+                workers=workers,
+                log=log,
+            )
             seconds = time.monotonic() - begin
             if keep:
                 say("the workers go on until Ctrl-C")
@@ -186,12 +237,22 @@ def _addresses(workers: subprocess.Popen[bytes], log: Path) -> list[str]:
     while len(found := _URL.findall(log.read_text(errors="replace"))) < 2:
         _alive(workers, log)
         if time.monotonic() > end:
-            raise BrokerError(f"the workers did not start within {_PATIENCE:g} s; their log is {log}")
+            raise BrokerError(
+                f"the workers did not start within {_PATIENCE:g} s; their log is {log}"
+            )
         time.sleep(0.1)
     return list(dict.fromkeys(found))
 
 
-def _follow(topology: Topology, address: str, raw: list[Raw], slots: range, *, workers: subprocess.Popen[bytes], log: Path) -> dict[int, bytes]:
+def _follow(
+    topology: Topology,
+    address: str,
+    raw: list[Raw],
+    slots: range,
+    *,
+    workers: subprocess.Popen[bytes],
+    log: Path,
+) -> dict[int, bytes]:
     """Replay in a thread, and collect the release of every slot."""
     config = {"bootstrap.servers": address}
     done, failed = [0], list[BaseException]()
@@ -199,16 +260,40 @@ def _follow(topology: Topology, address: str, raw: list[Raw], slots: range, *, w
 
     def replay() -> None:
         try:
-            send(topology, config, raw, speed=speed, unread=Unread(topology, config, config), progress=lambda events: done.__setitem__(0, events))
+            send(
+                topology,
+                config,
+                raw,
+                speed=speed,
+                unread=Unread(topology, config, config),
+                progress=lambda events: done.__setitem__(0, events),
+            )
         except Exception as error:  # noqa: BLE001 - the main thread raises it
             failed.append(error)
 
     thread = threading.Thread(target=replay, daemon=True, name="replay")
     releases: dict[int, bytes] = {}
-    consumer = Consumer({**config, "group.id": f"demo-{secrets.token_hex(4)}", "enable.auto.commit": False, "fetch.wait.max.ms": 50})
-    consumer.assign([TopicPartition(topology.releases_topic, partition, 0) for partition in range(topology.input.partitions)])
+    consumer = Consumer(
+        {
+            **config,
+            "group.id": f"demo-{secrets.token_hex(4)}",
+            "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    consumer.assign(
+        [
+            TopicPartition(topology.releases_topic, partition, 0)
+            for partition in range(topology.input.partitions)
+        ]
+    )
     try:
-        with show.bars([("events replayed", sum(message.events for message in raw)), ("slots released", len(slots))]) as update:
+        with show.bars(
+            [
+                ("events replayed", sum(message.events for message in raw)),
+                ("slots released", len(slots)),
+            ]
+        ) as update:
             thread.start()
             since = time.monotonic()
             while len(releases) < len(slots):
@@ -250,25 +335,57 @@ def _names(topology: Topology) -> tuple[str, ...]:
     return privacy.category_names or tuple(str(number) for number in range(privacy.categories))
 
 
-def _report(topology: Topology, result: Result, starts: list[int], summary: dict[str, Any], *, given: Given, names: tuple[str, ...]) -> None:
+def _report(
+    topology: Topology,
+    result: Result,
+    starts: list[int],
+    summary: dict[str, Any],
+    *,
+    given: Given,
+    names: tuple[str, ...],
+) -> None:
     sample = np.unique(np.linspace(0, len(starts) - 1, _SAMPLE).round().astype(int)).tolist()
     when = [time.strftime("%a %H:%M", time.gmtime(start / 1000)) for start in starts]
     if names:
-        shown = np.sort(np.argsort(result.truth.std(axis=0))[::-1][:_COLUMNS]).tolist()  # those in which there is something to see
+        shown = np.sort(
+            np.argsort(result.truth.std(axis=0))[::-1][:_COLUMNS]
+        ).tolist()  # those in which there is something to see
         head = ("slot (UTC)", *(names[c] for c in shown))
-        rows = [(when[t], *(f"{result.truth[t, c]:.2f}: {result.released[t, c]:.2f} ± {result.half[t, c]:.2f}" for c in shown)) for t in sample]
+        rows = [
+            (
+                when[t],
+                *(
+                    f"{result.truth[t, c]:.2f}: {result.released[t, c]:.2f} ±"
+                    f" {result.half[t, c]:.2f}"
+                    for c in shown
+                ),
+            )
+            for t in sample
+        ]
         what = f"{len(shown)} of {len(names)} categories as truth: released ± 95 %"
     else:
         head = ("slot (UTC)", "truth", "released", "± 95 %", "covered")
         cells = zip(result.truth, result.released, result.half, result.inside, strict=True)
-        lines = [(f"{truth:,.0f}", f"{released:,.0f}", f"{half:,.0f}", "yes" if inside else "no") for truth, released, half, inside in cells]
+        lines = [
+            (f"{truth:,.0f}", f"{released:,.0f}", f"{half:,.0f}", "yes" if inside else "no")
+            for truth, released, half, inside in cells
+        ]
         rows = [(when[t], *lines[t]) for t in sample]
         what = given.unit
     click.echo(f"\n{given.title}, {len(sample)} of {len(starts)} slots; {what}")
     show.release_table(head, rows)
     click.echo()
-    click.echo(f"coverage:    {summary['covered']} of {summary['intervals']} true values lie inside their 95 % interval")
-    click.echo(f"privacy:     largest epsilon spent by any user in {topology.method.ledger.run} slots: {summary['epsilon_spent']:g} of {summary['epsilon']:g}")
-    click.echo(f"replay-safe: computed again without Kafka, the releases are {'the same, byte for byte' if summary['equal_without_kafka'] else 'NOT the same'}")
+    click.echo(
+        f"coverage:    {summary['covered']} of {summary['intervals']} true values lie inside their"
+        " 95 % interval"
+    )
+    click.echo(
+        f"privacy:     largest epsilon spent by any user in {topology.method.ledger.run} slots:"
+        f" {summary['epsilon_spent']:g} of {summary['epsilon']:g}"
+    )
+    click.echo(
+        "replay-safe: computed again without Kafka, the releases are"
+        f" {'the same, byte for byte' if summary['equal_without_kafka'] else 'NOT the same'}"
+    )
     click.echo(f"plot:        {summary['plot'] or 'none (pip install ldp-kafka[plots])'}")
     click.echo(f"releases:    {summary['releases']}")

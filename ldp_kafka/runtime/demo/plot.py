@@ -16,7 +16,16 @@ __all__ = ["plot"]
 _TRUE, _RELEASED, _OUTSIDE = "#222222", "#1f6fb2", "#c8452d"
 
 
-def plot(path: Path, result: Result, starts_ms: list[int], *, title: str, unit: str, caption: str, panels: tuple[str, ...] = ()) -> bool:
+def plot(
+    path: Path,
+    result: Result,
+    starts_ms: list[int],
+    *,
+    title: str,
+    unit: str,
+    caption: str,
+    panels: tuple[str, ...] = (),
+) -> bool:
     """Draw a PNG: one panel, or one a category; False without matplotlib.
 
     Parameters
@@ -56,7 +65,15 @@ def plot(path: Path, result: Result, starts_ms: list[int], *, title: str, unit: 
         _label(axis, unit if at % columns == 0 else "", below=at + columns >= max(len(panels), 1))
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.suptitle(title, x=0.02, y=0.98, ha="left", fontsize=12, fontweight="bold")
-    figure.legend(handles, labels, loc="upper right", bbox_to_anchor=(0.99, 0.995), ncols=3, fontsize=9, frameon=False)
+    figure.legend(
+        handles,
+        labels,
+        loc="upper right",
+        bbox_to_anchor=(0.99, 0.995),
+        ncols=3,
+        fontsize=9,
+        frameon=False,
+    )
     width = 130 if not panels else 46 * columns
     text = fill(caption, width)
     figure.text(0.02, 0.015, text, fontsize=8, color="#555555", va="bottom", ha="left")
@@ -73,7 +90,10 @@ def _panel(axis: Any, times: list[datetime], result: Result, category: int | Non
 
     inside = of(result.inside)
     axis.plot(times, of(result.truth), color=_TRUE, linewidth=1.6, label="truth", zorder=3)
-    for chosen, colour, label in ((inside, _RELEASED, "released, 95 % interval"), (~inside, _OUTSIDE, "interval misses the truth")):
+    for chosen, colour, label in (
+        (inside, _RELEASED, "released, 95 % interval"),
+        (~inside, _OUTSIDE, "interval misses the truth"),
+    ):
         some = np.flatnonzero(chosen & np.isfinite(of(result.released)))
         axis.errorbar(
             [times[i] for i in some],

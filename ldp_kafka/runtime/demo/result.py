@@ -1,4 +1,6 @@
-"""Releases beside the truth: which of them cover it, what was spent, and whether a second computation agrees."""
+"""Releases beside the truth: which of them cover it, what was spent, and whether a second
+computation agrees.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Result:
         return (self.high - self.low) / 2
 
 
-def compare(releases: Mapping[int, Mapping[str, Any]], truth: NDArray[np.float64], first: int) -> Result:
+def compare(
+    releases: Mapping[int, Mapping[str, Any]], truth: NDArray[np.float64], first: int
+) -> Result:
     """Releases by slot, and the truth (slots, ...) from slot ``first`` on."""
     slots = np.array(sorted(releases), np.int64)
     empty = np.full(truth.shape[1:], np.nan)
@@ -53,13 +57,25 @@ def compare(releases: Mapping[int, Mapping[str, Any]], truth: NDArray[np.float64
 
     def bound(side: int) -> NDArray[np.float64]:
         # (low, high), or two lists of them: one entry a category
-        return column(lambda release: None if release["confidence_interval"] is None else release["confidence_interval"][side])
+        return column(
+            lambda release: (
+                None
+                if release["confidence_interval"] is None
+                else release["confidence_interval"][side]
+            )
+        )
 
-    return Result(slots, truth[slots - first], column(lambda release: release["value"]), bound(0), bound(1))
+    return Result(
+        slots, truth[slots - first], column(lambda release: release["value"]), bound(0), bound(1)
+    )
 
 
-def largest_spent(topology: Topology, key: bytes | Keyring, logs: Sequence[Sequence[Message]]) -> float:
-    """The most epsilon that any user spends in any run of slots that the ledger bounds: folded once more, message by message."""
+def largest_spent(
+    topology: Topology, key: bytes | Keyring, logs: Sequence[Sequence[Message]]
+) -> float:
+    """The most epsilon that any user spends in any run of slots that the ledger bounds: folded once
+    more, message by message.
+    """
     most = 0
     for partition, messages in enumerate(logs):
         edge = stages.edge(topology, stages.edge_randomness(topology, key), partition)
@@ -70,7 +86,14 @@ def largest_spent(topology: Topology, key: bytes | Keyring, logs: Sequence[Seque
     return most / MICRO
 
 
-def again(topology: Topology, key: bytes | Keyring, logs: Sequence[Sequence[Message]], found: Mapping[int, bytes]) -> bool:
+def again(
+    topology: Topology,
+    key: bytes | Keyring,
+    logs: Sequence[Sequence[Message]],
+    found: Mapping[int, bytes],
+) -> bool:
     """Whether the same stages, run over lists and without Kafka, release the same bytes."""
     made = local.run(topology, stages.edge_randomness(topology, key), logs, together=256)
-    return {json.loads(record.value)["slot"]: record.value for record in made.releases} == dict(found)
+    return {json.loads(record.value)["slot"]: record.value for record in made.releases} == dict(
+        found
+    )

@@ -19,12 +19,19 @@ _EVERY = 5.0
 
 @contextmanager
 def bars(labels: Sequence[tuple[str, int]]) -> Iterator[Callable[[int, int], None]]:
-    """One progress bar a (label, total); the function takes which one and how far. Without a terminal: a plain line now and then."""
+    """One progress bar a (label, total); the function takes which one and how far. Without a
+    terminal: a plain line now and then.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(console, labels).update
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console) as progress:
         tasks = [progress.add_task(label, total=total) for label, total in labels]
         yield lambda which, done: progress.update(tasks[which], completed=done)
@@ -43,7 +50,10 @@ class _Lines:
         self._done[which] = done
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _EVERY
-            said = (f"{label} {at:,} of {total:,}" for (label, total), at in zip(self._labels, self._done, strict=True))
+            said = (
+                f"{label} {at:,} of {total:,}"
+                for (label, total), at in zip(self._labels, self._done, strict=True)
+            )
             self._console.print("; ".join(said), highlight=False)
 
 
@@ -70,7 +80,13 @@ def topics_table(topics: Sequence[Any]) -> None:
     """The topics of a topology."""
     table = Table("topic", "partitions", "side", "cleanup", "purpose", box=None, pad_edge=False)
     for topic in topics:
-        table.add_row(topic.name, str(topic.partitions), topic.side, topic.config.get("cleanup.policy", ""), topic.purpose)
+        table.add_row(
+            topic.name,
+            str(topic.partitions),
+            topic.side,
+            topic.config.get("cleanup.policy", ""),
+            topic.purpose,
+        )
     _console().print(table)
 
 

@@ -1,4 +1,6 @@
-"""Recorded or generated values as the raw log of a topology: pure up to the messages, then sent to Kafka."""
+"""Recorded or generated values as the raw log of a topology: pure up to the messages, then sent to
+Kafka.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from ldp_kafka.runtime.partitioning import murmur2, partitions_of
 from ldp_kafka.runtime.replay.files import read_file
 from ldp_kafka.runtime.replay.messages import Raw, as_log, last_tick, messages
 from ldp_kafka.runtime.replay.send import UNREAD_BYTES, Unread, send
-from ldp_kafka.runtime.replay.source import SlotEvents, Source, from_arrays, from_slots, from_table, recent_start
+from ldp_kafka.runtime.replay.source import (
+    SlotEvents,
+    Source,
+    from_arrays,
+    from_slots,
+    from_table,
+    recent_start,
+)
 
 __all__ = [
     "UNREAD_BYTES",

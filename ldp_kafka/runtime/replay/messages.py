@@ -1,4 +1,6 @@
-"""From a source to the messages of a raw topic: no Kafka here, so that tests and `runtime.local` fold the very bytes that a replay sends."""
+"""From a source to the messages of a raw topic: no Kafka here, so that tests and `runtime.local`
+fold the very bytes that a replay sends.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Raw(NamedTuple):
 
     partition: int
     timestamp: int
-    """Event time of the last event in it, milliseconds: what paces a replay. The record's own timestamp is the broker's business."""
+    """Event time of the last event in it, milliseconds: what paces a replay. The record's own
+    timestamp is the broker's business.
+    """
     value: bytes
     events: int
     """0: a tick."""
@@ -38,18 +42,25 @@ class Raw(NamedTuple):
     """The user, where it is one event."""
 
     def __repr__(self) -> str:
-        return f"Raw(partition={self.partition}, {self.events} events, {len(self.value)} bytes)"  # never a value
+        return (  # never a value
+            f"Raw(partition={self.partition}, {self.events} events, {len(self.value)} bytes)"
+        )
 
 
 def last_tick(topology: Topology, last_slot: int) -> int:
-    """The time (ms) of the tick that closes ``last_slot``, for the collector too, which a method's delay keeps behind; and nothing after it."""
+    """The time (ms) of the tick that closes ``last_slot``, for the collector too, which a method's
+    delay keeps behind; and nothing after it.
+    """
     return topology.slot_start(last_slot + topology.method.delay + topology.input.lateness + 1)
 
 
-def messages(topology: Topology, source: Source, batch: int | None = None, *, ticks: bool | None = None) -> Iterator[Raw]:
+def messages(
+    topology: Topology, source: Source, batch: int | None = None, *, ticks: bool | None = None
+) -> Iterator[Raw]:
     """The raw log of a source: slot by slot, each user in its partition.
 
-    A partition without events in a slot gets a tick at the slot's end, so that event time goes on there; every partition gets one after the last slot, so that its windows close.
+    A partition without events in a slot gets a tick at the slot's end, so that event time goes on
+    there; every partition gets one after the last slot, so that its windows close.
 
     Parameters
     ----------
@@ -58,13 +69,15 @@ def messages(topology: Topology, source: Source, batch: int | None = None, *, ti
     source
         the events
     batch
-        events in one message: 1 is one JSON object a message, more an Arrow batch; default: as the topology's format says (arrow: 2,048)
+        events in one message: 1 is one JSON object a message, more an Arrow batch; default: as the
+        topology's format says (arrow: 2,048)
     ticks
         default: yes, unless the raw topic is someone else's
 
     Raises
     ------
-    ConfigurationError : ``batch`` is not positive, or more than one and a field of the topology lies deeper than a column
+    ConfigurationError : ``batch`` is not positive, or more than one and a field of the topology
+        lies deeper than a column
 
     """
     if batch is None:
@@ -73,7 +86,10 @@ def messages(topology: Topology, source: Source, batch: int | None = None, *, ti
         raise ConfigurationError("the events in one message (--batch) must be 1 or more")
     names = (topology.input.user, topology.input.value, topology.input.time)
     if batch > 1 and not all(len(path) == 1 and isinstance(path[0], str) for path in names):
-        raise ConfigurationError("batches have plain columns: input.user, value and time must be such as $.user, or --batch 1")
+        raise ConfigurationError(
+            "batches have plain columns: input.user, value and time must be such as $.user, or"
+            " --batch 1"
+        )
     with_ticks = topology.input.create if ticks is None else ticks
     return _messages(topology, source, batch, with_ticks)
 
@@ -81,7 +97,11 @@ def messages(topology: Topology, source: Source, batch: int | None = None, *, ti
 def _messages(topology: Topology, source: Source, batch: int, ticks: bool) -> Iterator[Raw]:
     partitions = topology.input.partitions
     home = partitions_of(source.users, partitions)
-    write = _Batches(topology, source.users).write if batch > 1 else _Singles(topology, source.users).write
+    write = (
+        _Batches(topology, source.users).write
+        if batch > 1
+        else _Singles(topology, source.users).write
+    )
     for events in source.slots:
         at = home[events.who]
         order = np.argsort(at, kind="stable")
@@ -98,7 +118,9 @@ def _messages(topology: Topology, source: Source, batch: int, ticks: bool) -> It
 
 
 def as_log(topology: Topology, stream: Iterable[Raw], first: int = 1) -> list[list[Message]]:
-    """Messages as the log of each partition: what `runtime.local.run` folds. Offset 0 is the header record, where the topic is ours."""
+    """Messages as the log of each partition: what `runtime.local.run` folds. Offset 0 is the header
+    record, where the topic is ours.
+    """
     logs: list[list[Message]] = [[] for _ in range(topology.input.partitions)]
     for raw in stream:
         log = logs[raw.partition]
@@ -122,7 +144,9 @@ class _Batches:
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
         times, values = events.times[rows], _named(events.values[rows], self._categories)
         columns = [self._users.take(pa.array(events.who[rows])), pa.array(times), lists(values)]
-        yield Raw(partition, int(times.max()), write_batch("event", self._names, columns), len(rows))
+        yield Raw(
+            partition, int(times.max()), write_batch("event", self._names, columns), len(rows)
+        )
 
 
 class _Singles:
@@ -134,22 +158,37 @@ class _Singles:
         self._users, self._categories = users, topology.privacy.category_names
 
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
-        times, values = events.times[rows].tolist(), _named(events.values[rows], self._categories).tolist()
+        times, values = (
+            events.times[rows].tolist(),
+            _named(events.values[rows], self._categories).tolist(),
+        )
         for who, time, value in zip(events.who[rows].tolist(), times, values, strict=True):
             user = self._users[who]
             record: Any = {}
             for path, leaf in zip(self._paths, (user, time, value), strict=True):
                 record = _placed(record, path, leaf)
-            yield Raw(partition, time, json.dumps(record, separators=(",", ":")).encode(), 1, user.encode())
+            yield Raw(
+                partition,
+                time,
+                json.dumps(record, separators=(",", ":")).encode(),
+                1,
+                user.encode(),
+            )
 
 
 def _named(values: NDArray[Any], categories: tuple[str, ...] | None) -> NDArray[Any]:
     """Category numbers by name, where the topology has names."""
-    return values if categories is None or values.dtype == object else np.array(categories, object)[values]
+    return (
+        values
+        if categories is None or values.dtype == object
+        else np.array(categories, object)[values]
+    )
 
 
 def _placed(record: Any, path: Path, leaf: Any) -> Any:
-    """``record`` with ``leaf`` at ``path``: objects for names, lists (filled up with null) for positions."""
+    """``record`` with ``leaf`` at ``path``: objects for names, lists (filled up with null) for
+    positions.
+    """
     if not path:
         return leaf
     step, rest = path[0], path[1:]

@@ -36,16 +36,21 @@ def check_ahead(topology: Topology, source: Source, now_ms: int | None = None) -
 
     Raises
     ------
-    ConfigurationError : the tick after the last slot would be further ahead of now than ``input.max_ahead``
+    ConfigurationError : the tick after the last slot would be further ahead of now than
+        ``input.max_ahead``
 
     """
     now = int(time.time() * 1000) if now_ms is None else now_ms
     if last_tick(topology, source.last) > now + topology.input.max_ahead_ms:
-        raise ConfigurationError("the input's last slot lies further in the future than input.max_ahead: shift it with --start")
+        raise ConfigurationError(
+            "the input's last slot lies further in the future than input.max_ahead: shift it with"
+            " --start"
+        )
 
 
 class Unread:
-    """How much of the log nobody has read yet: of the raw topic, and of the reports that come of it.
+    """How much of the log nobody has read yet: of the raw topic, and of the reports that come of
+    it.
 
     Parameters
     ----------
@@ -64,26 +69,40 @@ class Unread:
         ask: Callable[[str], Mapping[int, int | None]] | None = None,
     ) -> None:
         self._topology, self._limit = topology, limit
-        self._share = min(1.0, topology.method.influence / topology.method.window)  # of the users who report in a slot
+        self._share = min(
+            1.0, topology.method.influence / topology.method.window
+        )  # of the users who report in a slot
         self._row = row_bytes(topology)
-        self._sides = {"perturb": (edge, topology.raw_topic), "collect": (collector, topology.reports_topic)}
+        self._sides = {
+            "perturb": (edge, topology.raw_topic),
+            "collect": (collector, topology.reports_topic),
+        }
         self._ask = ask or self._committed
         partitions = range(topology.input.partitions)
-        # (messages sent so far, bytes): of the raw records, and about, of the reports that answer them
-        self._open: dict[str, list[deque[tuple[int, int]]]] = {role: [deque() for _ in partitions] for role in self._sides}
+        # (messages sent so far, bytes): of the raw records, and about, of the reports that answer
+        # them
+        self._open: dict[str, list[deque[tuple[int, int]]]] = {
+            role: [deque() for _ in partitions] for role in self._sides
+        }
         self._bytes = {role: [0 for _ in partitions] for role in self._sides}
         self._sent = [0 for _ in partitions]
         self._start: dict[str, Mapping[int, int | None]] = {}
 
     def _committed(self, role: str) -> Mapping[int, int | None]:
         config, topic = self._sides[role]
-        return admin.committed(config, self._topology.group(role), topic, range(self._topology.input.partitions))
+        return admin.committed(
+            config, self._topology.group(role), topic, range(self._topology.input.partitions)
+        )
 
     def add(self, raw: Raw) -> bool:
         """Note a message; whether its partition has too much unread now."""
         self._start = self._start or {role: self._ask(role) for role in self._sides}
         # A single report is a JSON object, with packed bits in hexadecimal; a batch has its schema
-        answer = int(self._share * (_SINGLE_BYTES + 2 * self._row)) if raw.events == 1 else BATCH_BYTES + int(self._share * self._row * raw.events)
+        answer = (
+            int(self._share * (_SINGLE_BYTES + 2 * self._row))
+            if raw.events == 1
+            else BATCH_BYTES + int(self._share * self._row * raw.events)
+        )
         self._sent[raw.partition] += 1
         for role, size in (("perturb", len(raw.value) + 100), ("collect", answer)):
             self._open[role][raw.partition].append((self._sent[raw.partition], size))
@@ -109,13 +128,18 @@ class Unread:
         return any(size > self._limit for sizes in self._bytes.values() for size in sizes)
 
     def wait(self, interval: float = 0.25, patience: float = _PATIENCE) -> None:
-        """Return when no partition has too much unread; BrokerError where the workers have read nothing for ``patience`` seconds."""
+        """Return when no partition has too much unread; BrokerError where the workers have read
+        nothing for ``patience`` seconds.
+        """
         since = time.monotonic()
         while self.full:
             if self.refresh():
                 since = time.monotonic()
             elif time.monotonic() - since > patience:
-                raise BrokerError(f"the workers have read nothing for {patience:g} s: start them with `ldp-kafka run`")
+                raise BrokerError(
+                    f"the workers have read nothing for {patience:g} s: start them with `ldp-kafka"
+                    " run`"
+                )
             else:
                 time.sleep(interval)
 
@@ -142,7 +166,8 @@ def send(
     speed
         milliseconds of event time in one of wall time; default: as fast as can be
     unread
-        holds the replay back while too much is unread (the embedded broker drops what it has no room for)
+        holds the replay back while too much is unread (the embedded broker drops what it has no
+        room for)
     progress
         called with the number of events written so far
 
@@ -160,7 +185,9 @@ def send(
             failed.append(error)
 
     # The order of a partition is the order of event time: idempotence keeps it through retries
-    producer = Producer({"linger.ms": 5, **config, "enable.idempotence": True, "on_delivery": delivered})
+    producer = Producer(
+        {"linger.ms": 5, **config, "enable.idempotence": True, "on_delivery": delivered}
+    )
     count = events = size = 0
     start: tuple[float, int] | None = None
     for raw in stream:
@@ -191,8 +218,12 @@ def _produce(producer: Any, topic: str, raw: Raw) -> None:
             producer.produce(topic, raw.value, raw.key, partition=raw.partition)
         except BufferError:  # the local queue is full: let it drain
             producer.poll(0.1)
-        except KafkaException as error:  # refused before it was sent: the topic has no such partition, for one
-            raise BrokerError(f"topic {topic} did not take the replay: {error.args[0].name()}") from error
+        except (
+            KafkaException
+        ) as error:  # refused before it was sent: the topic has no such partition, for one
+            raise BrokerError(
+                f"topic {topic} did not take the replay: {error.args[0].name()}"
+            ) from error
         else:
             producer.poll(0)
             return

@@ -36,8 +36,13 @@ class SlotEvents(NamedTuple):
 
 
 def no_column(missing: Sequence[str], there: Sequence[str]) -> str:
-    """What to say of columns that are not there; never what is: the first line of a file without a header is data."""
-    return f"no column {', '.join(missing)} among the {len(there)} that the file's first line names: it must have a header line with the columns' names"
+    """What to say of columns that are not there; never what is: the first line of a file without a
+    header is data.
+    """
+    return (
+        f"no column {', '.join(missing)} among the {len(there)} that the file's first line names:"
+        " it must have a header line with the columns' names"
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,16 +67,23 @@ class Source:
     left_out: int = 0
 
     def __repr__(self) -> str:
-        return f"Source({len(self.users)} users, {self.events} events, slots {self.first} to {self.last})"
+        return (
+            f"Source({len(self.users)} users, {self.events} events, slots {self.first} to"
+            f" {self.last})"
+        )
 
 
 def recent_start(topology: Topology, slots: int, now_ms: int | None = None) -> int:
-    """The start (ms) of so many slots of which the last is closed by a tick that is not in the future."""
+    """The start (ms) of so many slots of which the last is closed by a tick that is not in the
+    future.
+    """
     now = int(time.time() * 1000) if now_ms is None else now_ms
     return topology.slot_start(topology.slot_of(now) - topology.input.lateness - slots)
 
 
-def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str] | None = None) -> Source:
+def from_arrays(
+    topology: Topology, values: Any, start_ms: int, users: list[str] | None = None
+) -> Source:
     """Streams (users, slots), one value a slot, or (users, slots, dimension) of vectors.
 
     Parameters
@@ -101,12 +113,32 @@ def from_arrays(topology: Topology, values: Any, start_ms: int, users: list[str]
     table = np.asarray(values)
     d = topology.method.dimension
     if table.ndim != 2 + bool(d) or (d and table.shape[-1] != d) or not table.size:
-        raise ConfigurationError(f"streams must be a table (users, slots{f', {d}' if d else ''}) with something in it, got shape {table.shape}")
-    return from_slots(topology, iter(np.swapaxes(table, 0, 1)), table.shape[0], table.shape[1], start_ms=start_ms, users=users)
+        raise ConfigurationError(
+            f"streams must be a table (users, slots{f', {d}' if d else ''}) with something in it,"
+            f" got shape {table.shape}"
+        )
+    return from_slots(
+        topology,
+        iter(np.swapaxes(table, 0, 1)),
+        table.shape[0],
+        table.shape[1],
+        start_ms=start_ms,
+        users=users,
+    )
 
 
-def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: int, *, start_ms: int, users: list[str] | None = None) -> Source:
-    """Arrays (users,) that come slot by slot, and need not be in memory together; see `from_arrays`."""
+def from_slots(
+    topology: Topology,
+    values: Iterable[Any],
+    people: int,
+    slots: int,
+    *,
+    start_ms: int,
+    users: list[str] | None = None,
+) -> Source:
+    """Arrays (users,) that come slot by slot, and need not be in memory together; see
+    `from_arrays`.
+    """
     ids = [f"u{i:06d}" for i in range(people)] if users is None else users
     if len(ids) != people or len(set(ids)) != people:
         raise ConfigurationError("users must be distinct ids, one a stream")
@@ -117,12 +149,19 @@ def from_slots(topology: Topology, values: Iterable[Any], people: int, slots: in
 
     def each() -> Iterator[SlotEvents]:
         for at, column in enumerate(values):
-            yield SlotEvents(first + at, who, np.full(people, topology.slot_start(first + at)), np.asarray(column, kind))
+            yield SlotEvents(
+                first + at,
+                who,
+                np.full(people, topology.slot_start(first + at)),
+                np.asarray(column, kind),
+            )
 
     return Source(ids, each(), first, first + slots - 1, people * slots)
 
 
-def from_table(topology: Topology, table: Any, user: str, value: str, when: str, *, start_ms: int | None = None) -> Source:
+def from_table(
+    topology: Topology, table: Any, user: str, value: str, when: str, *, start_ms: int | None = None
+) -> Source:
     """Rows of a `pyarrow.Table` with a user, a value and a time each, sorted by time.
 
     Parameters
@@ -132,18 +171,23 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
     table
         the rows
     user, value, when
-        names of the columns. Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601 text (UTC where they name no zone)
+        names of the columns. Times are epoch seconds or milliseconds, timestamps, dates or ISO 8601
+        text (UTC where they name no zone)
     start_ms
-        where given, all times are shifted by whole slots so that the first slot is that of this time
+        where given, all times are shifted by whole slots so that the first slot is that of this
+        time
 
     Raises
     ------
-    ConfigurationError : a column is missing or of a type that cannot be read, or no row is complete; or the topology's values are vectors
+    ConfigurationError : a column is missing or of a type that cannot be read, or no row is
+        complete; or the topology's values are vectors
 
     """
     if topology.method.dimension:
         raise ConfigurationError(
-            f"a table's values are single numbers or categories, and {topology.privacy.method} is for lists of {topology.method.dimension} numbers: write them to the raw topic yourself"
+            f"a table's values are single numbers or categories, and {topology.privacy.method} is"
+            f" for lists of {topology.method.dimension} numbers: write them to the raw topic"
+            " yourself"
         )
     missing = [name for name in (user, value, when) if name not in table.column_names]
     if missing:
@@ -153,7 +197,9 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
         raise ConfigurationError("no row of the file has a user, a value and a time")
     times = _milliseconds(kept.column(when), when)
     if start_ms is not None:
-        times += topology.slot_start(topology.slot_of(start_ms)) - topology.slot_start(topology.slot_of(int(times.min())))
+        times += topology.slot_start(topology.slot_of(start_ms)) - topology.slot_start(
+            topology.slot_of(int(times.min()))
+        )
     order = np.argsort(times, kind="stable")
     times = times[order]
     values = column_values(topology, kept.column(value), value)[order]
@@ -163,16 +209,29 @@ def from_table(topology: Topology, table: Any, user: str, value: str, when: str,
     slots = topology.slot_of(times)
     _not_too_early(topology, int(slots[0]))
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
-    parts = [SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b]) for a, b in pairwise(edges)]
-    return Source(named.dictionary.to_pylist(), parts, int(slots[0]), int(slots[-1]), len(slots), table.num_rows - kept.num_rows)
+    parts = [
+        SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b]) for a, b in pairwise(edges)
+    ]
+    return Source(
+        named.dictionary.to_pylist(),
+        parts,
+        int(slots[0]),
+        int(slots[-1]),
+        len(slots),
+        table.num_rows - kept.num_rows,
+    )
 
 
 def column_values(topology: Topology, column: Any, name: str) -> NDArray[Any]:
-    """A column as the topology's values: numbers, category numbers, or names of categories as objects."""
+    """A column as the topology's values: numbers, category numbers, or names of categories as
+    objects.
+    """
     privacy = topology.privacy
     if privacy.category_names is not None:
         return np.array(_column(column, pa.string(), name).to_pylist(), object)
-    found: NDArray[Any] = _column(column, pa.float64() if privacy.categories is None else pa.int64(), name).to_numpy()
+    found: NDArray[Any] = _column(
+        column, pa.float64() if privacy.categories is None else pa.int64(), name
+    ).to_numpy()
     return found
 
 
@@ -181,7 +240,9 @@ def _column(column: Any, kind: Any, name: str) -> Any:
     try:
         return pc.cast(column, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise ConfigurationError(f"column {name} must be readable as {kind}; it is {column.type}") from None
+        raise ConfigurationError(
+            f"column {name} must be readable as {kind}; it is {column.type}"
+        ) from None
 
 
 def _milliseconds(column: Any, name: str) -> NDArray[np.int64]:
@@ -192,9 +253,17 @@ def _milliseconds(column: Any, name: str) -> NDArray[np.int64]:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             column = _column(column, pa.timestamp("ms"), name)  # ... or all without
     if pa.types.is_timestamp(column.type):
-        found: NDArray[np.int64] = pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64()).to_numpy().copy()
+        found: NDArray[np.int64] = (
+            pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64())
+            .to_numpy()
+            .copy()
+        )
         return found
-    numbers = _column(column, pa.float64(), name).to_numpy() if pa.types.is_floating(kind) else _column(column, pa.int64(), name).to_numpy()
+    numbers = (
+        _column(column, pa.float64(), name).to_numpy()
+        if pa.types.is_floating(kind)
+        else _column(column, pa.int64(), name).to_numpy()
+    )
     whole: NDArray[np.int64] = np.where(numbers < SECONDS, numbers * 1000, numbers).astype(np.int64)
     return whole
 
@@ -202,4 +271,7 @@ def _milliseconds(column: Any, name: str) -> NDArray[np.int64]:
 def _not_too_early(topology: Topology, first: int) -> None:
     """Times are sent as milliseconds; small ones would be read as seconds."""
     if topology.slot_start(first) < SECONDS:
-        raise ConfigurationError("times must be in or after April 1973: smaller numbers of milliseconds are read as seconds; shift them with --start")
+        raise ConfigurationError(
+            "times must be in or after April 1973: smaller numbers of milliseconds are read as"
+            " seconds; shift them with --start"
+        )

@@ -1,11 +1,16 @@
-"""A worker machine of the chaos harness: `python -m tests.broker.chaos.crew TOPOLOGY.yaml ...` keeps one process for each topology, as `ldp-kafka run` does for its roles.
+"""A worker machine of the chaos harness: `python -m tests.broker.chaos.crew TOPOLOGY.yaml ...`
+keeps one process for each topology, as `ldp-kafka run` does for its roles.
 
-What runs in each are the production workers, of both roles. All are forks of this process, which has imported everything: many start in the time of one. This process has no clients; it starts again
-what asks for it (75) or was killed or crashed, and ends with the code of whoever halts. The environment:
+What runs in each are the production workers, of both roles. All are forks of this process, which
+has imported everything: many start in the time of one. This process has no clients; it starts again
+what asks for it (75) or was killed or crashed, and ends with the code of whoever halts. The
+environment:
 
-- ``LDP_KAFKA_TEST_MUTANT``: JSON, {topology: one thing broken on purpose}; see `tests.broker.mutant`.
+- ``LDP_KAFKA_TEST_MUTANT``: JSON, {topology: one thing broken on purpose}; see
+  `tests.broker.mutant`.
 - ``LDP_KAFKA_TEST_GO_ON``: where one halts, the others go on.
-- ``LDP_KAFKA_TEST_CLOCK``: a file with seconds; the wall clock of these processes is off by so many from the moment it says so.
+- ``LDP_KAFKA_TEST_CLOCK``: a file with seconds; the wall clock of these processes is off by so many
+  from the moment it says so.
 """
 
 from __future__ import annotations
@@ -39,7 +44,9 @@ PAUSE = 0.5  # seconds before a process is started again
 
 
 def step_clock(place: Path) -> None:
-    """Have the wall clock of Python's code jump when the file says so. Native clients keep the true one; what measures durations does not jump, as on a real machine."""
+    """Have the wall clock of Python's code jump when the file says so. Native clients keep the true
+    one; what measures durations does not jump, as on a real machine.
+    """
     true, true_ns, off = time.time, time.time_ns, [0.0]
 
     def follow() -> None:
@@ -60,7 +67,14 @@ def work(topology: Topology) -> int:
     _, collector = resolve(topology)
     side = worker.Side(topology.collector_kafka, collector)
     workers = [
-        worker.Worker(topology, role, {"collector": side, "edge": side}, Metrics(topology.name, role, topology.privacy.method), key, None)
+        worker.Worker(
+            topology,
+            role,
+            {"collector": side, "edge": side},
+            Metrics(topology.name, role, topology.privacy.method),
+            key,
+            None,
+        )
         for role, key in (("collect", None), ("perturb", read_key(topology.edge.key_file)))
     ]
     beside, last = workers
@@ -77,12 +91,16 @@ def work(topology: Topology) -> int:
             await beside.app.stop()
 
     process = worker.Process
-    worker.Process = lambda app, **more: process(app, Beside(), **more)  # what the last one's `main` makes of its app
+    worker.Process = lambda app, **more: process(
+        app, Beside(), **more
+    )  # what the last one's `main` makes of its app
     return last.main()
 
 
 def fork(topology: Topology) -> int:
-    """Its process. One that is told to end before it has run at all must not take that by its parent's handler, which would be the last that it hears of it."""
+    """Its process. One that is told to end before it has run at all must not take that by its
+    parent's handler, which would be the last that it hears of it.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     pid = os.fork()
     if pid:
@@ -94,8 +112,13 @@ def fork(topology: Topology) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if mutant := json.loads(os.environ.get(MUTANT) or "{}").get(topology.name):
             break_it(mutant)
-            whole, topology = topology, lk.load_topology(topology.file)  # its method was made before it was broken
-            vars(topology)["fingerprint"] = whole.fingerprint  # a broken worker does not say that it is
+            whole, topology = (
+                topology,
+                lk.load_topology(topology.file),
+            )  # its method was made before it was broken
+            vars(topology)["fingerprint"] = (
+                whole.fingerprint
+            )  # a broken worker does not say that it is
         code = work(topology)
     except BaseException:
         traceback.print_exc()
@@ -107,7 +130,11 @@ def keep(topologies: list[Topology]) -> int:
     """Keep all of them until SIGTERM; the exit code."""
     stopping: list[int] = []
     signal.signal(signal.SIGTERM, lambda *_: stopping.append(1))
-    os.nice(10)  # workers without a broker ask for it again and again: on a small machine it would not come back for long
+    os.nice(
+        10
+        # workers without a broker ask for it again and again: on a small machine it would not come
+        # back for long
+    )
     gc.freeze()
     begun = {topology.name: time.monotonic() for topology in topologies}
     running = {fork(topology): topology for topology in topologies}
@@ -123,7 +150,9 @@ def keep(topologies: list[Topology]) -> int:
             topology = running.pop(pid)
             code = os.waitstatus_to_exitcode(status)
             if code == -signal.SIGTERM and time.monotonic() - begun[topology.name] > 30:
-                print(f"--- {topology.name} did not hear SIGTERM", flush=True)  # a younger one may not be told yet what to do then
+                print(
+                    f"--- {topology.name} did not hear SIGTERM", flush=True
+                )  # a younger one may not be told yet what to do then
                 worst = 70
             elif code == RETRY or code < 0:
                 print(f"{AGAIN}: {topology.name} ended with {code}", flush=True)

@@ -1,4 +1,6 @@
-"""The kinds of faults. Each is a function of a `World`: it does it, undoes what was done to the surroundings, and says what became of it; a fault that must halt a worker waits for that."""
+"""The kinds of faults. Each is a function of a `World`: it does it, undoes what was done to the
+surroundings, and says what became of it; a fault that must halt a worker waits for that.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def must(held: bool, what: str) -> None:
         raise NotHeld(what)
 
 
-# -- workers -----------------------------------------------------------------------------------------------------------------------------------------------------
+# -- workers
+# ------------------------------------------------------------
 
 
 def sigkill(world: World) -> str:
@@ -66,7 +69,9 @@ def kill_both(world: World) -> str:
 
 
 def zombie(world: World) -> str:
-    """A worker sleeps until its partitions are another's, and wakes; the new owner is killed just after."""
+    """A worker sleeps until its partitions are another's, and wakes; the new owner is killed just
+    after.
+    """
     sleeper, heir = world.random.sample(world.crews, 2)
     sleeper.held = True
     begin = time.time()
@@ -91,7 +96,9 @@ def leave(world: World) -> str:
 
 def join(world: World) -> str:
     """Whoever is missing comes, and gets its share."""
-    missing = [crew for crew in world.crews if not crew.running] or [world.random.choice(world.crews)]
+    missing = [crew for crew in world.crews if not crew.running] or [
+        world.random.choice(world.crews)
+    ]
     for crew in missing:
         if crew.running:
             world.leave(crew)
@@ -102,7 +109,9 @@ def join(world: World) -> str:
 def other_cpu(world: World) -> str:
     """The second worker dies and comes back on a machine with other CPU features."""
     crew, features = world.crews[1], world.features
-    crew.disabled = world.random.choice([features[at:] for at in range(len(features) + 1) if features[at:] != crew.disabled] or [[]])
+    crew.disabled = world.random.choice(
+        [features[at:] for at in range(len(features) + 1) if features[at:] != crew.disabled] or [[]]
+    )
     world.end(crew)
     world.start(crew)
     return f"without {' '.join(crew.disabled) or 'nothing: numpy chooses nothing at run time here'}"
@@ -118,15 +127,20 @@ def clock_step(world: World) -> str:
 
 
 def producers_clock(world: World) -> str:
-    """The wall clock of those who write the raw log jumps, back to before the events at times: they are dead letters then, as they come from the future."""
-    seconds = world.random.choice((-86_400, -3600, -61, 61, 3000, -20 * 365 * 86_400))  # what is an hour ahead is refused by the broker
+    """The wall clock of those who write the raw log jumps, back to before the events at times: they
+    are dead letters then, as they come from the future.
+    """
+    seconds = world.random.choice(
+        (-86_400, -3600, -61, 61, 3000, -20 * 365 * 86_400)
+    )  # what is an hour ahead is refused by the broker
     world.feed.clock = seconds * 1000
     world.pause(1.6)
     world.feed.clock = 0
     return f"by {seconds} s"
 
 
-# -- input -----------------------------------------------------------------------------------------------------------------------------------------------------
+# -- input
+# ------------------------------------------------------------
 
 
 def duplicated(world: World) -> str:
@@ -147,22 +161,32 @@ def oversize_event(world: World) -> str:
     """A raw message that is larger than any worker reads: a dead letter."""
     flow = world.random.choice(world.flows)
     configure(world, flow.topology.raw_topic, "max.message.bytes", "4000000")
-    producer = Producer({"bootstrap.servers": world.boot, "message.max.bytes": 4_000_000, "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": world.boot, "message.max.bytes": 4_000_000, "log_level": 0}
+    )
     failed: list = []
     for _ in range(20):  # the broker hears of its new limit in its own time
         failed.clear()
-        producer.produce(flow.topology.raw_topic, b"x" * 2_200_000, partition=0, on_delivery=lambda error, _: failed.append(error) if error else None)
+        producer.produce(
+            flow.topology.raw_topic,
+            b"x" * 2_200_000,
+            partition=0,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
         if producer.flush(20) == 0 and not failed:
             return flow.topology.privacy.method
         world.pause(0.2)
     raise NotHeld(f"the broker did not take it: {failed}")
 
 
-# -- what workers write -------------------------------------------------------------------------------------------------------------------------------------------
+# -- what workers write
+# ------------------------------------------------------------
 
 
 def configure(world: World, topic: str, name: str, value: str | None) -> None:
-    """Change a topic's setting, or take the change back, asking again where a broker is not there just then."""
+    """Change a topic's setting, or take the change back, asking again where a broker is not there
+    just then.
+    """
     for attempt in range(10):
         try:
             set_topic(world.admin, topic, name, value)
@@ -174,8 +198,17 @@ def configure(world: World, topic: str, name: str, value: str | None) -> None:
             return
 
 
-def refused(world: World, topic: str, setting: str, value: str, words: tuple[str, ...], then: tuple[str, ...] = ()) -> None:
-    """Change a topic so that it refuses what workers write, until one of them minds; ``then`` so that it refuses some of it, for some seconds each; and put it right again."""
+def refused(
+    world: World,
+    topic: str,
+    setting: str,
+    value: str,
+    words: tuple[str, ...],
+    then: tuple[str, ...] = (),
+) -> None:
+    """Change a topic so that it refuses what workers write, until one of them minds; ``then`` so
+    that it refuses some of it, for some seconds each; and put it right again.
+    """
     marks = world.marks()
     configure(world, topic, setting, value)
     minded = world.until(lambda: world.heard(marks, topic, words), 30)
@@ -187,7 +220,9 @@ def refused(world: World, topic: str, setting: str, value: str, words: tuple[str
 
 
 def produce_error(world: World) -> str:
-    """The broker refuses a record for another reason than its size: it takes none that is older than its clock. Whoever wrote it ends, and is started again until the topic is put right."""
+    """The broker refuses a record for another reason than its size: it takes none that is older
+    than its clock. Whoever wrote it ends, and is started again until the topic is put right.
+    """
     flow = world.random.choice(world.flows)
     topic = world.random.choice((flow.topology.reports_topic, flow.topology.releases_topic))
     refused(world, topic, "message.timestamp.before.max.ms", "0", ("nvalid timestamp", "imestamp"))
@@ -195,25 +230,40 @@ def produce_error(world: World) -> str:
 
 
 def oversize_record(world: World) -> str:
-    """A record that the broker takes for too large; at first they all are, then a large one is, and what comes behind it is not."""
+    """A record that the broker takes for too large; at first they all are, then a large one is, and
+    what comes behind it is not.
+    """
     flow = world.random.choice(world.flows)
-    topic = world.random.choice((flow.topology.reports_topic, flow.topology.releases_topic, flow.topology.partials_topic))
-    refused(world, topic, "max.message.bytes", "64", ("Message size too large",), then=("400", "1500"))
+    topic = world.random.choice(
+        (flow.topology.reports_topic, flow.topology.releases_topic, flow.topology.partials_topic)
+    )
+    refused(
+        world, topic, "max.message.bytes", "64", ("Message size too large",), then=("400", "1500")
+    )
     return topic.partition(".")[2]
 
 
 def oversize_state(world: World) -> str:
     """The same in a changelog, which Faust's producer writes."""
     flow = world.random.choice(world.flows)
-    refused(world, flow.topology.changelog("perturb", "perturb"), "max.message.bytes", "64", ("MessageSizeTooLarge",))
+    refused(
+        world,
+        flow.topology.changelog("perturb", "perturb"),
+        "max.message.bytes",
+        "64",
+        ("MessageSizeTooLarge",),
+    )
     return flow.topology.privacy.method
 
 
-# -- disks -------------------------------------------------------------------------------------------------------------------------------------------------------
+# -- disks
+# ------------------------------------------------------------
 
 
 def scratch_full(world: World) -> str:
-    """No byte more where a worker has its temporary files: its state is in memory and at the broker, so it has to work, to die and to start there. (A device's ledger: `test_client.py`.)"""
+    """No byte more where a worker has its temporary files: its state is in memory and at the
+    broker, so it has to work, to die and to start there. (A device's ledger: `test_client.py`.)
+    """
     crew = world.random.choice(world.crews)
     crew.scratch.fill(crew.pids)
     world.pause(1)
@@ -225,7 +275,9 @@ def scratch_full(world: World) -> str:
 
 
 def broker_disk_full(world: World) -> str:
-    """No byte more where the brokers have their logs: they end, or take nothing, until there is room and they are started again."""
+    """No byte more where the brokers have their logs: they end, or take nothing, until there is
+    room and they are started again.
+    """
     ran = world.pids()
     world.disk.fill(ran)
     end = time.time() + 8
@@ -238,11 +290,14 @@ def broker_disk_full(world: World) -> str:
     return f"{world.disk.how}; {ended} of {len(ran)} brokers ended by themselves"
 
 
-# -- brokers ------------------------------------------------------------------------------------------------------------------------------------------------------
+# -- brokers
+# ------------------------------------------------------------
 
 
 def start_brokers(world: World, *, again: bool = False) -> None:
-    """Start what is down; ``again``: everything, as a log directory that failed once is not looked at any more."""
+    """Start what is down; ``again``: everything, as a log directory that failed once is not looked
+    at any more.
+    """
     if again:
         world.server.stop(10)
     for attempt in range(3):
@@ -289,8 +344,14 @@ def broker_kill(world: World) -> str:
 
 
 def leader(world: World, flow: Flow) -> int:
-    """The id of the node that leads partition 0 of a raw topic, as the brokers say; -1 for none, or where they do not know the topic yet."""
-    found = world.admin.list_topics(flow.topology.raw_topic, timeout=10).topics[flow.topology.raw_topic].partitions
+    """The id of the node that leads partition 0 of a raw topic, as the brokers say; -1 for none, or
+    where they do not know the topic yet.
+    """
+    found = (
+        world.admin.list_topics(flow.topology.raw_topic, timeout=10)
+        .topics[flow.topology.raw_topic]
+        .partitions
+    )
     return found[0].leader if 0 in found else -1
 
 
@@ -318,17 +379,25 @@ def frozen_broker(world: World, seconds: float = SESSION + 2) -> str:
 
 
 def time_out(world: World) -> str:
-    """The same for longer than a worker waits for what it has produced: it ends and is started again. Where nothing was under way as they froze, once more."""
+    """The same for longer than a worker waits for what it has produced: it ends and is started
+    again. Where nothing was under way as they froze, once more.
+    """
     marks = world.marks()
     for times in (1, 2, 3):
         frozen_broker(world, 26)
-        if world.until(lambda: world.heard(marks, "ldp-kafka: ", ("did not confirm within", "took nothing for", "Timed out")), 10):
+        if world.until(
+            lambda: world.heard(
+                marks, "ldp-kafka: ", ("did not confirm within", "took nothing for", "Timed out")
+            ),
+            10,
+        ):
             return f"26 s, {times} times"
         world.steady(20)
     raise NotHeld("no worker minded")
 
 
-# -- state and offsets ----------------------------------------------------------------------------------------------------------------------------------------------
+# -- state and offsets
+# ------------------------------------------------------------
 
 
 def stop_all(world: World) -> None:
@@ -343,7 +412,11 @@ def start_all(world: World) -> None:
 
 
 def changelog(flow: Flow, role: str, name: str) -> TopicSpec:
-    topic = next(topic for topic in flow.topology.topics() if topic.name == flow.topology.changelog(role, name))
+    topic = next(
+        topic
+        for topic in flow.topology.topics()
+        if topic.name == flow.topology.changelog(role, name)
+    )
     return TopicSpec(topic.name, topic.partitions, topic.config)
 
 
@@ -361,7 +434,10 @@ def remake(world: World, spec: TopicSpec, records: list) -> None:
     flow.gone.setdefault(spec.name, []).extend(read_all(world, spec.name))
     for answer in world.admin.delete_topics([spec.name]).values():
         answer.result(30)
-    must(world.until(lambda: spec.name not in world.admin.list_topics(timeout=10).topics, 30), f"{spec.name} did not go")
+    must(
+        world.until(lambda: spec.name not in world.admin.list_topics(timeout=10).topics, 30),
+        f"{spec.name} did not go",
+    )
     for attempt in range(20):
         try:
             admin.ensure({"bootstrap.servers": world.boot}, [spec])
@@ -373,16 +449,28 @@ def remake(world: World, spec: TopicSpec, records: list) -> None:
     producer = Producer({"bootstrap.servers": world.boot, "log_level": 0})
     failed: list = []
     for message in records:
-        producer.produce(spec.name, message.value(), message.key(), message.partition(), on_delivery=lambda error, _: failed.append(error) if error else None)
+        producer.produce(
+            spec.name,
+            message.value(),
+            message.key(),
+            message.partition(),
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
     must(producer.flush(30) == 0 and not failed, f"{spec.name} was not written: {failed[:1]}")
 
 
 def reset(world: World, group: str, offsets: dict[tuple[str, int], int]) -> None:
     """Set a group's offsets; nobody may be in it."""
-    consumer = Consumer({"bootstrap.servers": world.boot, "group.id": group, "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": world.boot, "group.id": group, "enable.auto.commit": False}
+    )
     try:
-        places = [TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()]
-        done = world.until(lambda: consumer.commit(offsets=places, asynchronous=False) is not None, 40)
+        places = [
+            TopicPartition(topic, number, offset) for (topic, number), offset in offsets.items()
+        ]
+        done = world.until(
+            lambda: consumer.commit(offsets=places, asynchronous=False) is not None, 40
+        )
         must(done, f"the offsets of {group} were not taken")
     finally:
         consumer.close()
@@ -400,18 +488,26 @@ def halted(world: World, crew: Crew, words: str) -> None:
     ended = None if crew.running else crew.process.returncode
     if crew.running:
         world.end(crew)
-    must(ended == HALT and words in said, f"it must halt with {HALT} and say {words!r}: {ended}, {said[-800:]}")
+    must(
+        ended == HALT and words in said,
+        f"it must halt with {HALT} and say {words!r}: {ended}, {said[-800:]}",
+    )
 
 
 def old_state(world: World) -> str:
-    """The changelog of the edge is one of some time ago: the worker must halt. The way out is `state rewind`."""
+    """The changelog of the edge is one of some time ago: the worker must halt. The way out is
+    `state rewind`.
+    """
     flow = world.random.choice(world.flows)
     topology, spec = flow.topology, changelog(flow, "perturb", "perturb")
     must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
     old = read_all(world, spec.name)
     marks = world.raw_ends(flow)
     world.pause(3.5)
-    must(world.acknowledged(flow, {at: offset + 1 for at, offset in marks.items()}), "the log was not folded further")
+    must(
+        world.acknowledged(flow, {at: offset + 1 for at, offset in marks.items()}),
+        "the log was not folded further",
+    )
     stop_all(world)
     remake(world, spec, old)
     halted(world, world.crews[0], "was acknowledged: it is an old one")
@@ -422,14 +518,20 @@ def old_state(world: World) -> str:
 
 
 def lost_state(world: World) -> str:
-    """The changelog of the edge is gone, the group's offsets are not: the worker must halt. The way out is to begin at the log's start, which gives the same reports."""
+    """The changelog of the edge is gone, the group's offsets are not: the worker must halt. The way
+    out is to begin at the log's start, which gives the same reports.
+    """
     flow = world.random.choice(world.flows)
     topology, spec = flow.topology, changelog(flow, "perturb", "perturb")
     must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
     stop_all(world)
     remake(world, spec, [])
     halted(world, world.crews[0], "the changelog holds no complete state")
-    reset(world, topology.group("perturb"), {(topology.raw_topic, number): 0 for number in range(topology.input.partitions)})
+    reset(
+        world,
+        topology.group("perturb"),
+        {(topology.raw_topic, number): 0 for number in range(topology.input.partitions)},
+    )
     start_all(world)
     return topology.privacy.method
 
@@ -443,7 +545,11 @@ def offsets_reset(world: World, state: bool) -> str:
     if not state:
         for name in ("perturb",) if role == "perturb" else ("collect", "merge"):
             remake(world, changelog(flow, role, name), [])
-    reset(world, group, {(place.topic, place.partition): 0 for of, place in world.logs(flow) if of == group})
+    reset(
+        world,
+        group,
+        {(place.topic, place.partition): 0 for of, place in world.logs(flow) if of == group},
+    )
     start_all(world)
     return f"{topology.privacy.method} {role}"
 

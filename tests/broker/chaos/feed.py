@@ -1,4 +1,6 @@
-"""Input without end for many topologies: a thread that appends one slot after another to each raw topic."""
+"""Input without end for many topologies: a thread that appends one slot after another to each raw
+topic.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.codec import encode
 from tests.broker.flow import Flow
 
-USERS = 16  # at a time; others come after them, as some methods give a user so many reports for life
+USERS = (
+    16  # at a time; others come after them, as some methods give a user so many reports for life
+)
 LIFE = 24  # slots
 START = 1_600_000_000_000 // 3_600_000
 LATE = 0.06  # share of events that come with a later slot
@@ -27,7 +31,8 @@ PACE = 1.5  # seconds between two slots
 class Feed:
     """Appends slots until it is closed.
 
-    ``clock`` is what a fault sets: by how many milliseconds the clock of the raw log's producers is off. What brokers acknowledged is in ``taken``: {topic: {(partition, offset, value)}}.
+    ``clock`` is what a fault sets: by how many milliseconds the clock of the raw log's producers is
+    off. What brokers acknowledged is in ``taken``: {topic: {(partition, offset, value)}}.
     """
 
     def __init__(self, flows: list[Flow], seed: int) -> None:
@@ -44,7 +49,9 @@ class Feed:
         self._thread.start()
 
     def disturb(self, *, twice: int = 0, shuffled: int = 0) -> None:
-        """Have each message of so many of the next slots up to three times; or out of order with those of the slot before."""
+        """Have each message of so many of the next slots up to three times; or out of order with
+        those of the slot before.
+        """
         with self._lock:
             self.twice, self.shuffled = max(twice, self.twice), max(shuffled, self.shuffled)
 
@@ -54,7 +61,9 @@ class Feed:
         self._thread.join()
 
     def close(self) -> None:
-        """Write what is held back and the ticks that close every slot, and see that everything arrived."""
+        """Write what is held back and the ticks that close every slot, and see that everything
+        arrived.
+        """
         self.stop()
         assert not self._error, self._error
         for flow in self.flows:
@@ -80,7 +89,11 @@ class Feed:
     def _one(self, flow: Flow, twice: int, shuffled: int) -> None:
         """One slot of one topology: a few batches and single events, a tick in each partition."""
         partitions = [0] if self.slot % 40 in IDLE else range(flow.topology.input.partitions)
-        messages = [(partition, value) for partition in partitions for value in self._messages(flow, partition)]
+        messages = [
+            (partition, value)
+            for partition in partitions
+            for value in self._messages(flow, partition)
+        ]
         held = self._held.pop(flow.topology.name, [])
         if twice:
             messages += [self.random.choice(messages) for _ in range(2 * len(messages))]
@@ -95,14 +108,29 @@ class Feed:
 
     def _messages(self, flow: Flow, partition: int) -> list[bytes]:
         topology, rnd = flow.topology, self.random
-        users = [f"u{self.slot // LIFE}.{at}" for at in range(partition, USERS, topology.input.partitions)]
+        users = [
+            f"u{self.slot // LIFE}.{at}"
+            for at in range(partition, USERS, topology.input.partitions)
+        ]
         rnd.shuffle(users)
         values, cut = self._values(topology, len(users)), len(users) // 2
-        slots = np.array([max(0, self.slot - rnd.choice((1, 1, 2, 4))) if rnd.random() < LATE else self.slot for _ in users])
+        slots = np.array(
+            [
+                max(0, self.slot - rnd.choice((1, 1, 2, 4))) if rnd.random() < LATE else self.slot
+                for _ in users
+            ]
+        )
         times = (START + slots) * 3_600_000 + self.numbers.integers(0, 3_600_000, len(users))
-        out = [encode(Events(Ids.of(users[:cut]), times[:cut], values[:cut])), encode(Events(Ids.of(users[cut:-1]), times[cut:-1], values[cut:-1]))]
+        out = [
+            encode(Events(Ids.of(users[:cut]), times[:cut], values[:cut])),
+            encode(Events(Ids.of(users[cut:-1]), times[cut:-1], values[cut:-1])),
+        ]
         if topology.privacy.category_names is None:
-            out.append(json.dumps({"user": users[-1], "time": int(times[-1]), "value": values[-1].tolist()}).encode())
+            out.append(
+                json.dumps(
+                    {"user": users[-1], "time": int(times[-1]), "value": values[-1].tolist()}
+                ).encode()
+            )
         return [*out, encode(Tick((START + self.slot) * 3_600_000))]
 
     def _values(self, topology, n: int) -> np.ndarray:
@@ -114,12 +142,18 @@ class Feed:
 
     def _put(self, flow: Flow, partition: int, value: bytes) -> None:
         flow.producer.produce(
-            flow.topology.raw_topic, value=value, partition=partition, timestamp=int(time.time() * 1000) + self.clock, on_delivery=self._delivered
+            flow.topology.raw_topic,
+            value=value,
+            partition=partition,
+            timestamp=int(time.time() * 1000) + self.clock,
+            on_delivery=self._delivered,
         )
         flow.producer.poll(0)
 
     def _delivered(self, error, message) -> None:
         if error is None:
-            self.taken[message.topic()].add((message.partition(), message.offset(), message.value()))
+            self.taken[message.topic()].add(
+                (message.partition(), message.offset(), message.value())
+            )
         else:
             self.lost.append(error.str())

@@ -1,4 +1,6 @@
-"""What should have come out of a topology, recomputed from its raw log with the edge's key: every report, state and release, and what every user has spent."""
+"""What should have come out of a topology, recomputed from its raw log with the edge's key: every
+report, state and release, and what every user has spent.
+"""
 
 from __future__ import annotations
 
@@ -39,20 +41,33 @@ class Verdict:
     wrong: Counter[str] = field(default_factory=Counter)
     """How often what went wrong; empty is the promise."""
     details: list[str] = field(default_factory=list)
-    """The first few records that are missing or different, as they are: the data are the harness's own."""
+    """The first few records that are missing or different, as they are: the data are the harness's
+    own.
+    """
 
 
 @contextmanager
 def booked(ledger) -> Iterator[dict[bytes, Counter[int]]]:
-    """Write down what this ledger charges: {user: {slot: micro-epsilon, or reports of a lifetime}}."""
+    """Write down what this ledger charges: {user: {slot: micro-epsilon, or reports of
+    a lifetime}}.
+    """
     book: dict[bytes, Counter[int]] = defaultdict(Counter)
-    kind, kept = type(ledger), {name: vars(type(ledger))[name] for name in ("spend", "more") if name in vars(type(ledger))}
+    kind, kept = (
+        type(ledger),
+        {
+            name: vars(type(ledger))[name]
+            for name in ("spend", "more")
+            if name in vars(type(ledger))
+        },
+    )
 
     def noting(charge):
         def noted(self, state, rows, slot, cost):
             allowed = charge(self, state, rows, slot, cost)
             if self is ledger:
-                for user, paid in zip(state.digests(rows), (allowed * np.asarray(cost)).tolist(), strict=True):
+                for user, paid in zip(
+                    state.digests(rows), (allowed * np.asarray(cost)).tolist(), strict=True
+                ):
                     book[user.tobytes()][slot] += paid
             return allowed
 
@@ -68,14 +83,25 @@ def booked(ledger) -> Iterator[dict[bytes, Counter[int]]]:
 
 
 def gather(flow: Flow) -> dict[str, tuple[list, list]]:
-    """Read all topics of a topology, which takes its time; its changelogs, where a fault made one anew with what was in it before."""
+    """Read all topics of a topology, which takes its time; its changelogs, where a fault made one
+    anew with what was in it before.
+    """
     topology = flow.topology
-    for topic in (topology.raw_topic, topology.reports_topic, topology.partials_topic, topology.releases_topic):
+    for topic in (
+        topology.raw_topic,
+        topology.reports_topic,
+        topology.partials_topic,
+        topology.releases_topic,
+    ):
         flow.read(topic)
     for topic in (topology.dead_letters_topic, topology.collector_dead_letters_topic):
         flow.read(topic)
     kept = {}
-    for topic in (topology.changelog("perturb", "perturb"), topology.changelog("collect", "collect"), topology.changelog("collect", "merge")):
+    for topic in (
+        topology.changelog("perturb", "perturb"),
+        topology.changelog("collect", "collect"),
+        topology.changelog("collect", "merge"),
+    ):
         reader = Reader(flow.boot, topic, None)
         kept[topic] = (flow.gone.get(topic, []), reader.read(60))
         reader.consumer.close()
@@ -90,11 +116,15 @@ def judge_all(flows: list[Flow]) -> list[Verdict]:
 
 
 def judge(flow: Flow, kept: dict[str, tuple[list, list]]) -> Verdict:
-    """Everything that was ever written, against the straight fold of the raw log; ``kept`` is what `gather` gives."""
+    """Everything that was ever written, against the straight fold of the raw log; ``kept`` is what
+    `gather` gives.
+    """
     topology = flow.topology
     raw = flow.raw()
     with BOOKING, booked(topology.method.ledger) as book:
-        expected = local.run(topology, stages.edge_randomness(topology, KEY), raw, together=TOGETHER)
+        expected = local.run(
+            topology, stages.edge_randomness(topology, KEY), raw, together=TOGETHER
+        )
     verdict = Verdict(events=int(expected.counts["events"]), releases=len(expected.releases))
     seen = outcome(flow, expected, verdict)
     paid = states(flow, raw, kept, verdict)
@@ -114,16 +144,34 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
     wrong["different reports"] = sum(found != truth.get(name) for name, found in seen.items())
     wrong["two truths"] = sum(len(found) > 1 for found in truth.values())
     wanted = {(record.key, record.value) for record in expected.releases}
-    released = {(m.key(), m.value()) for m in flow.read(topology.releases_topic) if not header(m.value())}
-    wrong["missing releases"], wrong["different releases"] = len(wanted - released), len(released - wanted)
+    released = {
+        (m.key(), m.value()) for m in flow.read(topology.releases_topic) if not header(m.value())
+    }
+    wrong["missing releases"], wrong["different releases"] = (
+        len(wanted - released),
+        len(released - wanted),
+    )
     reports = [record for made in expected.reports for record in made]
-    for name, records, topic in (("batches", reports, topology.reports_topic), ("partials", expected.partials, topology.partials_topic)):
+    for name, records, topic in (
+        ("batches", reports, topology.reports_topic),
+        ("partials", expected.partials, topology.partials_topic),
+    ):
         right = firsts((record.partition, record.value) for record in records)
         came = firsts((m.partition(), m.value()) for m in flow.read(topic))
         other = [place for place, value in came.items() if right.get(place) != value]
-        wrong[f"missing {name}"], wrong[f"different {name}"] = len(right.keys() - came.keys()), len(other)
-        verdict.details += [f"{name} {place}: {came[place]!r} came first, not {right.get(place)!r}" for place in other[:5]]
-    verdict.details += [f"{name}: {found!r}" for name, few in (("missing", wanted - released), ("different", released - wanted)) for found in sorted(few)[:5]]
+        wrong[f"missing {name}"], wrong[f"different {name}"] = (
+            len(right.keys() - came.keys()),
+            len(other),
+        )
+        verdict.details += [
+            f"{name} {place}: {came[place]!r} came first, not {right.get(place)!r}"
+            for place in other[:5]
+        ]
+    verdict.details += [
+        f"{name}: {found!r}"
+        for name, few in (("missing", wanted - released), ("different", released - wanted))
+        for found in sorted(few)[:5]
+    ]
     dead = {(record.value, record.headers) for record in expected.dead_letters}
     buried = {
         (m.value() or b"", tuple(m.headers() or ()))
@@ -131,13 +179,18 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
         for m in flow.read(topic)
         if not header(m.value() or b"")
     }
-    wrong["missing dead letters"], wrong["different dead letters"] = len(dead - buried), len(buried - dead)
+    wrong["missing dead letters"], wrong["different dead letters"] = (
+        len(dead - buried),
+        len(buried - dead),
+    )
     return seen
 
 
 def firsts(values) -> dict[tuple, bytes]:
-    """What came first of each batch (partition, offset of its raw message, chunk) and partial (source, slot): that counts. A worker that begins with parts of its state ahead of the rest
-    answers a message again, without the users whose reports were there."""
+    """What came first of each batch (partition, offset of its raw message, chunk) and partial
+    (source, slot): that counts. A worker that begins with parts of its state ahead of the rest
+    answers a message again, without the users whose reports were there.
+    """
     found: dict[tuple, bytes] = {}
     for partition, value in values:
         if header(value):
@@ -160,24 +213,43 @@ def told(values) -> dict[str, set]:
     return said
 
 
-# -- states ----------------------------------------------------------------------------------------------------------------------------------------------
+# -- states
+# ------------------------------------------------------------
 
 
-def states(flow: Flow, raw: list[list[Message]], kept: dict[str, tuple[list, list]], verdict: Verdict) -> dict[bytes, Counter[int]]:
-    """Compare every record of every changelog with the straight fold of the log that it is the state of, and the last complete one with the log's end; what users paid by their own ledgers."""
+def states(
+    flow: Flow, raw: list[list[Message]], kept: dict[str, tuple[list, list]], verdict: Verdict
+) -> dict[bytes, Counter[int]]:
+    """Compare every record of every changelog with the straight fold of the log that it is the
+    state of, and the last complete one with the log's end; what users paid by their own ledgers.
+    """
     topology = flow.topology
     randomness = stages.edge_randomness(topology, KEY)
     agents = [
         ("perturb", "perturb", lambda number: stages.edge(topology, randomness, number), raw),
-        ("collect", "collect", lambda number: stages.collect(topology, number), logged(flow, topology.reports_topic)),
-        ("collect", "merge", lambda _: stages.merge(topology), logged(flow, topology.partials_topic)),
+        (
+            "collect",
+            "collect",
+            lambda number: stages.collect(topology, number),
+            logged(flow, topology.reports_topic),
+        ),
+        (
+            "collect",
+            "merge",
+            lambda _: stages.merge(topology),
+            logged(flow, topology.partials_topic),
+        ),
     ]
     paid: dict[bytes, Counter[int]] = defaultdict(Counter)
     for role, name, make, logs in agents:
         gone, now = kept[topology.changelog(role, name)]
-        records = [(json.loads(m.key()), m.value()) for m in (*gone, *now)]  # Faust writes its keys as JSON
+        records = [
+            (json.loads(m.key()), m.value()) for m in (*gone, *now)
+        ]  # Faust writes its keys as JSON
         table = {json.loads(m.key()): m.value() for m in now}
-        asked: dict[int, dict[int, list[tuple[str, bytes]]]] = defaultdict(lambda: defaultdict(list))
+        asked: dict[int, dict[int, list[tuple[str, bytes]]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         for key, value in records:
             if value is not None:
                 number, part, _ = key.split("/")
@@ -188,7 +260,9 @@ def states(flow: Flow, raw: list[list[Message]], kept: dict[str, tuple[list, lis
         for number, log in enumerate(logs):
             verdict.states += sum(map(len, asked[number].values()))
             verdict.wrong[f"{name} states"] += recompute(make(number), log, asked[number])
-            found = tenures({key: value for key, value in table.items() if value is not None}, number)
+            found = tenures(
+                {key: value for key, value in table.items() if value is not None}, number
+            )
             best = choose(found)
             if log and (best is None or found[best][META][0] != log[-1].offset):
                 verdict.wrong[f"{name} partitions without their last state"] += 1
@@ -205,7 +279,9 @@ def logged(flow: Flow, topic: str) -> list[list[Message]]:
 
 
 def recompute(stage, log: list[Message], asked: dict[int, list[tuple[str, bytes]]]) -> int:
-    """How many of these records (by the offset that they cover) are not what the fold of the log up to there gives."""
+    """How many of these records (by the offset that they cover) are not what the fold of the log up
+    to there gives.
+    """
     state, wrong, at = stage.fresh(), 0, 0
     for cover in sorted(asked):
         while at < len(log) and log[at].offset <= cover:
@@ -237,11 +313,14 @@ def note_paid(payload: bytes, paid: dict[bytes, Counter[int]]) -> None:
                 by[slot] = max(by[slot], ring[slot % len(ring)])
 
 
-# -- budgets ---------------------------------------------------------------------------------------------------------------------------------------------
+# -- budgets
+# ------------------------------------------------------------
 
 
 def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], paid) -> int:
-    """Users who, in some run of slots, spent more than the budget: what the ledger charged, or what theirs said, and once more for every report beyond the true one."""
+    """Users who, in some run of slots, spent more than the budget: what the ledger charged, or what
+    theirs said, and once more for every report beyond the true one.
+    """
     method, real = flow.topology.method, users(flow, raw)
     truth = told(record.value for partition in expected.reports for record in partition)
     spent: dict[bytes, Counter[int]] = defaultdict(Counter)
@@ -261,9 +340,18 @@ def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], 
                 spent[user][slot] += times * (1 if lifetime else method.cost)
     if lifetime:
         totals = [sum(by.values()) for by in spent.values()]
-        return sum(total > method.ledger.reports or method.ledger.lost(total) > method.ledger.budget for total in totals)
+        return sum(
+            total > method.ledger.reports or method.ledger.lost(total) > method.ledger.budget
+            for total in totals
+        )
     run, budget = method.ledger.run, method.ledger.budget
-    return sum(any(sum(by[slot + ahead] for ahead in range(run) if slot + ahead in by) > budget for slot in list(by)) for by in spent.values())
+    return sum(
+        any(
+            sum(by[slot + ahead] for ahead in range(run) if slot + ahead in by) > budget
+            for slot in list(by)
+        )
+        for by in spent.values()
+    )
 
 
 def users(flow: Flow, raw) -> set[bytes]:
@@ -273,7 +361,9 @@ def users(flow: Flow, raw) -> set[bytes]:
     found: set[bytes] = set()
     for events in (reader.read(message.value).events for log in raw for message in log):
         if events is not None:
-            found.update(digest.tobytes() for digest in randomness.digests(Ids.of(events.users.texts())))
+            found.update(
+                digest.tobytes() for digest in randomness.digests(Ids.of(events.users.texts()))
+            )
     return found
 
 
@@ -292,6 +382,10 @@ def owner(flow: Flow, raw) -> dict[str, tuple[bytes, int]]:
             for back in range(method.delay + 1):
                 slots = events.times // topology.input.slot_ms - back
                 for digest, slot in zip(digests, slots.tolist(), strict=True):
-                    name = randomness.report_ids(digest[None], np.array([slot]), slot % method.phases).tobytes().hex()
+                    name = (
+                        randomness.report_ids(digest[None], np.array([slot]), slot % method.phases)
+                        .tobytes()
+                        .hex()
+                    )
                     found[name] = (digest.tobytes(), slot)
     return found

@@ -1,4 +1,6 @@
-"""Where a broker's or a worker's files lie while the harness fills the disk: a small tmpfs where this process may mount one, else a directory whose users get a limit on file sizes."""
+"""Where a broker's or a worker's files lie while the harness fills the disk: a small tmpfs where
+this process may mount one, else a directory whose users get a limit on file sizes.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,19 @@ RESERVE = 4096  # bytes that a file may have under the limit
 class Place:
     """A directory with so many MiB in all, if it can be had.
 
-    Filling it is an ordinary file that takes all that is left: whoever writes next is told ENOSPC. Without the right to mount, processes are limited to files of 4 KiB in its place
-    (RLIMIT_FSIZE, EFBIG), which hits what they write anywhere.
+    Filling it is an ordinary file that takes all that is left: whoever writes next is told ENOSPC.
+    Without the right to mount, processes are limited to files of 4 KiB in its place (RLIMIT_FSIZE,
+    EFBIG), which hits what they write anywhere.
     """
 
     def __init__(self, path: Path, mib: int) -> None:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(path)], capture_output=True, check=False)
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={mib}m", "tmpfs", str(path)],
+            capture_output=True,
+            check=False,
+        )
         self.mounted = mounted.returncode == 0
         self._limited: dict[int, tuple[int, int]] = {}
 

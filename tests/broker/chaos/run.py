@@ -46,14 +46,22 @@ class Round:
 
     @property
     def clean(self) -> bool:
-        return not (self.wrong or self.not_held or self.unexpected or self.lost) and all(verdict.reports > 0 for verdict in self.verdicts.values())
+        return not (self.wrong or self.not_held or self.unexpected or self.lost) and all(
+            verdict.reports > 0 for verdict in self.verdicts.values()
+        )
 
     def __str__(self) -> str:
         counts = Counter(name for name, _ in self.faults)
-        sums = {name: sum(getattr(verdict, name) for verdict in self.verdicts.values()) for name in ("events", "reports", "releases", "states")}
+        sums = {
+            name: sum(getattr(verdict, name) for verdict in self.verdicts.values())
+            for name in ("events", "reports", "releases", "states")
+        }
         return (
-            f"seed {self.seed}, {self.nodes} node(s), {len(self.faults)} faults in {self.seconds:.0f} s: {dict(sorted(counts.items()))}; {len(self.verdicts)} methods, "
-            f"{sums}; wrong {self.wrong}; not held {self.not_held}; unexpected {self.unexpected}; lost {self.lost}; restarts {self.retried}, of which crashes of native code {self.crashed}"
+            f"seed {self.seed}, {self.nodes} node(s), {len(self.faults)} faults in"
+            f" {self.seconds:.0f} s: {dict(sorted(counts.items()))}; {len(self.verdicts)} methods,"
+            f" {sums}; wrong {self.wrong}; not held {self.not_held}; unexpected {self.unexpected};"
+            f" lost {self.lost}; restarts {self.retried}, of which crashes of native code"
+            f" {self.crashed}"
         )
 
 
@@ -61,10 +69,22 @@ def schedule(rnd: random.Random, of: Sequence[kinds.Fault]) -> list[kinds.Fault]
     """These faults in a drawn order; whoever left joins next."""
     rest = [fault for fault in of if fault is not kinds.join]
     rnd.shuffle(rest)
-    return [each for fault in rest for each in ((fault, kinds.join) if fault is kinds.leave else (fault,))]
+    return [
+        each
+        for fault in rest
+        for each in ((fault, kinds.join) if fault is kinds.leave else (fault,))
+    ]
 
 
-def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[kinds.Fault], number: int, told: Callable[[str], None] = print) -> Round:
+def play(
+    tmp: Path,
+    prefix: str,
+    nodes: int,
+    methods: list[str],
+    of: Sequence[kinds.Fault],
+    number: int,
+    told: Callable[[str], None] = print,
+) -> Round:
     """A whole round: these faults, in this order."""
     begin, made = time.time(), Round(number, nodes)
     told(f"seed {number}: {nodes} node(s), {', '.join(methods)}")
@@ -75,15 +95,22 @@ def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[ki
         for fault in of:
             try:
                 said = fault(world)
-            except Exception as wrong:  # a fault that did not come about is said, and does not count
+            except (
+                Exception
+            ) as wrong:  # a fault that did not come about is said, and does not count
                 made.not_held.append(f"{fault.__name__}: {type(wrong).__name__}: {wrong}")
-                told(f"{time.time() - begin:6.1f} s: {fault.__name__} NOT HELD: {traceback.format_exc()}")
+                told(
+                    f"{time.time() - begin:6.1f} s: {fault.__name__} NOT HELD:"
+                    f" {traceback.format_exc()}"
+                )
                 continue
             made.faults.append((fault.__name__, said))
             told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.__name__}: {said}")
             if fault in kinds.DISTURBS and fault is not kinds.leave:
                 world.pause(world.random.uniform(0.5, 3))
-                world.steady(world.random.uniform(0, 8))  # the next one comes into the middle of a rebalance at times
+                world.steady(
+                    world.random.uniform(0, 8)
+                )  # the next one comes into the middle of a rebalance at times
         world.settle()
         told(f"{time.time() - begin:6.1f} s: settled")
         made.verdicts = world.verdicts()
@@ -95,7 +122,11 @@ def play(tmp: Path, prefix: str, nodes: int, methods: list[str], of: Sequence[ki
         told(traceback.format_exc())
         raise
     finally:
-        made.unexpected, made.retried, made.crashed = world.unexpected, world.retried, sum(crew.crashed for crew in world.crews)
+        made.unexpected, made.retried, made.crashed = (
+            world.unexpected,
+            world.retried,
+            sum(crew.crashed for crew in world.crews),
+        )
         world.close()
     made.seconds = time.time() - begin
     told(str(made))

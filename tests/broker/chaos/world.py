@@ -1,4 +1,6 @@
-"""Everything that a fault can happen to: brokers, two worker processes that run every topology, their disks and clocks, and a supervisor."""
+"""Everything that a fault can happen to: brokers, two worker processes that run every topology,
+their disks and clocks, and a supervisor.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,26 @@ from tests.broker.test_methods import flow_of
 REPO = Path(__file__).parents[3]
 SESSION = 6.0  # seconds, of the topologies
 STARTING = threading.Lock()  # two that look for a free port at a time find the same
-DISPATCH = "import numpy._core._multiarray_umath as m; print(' '.join(x for x in m.__cpu_dispatch__ if m.__cpu_features__[x]))"
+DISPATCH = (
+    "import numpy._core._multiarray_umath as m; print(' '.join(x for x in m.__cpu_dispatch__ if"
+    " m.__cpu_features__[x]))"
+)
 
 
 def cpu_features() -> list[str]:
-    """What numpy chooses by at run time on this machine; some are left out on the second worker, so that it computes as another CPU would."""
-    return subprocess.run([sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True).stdout.split()
+    """What numpy chooses by at run time on this machine; some are left out on the second worker, so
+    that it computes as another CPU would.
+    """
+    return subprocess.run(
+        [sys.executable, "-c", DISPATCH], capture_output=True, text=True, check=True
+    ).stdout.split()
 
 
 @dataclass
 class Crew:
-    """A worker machine, one group of processes: what it runs with, and whether it is down on purpose."""
+    """A worker machine, one group of processes: what it runs with, and whether it is down on
+    purpose.
+    """
 
     number: int
     scratch: Place
@@ -64,8 +75,14 @@ class Crew:
 
     @property
     def crashed(self) -> int:
-        """How often one of its processes was ended by a signal that nobody had sent: native code that crashed, at which a supervisor shrugs as at any other death."""
-        ends = re.findall(r" ended with -(\d+)$", self.log.read_text(errors="replace"), re.MULTILINE) if self.log.exists() else []
+        """How often one of its processes was ended by a signal that nobody had sent: native code
+        that crashed, at which a supervisor shrugs as at any other death.
+        """
+        ends = (
+            re.findall(r" ended with -(\d+)$", self.log.read_text(errors="replace"), re.MULTILINE)
+            if self.log.exists()
+            else []
+        )
         return sum(int(number) not in (signal.SIGKILL, signal.SIGTERM) for number in ends)
 
     def signal(self, number: int) -> None:
@@ -77,7 +94,12 @@ class Crew:
     def pids(self) -> list[int]:
         """Of its workers."""
         assert self.process is not None
-        return [int(pid) for pid in subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False).stdout.split()]
+        return [
+            int(pid)
+            for pid in subprocess.run(
+                ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
+            ).stdout.split()
+        ]
 
     @property
     def said(self) -> str:
@@ -95,12 +117,17 @@ class World:
     seed : of everything that is random but the workers
     """
 
-    def __init__(self, tmp: Path, prefix: str, nodes: int, methods: list[str], seed: int, **environment: str) -> None:
+    def __init__(
+        self, tmp: Path, prefix: str, nodes: int, methods: list[str], seed: int, **environment: str
+    ) -> None:
         self.random, self.tmp, self.nodes = random.Random(seed), tmp, nodes
         self.environment = environment
         self.disk = Place(tmp / "kafka", 700 * nodes)
         self.server = KafkaServer("4.3.1", tmp / "kafka", nodes=nodes)
-        self.crews = [Crew(n, Place(tmp / f"scratch-{n}", 8), tmp / f"clock-{n}", tmp / f"crew-{n}.log") for n in (0, 1)]
+        self.crews = [
+            Crew(n, Place(tmp / f"scratch-{n}", 8), tmp / f"clock-{n}", tmp / f"crew-{n}.log")
+            for n in (0, 1)
+        ]
         self.features = cpu_features()
         self.crews[1].disabled = list(self.features)
         self.faults: list[tuple[str, str]] = []
@@ -120,7 +147,9 @@ class World:
             raise
 
     def make(self, prefix: str, method: str) -> Flow:
-        """A topology and its topics. Of three nodes one may not know a topic yet that another has just made: `prepare` says so, and is asked again as an operator would."""
+        """A topology and its topics. Of three nodes one may not know a topic yet that another has
+        just made: `prepare` says so, and is asked again as an operator would.
+        """
         for _ in range(10):
             try:
                 return flow_of(self.boot, self.tmp, prefix, method)
@@ -138,7 +167,8 @@ class World:
         if not self.steady(120):
             self.unexpected.append("the workers were not at work after 120 s")
 
-    # -- workers -------------------------------------------------------------------------------------------------------------------------------------------
+    # -- workers
+    # ------------------------------------------------------------
 
     @property
     def retried(self) -> int:
@@ -147,13 +177,25 @@ class World:
 
     def start(self, crew: Crew) -> None:
         """A new process, whatever became of the last one."""
-        environment = {**os.environ, **self.environment, CLOCK: str(crew.clock), "TMPDIR": str(crew.scratch.path)}
+        environment = {
+            **os.environ,
+            **self.environment,
+            CLOCK: str(crew.clock),
+            "TMPDIR": str(crew.scratch.path),
+        }
         if crew.disabled:
             environment["NPY_DISABLE_CPU_FEATURES"] = " ".join(crew.disabled)
-        words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in self.flows)]
+        words = [
+            sys.executable,
+            "-m",
+            "tests.broker.chaos.crew",
+            *(str(flow.path) for flow in self.flows),
+        ]
         with crew.log.open("ab") as log:
             log.write(f"--- start {crew.starts}\n".encode())
-            crew.process = subprocess.Popen(words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True)
+            crew.process = subprocess.Popen(
+                words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True
+            )
         crew.starts, crew.held, crew.begun = crew.starts + 1, False, time.time()
 
     def end(self, crew: Crew, number: int = signal.SIGKILL, limit: float = 60.0) -> int:
@@ -172,17 +214,23 @@ class World:
             return process.wait()
 
     def leave(self, crew: Crew) -> None:
-        """End it gracefully: each of its processes must say 0, or 75 where something else had happened to it. One that was only just started may not know yet what to do then."""
+        """End it gracefully: each of its processes must say 0, or 75 where something else had
+        happened to it. One that was only just started may not know yet what to do then.
+        """
         young = time.time() - crew.begun < 30
         code = self.end(crew, signal.SIGTERM)
         if code and not (young and code == -signal.SIGTERM):
-            self.unexpected.append(f"crew {crew.number} ended with {code} on SIGTERM: {crew.said[-600:]}")
+            self.unexpected.append(
+                f"crew {crew.number} ended with {code} on SIGTERM: {crew.said[-600:]}"
+            )
 
     def supervise(self) -> None:
         """A machine starts again what asks for it; that it ends by itself is wrong."""
         for crew in self.crews:
             if not crew.held and not crew.running and crew.process is not None:
-                self.unexpected.append(f"crew {crew.number} ended with {crew.process.returncode}: {crew.said[-1500:]}")
+                self.unexpected.append(
+                    f"crew {crew.number} ended with {crew.process.returncode}: {crew.said[-1500:]}"
+                )
                 self.start(crew)
 
     def pause(self, seconds: float) -> None:
@@ -211,29 +259,45 @@ class World:
 
     def marks(self) -> dict[int, int]:
         """Where the logs of the crews end now."""
-        return {crew.number: crew.log.stat().st_size if crew.log.exists() else 0 for crew in self.crews}
+        return {
+            crew.number: crew.log.stat().st_size if crew.log.exists() else 0 for crew in self.crews
+        }
 
     def heard(self, marks: dict[int, int], name: str, words: tuple[str, ...]) -> bool:
         """Whether a line since then has this name and one of these words."""
         for crew in self.crews:
             with crew.log.open("rb") as log:
                 log.seek(marks[crew.number])
-                if any(name in line and any(word in line for word in words) for line in log.read().decode(errors="replace").splitlines()):
+                if any(
+                    name in line and any(word in line for word in words)
+                    for line in log.read().decode(errors="replace").splitlines()
+                ):
                     return True
         return False
 
-    # -- what brokers say --------------------------------------------------------------------------------------------------------------------------------------
+    # -- what brokers say
+    # ------------------------------------------------------------
 
     def groups(self) -> dict[str, str]:
         """{group: role}."""
-        return {flow.topology.group(role): role for flow in self.flows for role in ("perturb", "collect")}
+        return {
+            flow.topology.group(role): role
+            for flow in self.flows
+            for role in ("perturb", "collect")
+        }
 
     def stable(self, members: int | None = None) -> bool:
-        """Whether every group has so many members, by default one in every crew that runs, and has given out its partitions."""
+        """Whether every group has so many members, by default one in every crew that runs, and has
+        given out its partitions.
+        """
         members = sum(crew.running for crew in self.crews) if members is None else members
-        # The old call, as librdkafka ends the process (an assertion) where a broker is lost during the new one
+        # The old call, as librdkafka ends the process (an assertion) where a broker is lost during
+        # the new one
         found = {group.id: group for group in self.admin.list_groups(timeout=5)}
-        return all(name in found and found[name].state == "Stable" and len(found[name].members) == members for name in self.groups())
+        return all(
+            name in found and found[name].state == "Stable" and len(found[name].members) == members
+            for name in self.groups()
+        )
 
     def steady(self, limit: float = 30.0) -> bool:
         """Wait until every group is stable; whether they are."""
@@ -245,44 +309,80 @@ class World:
         sources = range(topology.input.partitions)
         return [
             *((topology.group("perturb"), TopicPartition(topology.raw_topic, p)) for p in sources),
-            *((topology.group("collect"), TopicPartition(topology.reports_topic, p)) for p in sources),
+            *(
+                (topology.group("collect"), TopicPartition(topology.reports_topic, p))
+                for p in sources
+            ),
             (topology.group("collect"), TopicPartition(topology.partials_topic, 0)),
         ]
 
     def ends(self, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
-        """Where logs end. Not by the admin client's list_offsets: librdkafka ends the process (an assertion) where a broker is lost meanwhile."""
+        """Where logs end. Not by the admin client's list_offsets: librdkafka ends the process (an
+        assertion) where a broker is lost meanwhile.
+        """
         asker = self.asker("nobody")
-        return {(place.topic, place.partition): asker.get_watermark_offsets(place, timeout=5)[1] for place in places}
+        return {
+            (place.topic, place.partition): asker.get_watermark_offsets(place, timeout=5)[1]
+            for place in places
+        }
 
     def asker(self, group: str) -> Consumer:
         """A client of a group that is no member of it."""
         if group not in self._asking:
-            self._asking[group] = Consumer({"bootstrap.servers": self.boot, "group.id": group, "enable.auto.commit": False, "log_level": 0})
+            self._asking[group] = Consumer(
+                {
+                    "bootstrap.servers": self.boot,
+                    "group.id": group,
+                    "enable.auto.commit": False,
+                    "log_level": 0,
+                }
+            )
         return self._asking[group]
 
     def stands(self, group: str, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
         """Committed offsets, 0 where there are none."""
-        return {(p.topic, p.partition): max(0, p.offset) for p in self.asker(group).committed(places, timeout=5)}
+        return {
+            (p.topic, p.partition): max(0, p.offset)
+            for p in self.asker(group).committed(places, timeout=5)
+        }
 
     def left(self, flows: list[Flow] | None = None, upto: dict | None = None) -> int:
-        """Records that are not yet folded and acknowledged, of the logs as they are, or as they were."""
+        """Records that are not yet folded and acknowledged, of the logs as they are, or as they
+        were.
+        """
         logs: dict[str, list[TopicPartition]] = defaultdict(list)
         for flow in self.flows if flows is None else flows:
             for group, place in self.logs(flow):
                 logs[group].append(place)
-        ends = self.ends([place for places in logs.values() for place in places]) if upto is None else upto
-        stands = {at: offset for group, places in logs.items() for at, offset in self.stands(group, places).items()}
+        ends = (
+            self.ends([place for places in logs.values() for place in places])
+            if upto is None
+            else upto
+        )
+        stands = {
+            at: offset
+            for group, places in logs.items()
+            for at, offset in self.stands(group, places).items()
+        }
         return sum(max(0, end - stands[at]) for at, end in ends.items() if at in stands)
 
     def raw_ends(self, flow: Flow) -> dict[tuple[str, int], int]:
         """Where a raw topic ends now: `acknowledged` waits until that is folded."""
-        return self.ends([TopicPartition(flow.topology.raw_topic, p) for p in range(flow.topology.input.partitions)])
+        return self.ends(
+            [
+                TopicPartition(flow.topology.raw_topic, p)
+                for p in range(flow.topology.input.partitions)
+            ]
+        )
 
-    def acknowledged(self, flow: Flow, upto: dict[tuple[str, int], int], limit: float = 90.0) -> bool:
+    def acknowledged(
+        self, flow: Flow, upto: dict[tuple[str, int], int], limit: float = 90.0
+    ) -> bool:
         """Wait until a raw log is folded and acknowledged so far."""
         return self.until(lambda: self.left([flow], upto) == 0, limit)
 
-    # -- the end -------------------------------------------------------------------------------------------------------------------------------------------------
+    # -- the end
+    # ------------------------------------------------------------
 
     def settle(self, limit: float = 150.0) -> None:
         """Close every slot, and wait until everything is folded and acknowledged."""
@@ -293,9 +393,17 @@ class World:
                 self.start(crew)
         self.feed.close()
         # What is left of one log becomes the next one's, and there are three in a row.
-        if not self.until(lambda: all(self.left() == 0 and not time.sleep(0.5) for _ in range(3)), limit):
-            by = {flow.topology.name: self.answered(lambda flow=flow: self.left([flow])) for flow in self.flows}
-            self.unexpected.append(f"records are not folded after {limit:g} s: { {name: count for name, count in by.items() if count != 0} }")
+        if not self.until(
+            lambda: all(self.left() == 0 and not time.sleep(0.5) for _ in range(3)), limit
+        ):
+            by = {
+                flow.topology.name: self.answered(lambda flow=flow: self.left([flow]))
+                for flow in self.flows
+            }
+            self.unexpected.append(
+                f"records are not folded after {limit:g} s:"
+                f" { {name: count for name, count in by.items() if count != 0} }"
+            )
         marks = self.marks()
         for crew in self.crews:
             self.leave(crew)
@@ -305,9 +413,14 @@ class World:
     def verdicts(self) -> dict[str, Verdict]:
         """Of every method; a raw record that a broker has acknowledged must be there."""
         assert self.feed is not None
-        found = {flow.topology.privacy.method: verdict for flow, verdict in zip(self.flows, judge_all(self.flows), strict=True)}
+        found = {
+            flow.topology.privacy.method: verdict
+            for flow, verdict in zip(self.flows, judge_all(self.flows), strict=True)
+        }
         for flow in self.flows:
-            there = {(m.partition(), m.offset(), m.value()) for m in flow.read(flow.topology.raw_topic)}
+            there = {
+                (m.partition(), m.offset(), m.value()) for m in flow.read(flow.topology.raw_topic)
+            }
             taken = self.feed.taken[flow.topology.raw_topic]
             assert taken, "nothing was ever acknowledged"
             if lost := len(taken - there):
