@@ -23,8 +23,8 @@ from ldp_kafka.version import __version__
 
 if TYPE_CHECKING:
     from ldp_kafka.audits import AuditResult
-    from ldp_kafka.runtime.async_client import AsyncClient
-    from ldp_kafka.runtime.client import Client
+    from ldp_kafka.runtime.device.async_client import AsyncClient
+    from ldp_kafka.runtime.device.client import Client
     from ldp_kafka.topology import Topology
 
 __all__ = [
@@ -105,7 +105,7 @@ def encode(records: Any) -> bytes:
     """One message for one record (JSON) or several of one kind (Arrow IPC). Needs the extra
     ``kafka``.
     """
-    from ldp_kafka.runtime.codec import encode as write
+    from ldp_kafka.runtime.wire.codec import encode as write
 
     return write(records)
 
@@ -114,7 +114,7 @@ def decode(message: bytes) -> list[Any]:
     """The single records of a message, batches expanded; a header record gives an empty list. Needs
     the extra ``kafka``.
     """
-    from ldp_kafka.runtime.codec import decode as read
+    from ldp_kafka.runtime.wire.codec import decode as read
 
     return read(message)
 
@@ -124,11 +124,11 @@ def __getattr__(name: str) -> Any:
     need the extra ``kafka``.
     """
     if name == "Client":
-        from ldp_kafka.runtime.client import Client
+        from ldp_kafka.runtime.device.client import Client
 
         return Client
     if name == "AsyncClient":
-        from ldp_kafka.runtime.async_client import AsyncClient
+        from ldp_kafka.runtime.device.async_client import AsyncClient
 
         return AsyncClient
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -100,7 +100,7 @@ class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record tha
 
     Parameters
     ----------
-    reason : a code from a fixed list (``runtime.events.REASONS``): what goes to the dead letter and
+    reason : a code from a fixed list (``runtime.wire.events.REASONS``): what goes to the dead letter and
         the metric
     """
 

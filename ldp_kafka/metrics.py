@@ -3,7 +3,7 @@
 Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the
 topology, the role and the method, which are constant in a process, the reason of dead letters, and
 what a guarantee says. Never a user and never a value: a reason that is none of
-`ldp_kafka.runtime.events.REASONS` is refused.
+`ldp_kafka.runtime.wire.events.REASONS` is refused.
 
 What depends on values stays at the edge. How many values were clamped or refused, how many were
 late, the greatest event time: these are exact functions of raw data, without any noise. So they
@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError, InvariantError
-from ldp_kafka.runtime.events import REASONS
+from ldp_kafka.runtime.wire.events import REASONS
 
 __all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
 
@@ -200,7 +200,7 @@ class Metrics:
                 self._counters[family.name] = counter.labels(*self._constant)
 
     def count(self, counts: Mapping[str, float], partition: int = 0) -> None:
-        """Take what the fold of a partition counted (`ldp_kafka.runtime.fold.Folded.counts`); of
+        """Take what the fold of a partition counted (`ldp_kafka.runtime.recovery.partition.Folded.counts`); of
         watermark and closed, the least of all partitions held is shown.
         """
         for key, value in counts.items():

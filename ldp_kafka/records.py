@@ -141,7 +141,7 @@ class Partial:
     support: tuple[int, ...] | None
     """Additive integer sums; None: the source is empty from its last partial through ``slot``."""
     sample: tuple[str, ...] = ()
-    """The first of its report ids in the slot, see `ldp_kafka.runtime.sample`."""
+    """The first of its report ids in the slot, see `ldp_kafka.runtime.stages.sample`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,10 @@ ONLY = {
     "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
     "cryptography": ("randomness.py",),
-    "faust": ("runtime/worker.py",),
+    "faust": ("runtime/worker",),
     "jsonschema": ("topology",),
     "matplotlib": ("runtime/demo", "evaluation", "audits"),
-    "mode": ("runtime/worker.py",),
+    "mode": ("runtime/worker",),
     "numpy": ("",),
     "prometheus_client": ("metrics.py",),
     "pyarrow": ("runtime",),
@@ -181,8 +181,8 @@ def test_the_worker_is_for_the_runner_only():
     users = [
         one
         for one in OURS
-        if one.module.startswith("ldp_kafka.runtime.worker")
-        and one.file not in ("runtime/worker.py", "runtime/agent.py")
+        if one.module.startswith("ldp_kafka.runtime.worker.app")
+        and not one.file.startswith("runtime/worker/")
     ]
     assert all(one.lazy and room_of(one.file) in {"runtime", "cli"} for one in users), users
 

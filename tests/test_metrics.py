@@ -18,8 +18,8 @@ import ldp_kafka
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError, InvariantError
 from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, Metrics, serve
-from ldp_kafka.runtime import collector, edge, merger
-from ldp_kafka.runtime.events import REASONS
+from ldp_kafka.runtime.stages import collect, merge, perturb
+from ldp_kafka.runtime.wire.events import REASONS
 
 PERTURB = {
     "events": 7,
@@ -99,7 +99,7 @@ def counted(module) -> set[str]:
 
 @pytest.mark.parametrize(
     ("role", "counts", "module"),
-    [("perturb", PERTURB, edge), ("collect", COLLECT, collector), ("collect", MERGE, merger)],
+    [("perturb", PERTURB, perturb), ("collect", COLLECT, collect), ("collect", MERGE, merge)],
 )
 def test_every_count_of_a_stage_is_mapped(role, counts, module):
     """The keys in a stage's source are those of the specimen, and each of them moves one sample."""

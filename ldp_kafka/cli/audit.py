@@ -198,7 +198,7 @@ def _kept(
     topics: tuple[str, str] | None, *, bootstrap_servers: str, client: tuple[str, ...], **_: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     from ldp_kafka.cli.audit_files import reports
-    from ldp_kafka.runtime.topic import read_topic
+    from ldp_kafka.runtime.kafka.reader import read_topic
 
     options = dict(_named(each, "--client") for each in client)
     first, second = (

@@ -30,7 +30,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FAILED, WRONG, STOPPED = 1, 2, 130
 """Exit codes: it failed; it was used wrongly, or is configured so that it cannot run; Ctrl-C. A
-worker has one more, `runtime.exits.RETRY`.
+worker has one more, `runtime.worker.exits.RETRY`.
 """
 CODES = """\b
 Exit codes:

@@ -40,7 +40,7 @@ def prove_once(topology: Path, key_file: Path | None, json_: bool) -> int:
 
     from ldp_kafka.runtime.demo.show import progress_bar
     from ldp_kafka.runtime.keys import read_key
-    from ldp_kafka.runtime.prove import Progress, prove
+    from ldp_kafka.runtime.tools.prove_once import Progress, prove
 
     loaded = load_topology(topology)
     key = None if key_file is None else read_key(key_file)

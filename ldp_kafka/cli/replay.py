@@ -83,8 +83,8 @@ def replay(
     the last windows close.
     """
     from ldp_kafka.errors import BrokerError, ConfigurationError
-    from ldp_kafka.runtime import admin, setup
     from ldp_kafka.runtime.demo.show import progress_bar
+    from ldp_kafka.runtime.kafka import admin, setup
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
     from ldp_kafka.runtime.replay.send import check_ahead
 

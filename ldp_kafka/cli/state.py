@@ -12,7 +12,7 @@ from ldp_kafka.cli.options import FAILED, FILE, as_json, example, load_topology,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ldp_kafka.runtime.inspection import Held
+    from ldp_kafka.runtime.recovery.inspection import Held
     from ldp_kafka.topology import Topology
 
 __all__ = ["state"]
@@ -51,7 +51,7 @@ def inspect(topology: Path, role: str | None, json_: bool) -> None:
     nobody.
     """
     from ldp_kafka.runtime.demo.show import waiting
-    from ldp_kafka.runtime.state_tools import read_state
+    from ldp_kafka.runtime.tools.state import read_state
 
     loaded = load_topology(topology)
     with waiting("the changelogs are read"):
@@ -81,8 +81,8 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     it.
     """
     from ldp_kafka.runtime.demo.show import waiting
-    from ldp_kafka.runtime.inspection import RULES
-    from ldp_kafka.runtime.state_tools import verify_state
+    from ldp_kafka.runtime.recovery.inspection import RULES
+    from ldp_kafka.runtime.tools.state import verify_state
 
     loaded = load_topology(topology)
     check = None if role == "collect" else _check(loaded)
@@ -146,7 +146,7 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     since only the state tells whether the key is still the same.
     """
     from ldp_kafka.runtime.demo.show import waiting
-    from ldp_kafka.runtime.state_tools import rewind as set_back
+    from ldp_kafka.runtime.tools.state import rewind as set_back
 
     loaded = load_topology(topology)
     check = _check(loaded) if role == "perturb" else None
@@ -188,7 +188,7 @@ def _check(topology: Topology) -> str | None:
     """What tells the edge's key from another; None where it cannot be read here."""
     from ldp_kafka.errors import ConfigurationError
     from ldp_kafka.runtime.keys import read_key
-    from ldp_kafka.runtime.stages import edge_randomness
+    from ldp_kafka.runtime.roles import edge_randomness
 
     try:
         return edge_randomness(topology, read_key(topology.edge.key_file)).check

@@ -137,7 +137,7 @@ def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: b
     """
     from ldp_kafka.accounting.words import moment
     from ldp_kafka.runtime.demo.show import waiting
-    from ldp_kafka.runtime.rotation import rotate
+    from ldp_kafka.runtime.tools.rotate_key import rotate
 
     loaded = [load_topology(file) for file in topologies]
     with waiting("the state and the raw log are read"):
@@ -208,22 +208,22 @@ def broker_start(
     kafka_version: str, port: int, nodes: str, directory: Path | None, json_: bool
 ) -> None:
     """Start it and leave it running; what is already running is left alone."""
-    from ldp_kafka.runtime import kafka_server
+    from ldp_kafka.runtime.brokers import local_kafka
     from ldp_kafka.runtime.demo.show import waiting
 
     with waiting(f"Apache Kafka {kafka_version} starts"):
-        _print_status(kafka_server.start(kafka_version, port, directory, nodes=int(nodes)), json_)
+        _print_status(local_kafka.start(kafka_version, port, directory, nodes=int(nodes)), json_)
 
 
 @broker.command("stop", epilog=example("ldp-kafka broker stop"))
 @_directory
 def broker_stop(directory: Path | None) -> None:
     """Stop it; its data stay."""
-    from ldp_kafka.runtime import kafka_server
+    from ldp_kafka.runtime.brokers import local_kafka
     from ldp_kafka.runtime.demo.show import waiting
 
     with waiting("Apache Kafka stops"):
-        stopped = kafka_server.stop(directory)
+        stopped = local_kafka.stop(directory)
     click.echo("stopped" if stopped else "none was running")
 
 
@@ -232,9 +232,9 @@ def broker_stop(directory: Path | None) -> None:
 @as_json
 def broker_status(directory: Path | None, json_: bool) -> int:
     """Say where it is; the exit code is 0 if it answers, else 1."""
-    from ldp_kafka.runtime import kafka_server
+    from ldp_kafka.runtime.brokers import local_kafka
 
-    found = kafka_server.status(directory)
+    found = local_kafka.status(directory)
     if found is None:
         (
             print_json(None)

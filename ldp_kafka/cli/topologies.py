@@ -54,7 +54,7 @@ def run(
     until_idle: str | None,
 ) -> int:
     """Run the workers of a topology until they are stopped."""
-    from ldp_kafka.runtime.run import run as start
+    from ldp_kafka.runtime.worker.supervisor import run as start
     from ldp_kafka.topology.sections import parse_duration
 
     idle = None if until_idle is None else parse_duration(until_idle)
@@ -73,7 +73,7 @@ def run(
 def validate(topologies: tuple[Path, ...], json_: bool) -> int:
     """Check topology files: every problem with its file, line and key."""
     from ldp_kafka.errors import TopologyError
-    from ldp_kafka.runtime.security import check_topology
+    from ldp_kafka.runtime.kafka.security import check_topology
     from ldp_kafka.topology import unset
 
     found: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ def topics(topology: Path, dry_run: bool, json_: bool) -> None:
     loaded = load_topology(topology)
     done: list[str] = []
     if not dry_run:
-        from ldp_kafka.runtime.setup import prepare
+        from ldp_kafka.runtime.kafka.setup import prepare
 
         done = prepare(loaded)
     if json_:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ldp_kafka.randomness import Keyed
-from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.fold import Folded, Message, Record
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.log import Folded, Message, Record
 from ldp_kafka.topology import Topology
 
 __all__ = ["Run", "run"]
@@ -43,7 +43,7 @@ def run(
     dead: list[Record] = []
     counts: dict[str, float] = {}
     for partition, messages in enumerate(raw):
-        edge = stages.edge(topology, randomness, partition)
+        edge = roles.edge(topology, randomness, partition)
         state = edge.fresh()
         made: list[Record] = []
         for first in range(0, len(messages), together):
@@ -51,7 +51,7 @@ def run(
             _sort(folded, {topology.reports_topic: made, topology.dead_letters_topic: dead})
             for name, count in folded.counts.items():
                 counts[name] = count if name == "watermark" else counts.get(name, 0) + count
-        collect = stages.collect(topology, partition)
+        collect = roles.collect(topology, partition)
         folded = collect.fold(collect.fresh(), log(made))
         _sort(
             folded,
@@ -62,7 +62,7 @@ def run(
             },
         )
         reports.append(made)
-    merge = stages.merge(topology)
+    merge = roles.merge(topology)
     _sort(
         merge.fold(merge.fresh(), log(partials)),
         {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead},

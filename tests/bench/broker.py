@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ldp_kafka.runtime.kafka_server import KafkaServer
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from tests.bench.measure import cores, pin, say
 
 _TOPIC = {

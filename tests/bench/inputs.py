@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import ldp_kafka as lk
-from ldp_kafka.runtime.columns import write_batch
+from ldp_kafka.runtime.wire.arrow import write_batch
 
 ROWS = 2048  # events in a batch
 SLOT = 60_000

@@ -13,8 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.fold import Message, Partition, persist
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.partition import Partition, persist
 from tests.bench import inputs
 
 LOADS = 9
@@ -32,7 +33,7 @@ def main(users: int, shards: int) -> None:
         )
     table: dict[str, bytes] = {}
     partition = Partition(
-        stages.edge(topology, stages.edge_randomness(topology, inputs.KEY), 0), 0, table, 0
+        roles.edge(topology, roles.edge_randomness(topology, inputs.KEY), 0), 0, table, 0
     )
     before = resident()
     for offset, value in enumerate(inputs.crowd(users)):

@@ -15,8 +15,8 @@ import numpy as np
 
 from ldp_kafka import accounting, randomness
 from ldp_kafka.cli import main
-from ldp_kafka.runtime import agent
-from ldp_kafka.runtime.fold import Partition
+from ldp_kafka.runtime.recovery.partition import Partition
+from ldp_kafka.runtime.worker import agent
 
 FRESH = randomness.system()
 

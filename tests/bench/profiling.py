@@ -12,8 +12,11 @@ from statistics import median
 from unittest.mock import patch
 
 from ldp_kafka import accounting, mechanisms, methods, randomness
-from ldp_kafka.runtime import edge, events, stages, users
-from ldp_kafka.runtime.fold import Message, Partition
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.partition import Partition
+from ldp_kafka.runtime.stages import perturb, users
+from ldp_kafka.runtime.wire import events
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, pin, say
 
@@ -33,9 +36,9 @@ PARTS = [
     (randomness.Bound, "words", "noise"),
     (mechanisms.SquareWave, "perturb", "mechanism"),
     (randomness.Keyed, "report_ids", "ids"),
-    (edge, "_sorted", "sort"),
-    (edge, "write_reports", "encode"),
-    (edge.Edge, "dump", "snapshot"),
+    (perturb, "_sorted", "sort"),
+    (perturb, "write_reports", "encode"),
+    (perturb.Edge, "dump", "snapshot"),
 ]
 
 
@@ -79,7 +82,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
         _, topology = inputs.topology(Path(folder), "profile", "embedded", "raw")
     partition = Partition(
-        stages.edge(topology, stages.edge_randomness(topology, inputs.KEY), 0), 0, {}, 0
+        roles.edge(topology, roles.edge_randomness(topology, inputs.KEY), 0), 0, {}, 0
     )
     messages = [
         Message(offset, -1, value) for offset, (value, _) in enumerate(inputs.batches(USERS, slots))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp_kafka.runtime.setup import prepare
+from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.topology import Topology
 from tests.bench import inputs
 from tests.bench.broker import Topics

@@ -20,8 +20,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.embedded import EmbeddedBroker
-from ldp_kafka.runtime.kafka_server import KafkaServer, artefacts, free_port, java
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer, artefacts, free_port, java
 
 IMAGE = "apache/kafka:4.3.1"
 

@@ -29,13 +29,14 @@ import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime import admin, local, stages
-from ldp_kafka.runtime.codec import encode
-from ldp_kafka.runtime.embedded import publish
-from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.brokers.embedded import publish
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import read_key
-from ldp_kafka.runtime.setup import prepare
-from ldp_kafka.runtime.wire import parse_json, read_reports
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.records import parse_json, read_reports
 
 KEY = bytes(range(100, 132))
 SLOT = 60_000
@@ -341,7 +342,7 @@ class Flow:
     def expected(self) -> local.Run:
         return local.run(
             self.topology,
-            stages.edge_randomness(self.topology, read_key(self.topology.edge.key_file)),
+            roles.edge_randomness(self.topology, read_key(self.topology.edge.key_file)),
             self.raw(),
             together=50,
         )

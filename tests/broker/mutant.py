@@ -18,7 +18,9 @@ import numpy as np
 from ldp_kafka.accounting import NEVER, Ledger
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.randomness import Keyed, System
-from ldp_kafka.runtime import agent, edge, fold
+from ldp_kafka.runtime.recovery import partition as fold
+from ldp_kafka.runtime.stages import perturb as edge
+from ldp_kafka.runtime.worker import agent
 
 
 def floating(at):

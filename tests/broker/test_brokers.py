@@ -15,7 +15,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.admin import (
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, is_embedded
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer, start, status, stop
+from ldp_kafka.runtime.kafka.admin import (
     TopicSpec,
     commit_first,
     committed,
@@ -25,8 +27,6 @@ from ldp_kafka.runtime.admin import (
     produce_once,
     watermarks,
 )
-from ldp_kafka.runtime.embedded import EmbeddedBroker, is_embedded
-from ldp_kafka.runtime.kafka_server import KafkaServer, start, status, stop
 
 
 @pytest.fixture(params=["embedded", "kafka", "kafka_3_9"])

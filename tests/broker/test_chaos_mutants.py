@@ -18,8 +18,8 @@ import pytest
 
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime.codec import encode
-from ldp_kafka.runtime.kafka_server import KafkaServer
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.chaos.crew import GO_ON, MUTANT
 from tests.broker.chaos.judge import judge_all
 from tests.broker.chaos.world import DISPATCH, REPO

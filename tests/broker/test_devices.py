@@ -21,15 +21,16 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Producer
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime import admin, local, stages
-from ldp_kafka.runtime.admin import TopicSpec
-from ldp_kafka.runtime.codec import encode
-from ldp_kafka.runtime.devices import partition_of
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.kafka_server import KafkaServer
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.admin import TopicSpec
+from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import read_key
-from ldp_kafka.runtime.setup import prepare
-from ldp_kafka.runtime.wire import parse_json, read_reports
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.collect_devices import partition_of
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.records import parse_json, read_reports
 from ldp_kafka.topology import load, loads
 from tests.broker.flow import Reader
 
@@ -147,7 +148,7 @@ def expected(path: Path, fleet: Fleet) -> dict[str, bytes]:
             )
             for at, (name, slot, value) in enumerate(fleet.events(number))
         ]
-        randomness = stages.edge_randomness(topology, read_key(fleet.folder / f"{number}.key"))
+        randomness = roles.edge_randomness(topology, read_key(fleet.folder / f"{number}.key"))
         for record in local.run(topology, randomness, [log, []]).reports[0]:
             batch = read_reports(record.value)
             for report in batch.singles() if len(batch) else ():
@@ -170,14 +171,14 @@ def releases_of(topology, messages: list, ends: list[int]) -> set[bytes]:
     partials: list[bytes] = []
     for number in range(2):
         values = [*logs[number], *(encode(Tick(end)) for end in ends)]
-        stage = stages.collect(topology, number)
+        stage = roles.collect(topology, number)
         folded = stage.fold(
             stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
         )
         partials += [
             record.value for record in folded.records if record.topic == topology.partials_topic
         ]
-    merge = stages.merge(topology)
+    merge = roles.merge(topology)
     made = merge.fold(
         merge.fresh(), [Message(at, -1, value) for at, value in enumerate(partials)]
     ).records

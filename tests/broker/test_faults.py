@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.runtime import admin
-from ldp_kafka.runtime.exits import RETRY
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.worker.exits import RETRY
 from tests.broker.flow import MUTANT, TEXT, Flow, configure
 
 USERS = 200

@@ -9,9 +9,9 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.runtime.admin import TopicSpec, ensure
-from ldp_kafka.runtime.fold import Record
-from ldp_kafka.runtime.outbox import Outbox
+from ldp_kafka.runtime.kafka.admin import TopicSpec, ensure
+from ldp_kafka.runtime.kafka.producer import Outbox
+from ldp_kafka.runtime.log import Record
 from tests.broker.flow import Reader, configure
 
 TRIES = 5

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from ldp_kafka.runtime import admin
+from ldp_kafka.runtime.kafka import admin
 from tests.broker.flow import SLOT, START, Flow
 
 USERS = 2000

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ldp_kafka.runtime.kafka_server import KafkaServer, free_port
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer, free_port
 from tests.broker.flow import TEXT, Flow
 
 BLOCK = """kafka:

@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from ldp_kafka.accounting.words import moment
 from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime import state_tools
-from ldp_kafka.runtime.state_tools import compacted, key_bytes
-from ldp_kafka.runtime.wire import read_reports, write_reports
+from ldp_kafka.runtime.tools import state
+from ldp_kafka.runtime.tools.state import compacted, key_bytes
+from ldp_kafka.runtime.wire.records import read_reports, write_reports
 from tests.broker.flow import SLOT, START, Flow
 from tests.broker.test_faults import until, until_acknowledged
 
@@ -98,7 +98,7 @@ def test_the_ways_out(flow, capsys, monkeypatch):
         flow.slot(rnd, t, USERS)
     until_acknowledged(flow)
     with monkeypatch.context() as patch:
-        patch.setattr(state_tools, "PATIENCE", -60.0)
+        patch.setattr(state, "PATIENCE", -60.0)
         for ask in (
             ("state", "rewind", path, "--role", "perturb", "--yes"),
             ("key", "rotate", path, "--yes"),

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.columns import write_batch
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.wire import encode_json
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.arrow import write_batch
+from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology, loads
 from tests.fold.judge import EdgeJudge
 
@@ -52,7 +52,7 @@ def topology(
 
 
 def randomness(of: Topology) -> Keyed:
-    return stages.edge_randomness(of, KEY)
+    return roles.edge_randomness(of, KEY)
 
 
 def batch(rows: list[tuple[str, int, float]]) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ldp_kafka.runtime import blocks, edge
+from ldp_kafka.runtime.stages import perturb, slot_shards
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -15,6 +15,6 @@ def _small() -> Iterator[None]:
     so that crashes come between them too.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edge, "CHUNK_ROWS", 2)
-        patch.setattr(blocks, "MOST", 2)
+        patch.setattr(perturb, "CHUNK_ROWS", 2)
+        patch.setattr(slot_shards, "MOST", 2)
         yield

@@ -4,7 +4,7 @@ script says.
 `World` is what brokers hold of one agent: a log a partition, the compacted changelog, the group's
 offsets, the topics written to. `Worker` is one process. What it runs is the production code
 (`Partition`, `persist`, the stages); what it replaces is Faust: the admission of
-`ldp_kafka.runtime.agent.Agent`, whose words it repeats, and the two producers. Whatever a worker
+`ldp_kafka.runtime.worker.agent.Agent`, whose words it repeats, and the two producers. Whatever a worker
 waits for is in `Worker.waits` and comes about when the script calls `step`, so that a crash, a
 rebalance or another worker's step fits between any two.
 
@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.runtime.fold import Admission, Message, Partition, Record, Snapshot, Stage, persist
+from ldp_kafka.runtime.log import Message, Record, Stage
+from ldp_kafka.runtime.recovery.partition import Admission, Partition, Snapshot, persist
 
 
 class Halt(Exception):
@@ -236,7 +237,7 @@ class Worker:
         if any(owned.ahead for owned in self.parts.values()):
             self.crash()
 
-    # as in ldp_kafka.runtime.agent.Agent
+    # as in ldp_kafka.runtime.worker.agent.Agent
 
     def take(self, number: int, message: Message) -> None:
         owned = self.parts.get(number) or self.load(number)

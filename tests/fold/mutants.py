@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ldp_kafka.randomness import Keyed, system
-from ldp_kafka.runtime import fold, packing
-from ldp_kafka.runtime.blocks import Blocked
-from ldp_kafka.runtime.collector import Collect
-from ldp_kafka.runtime.fold import META, Admission, Partition, persist
+from ldp_kafka.runtime.recovery import packing, partition
+from ldp_kafka.runtime.recovery.partition import META, Admission, Partition, persist
+from ldp_kafka.runtime.stages.collect import Collect
+from ldp_kafka.runtime.stages.slot_shards import Blocked
 from tests.fold import cases, scripts
 from tests.fold.driver import Event, Owned, Recipe, Worker
 
@@ -182,7 +182,7 @@ def first_tenure(found: Any) -> str | None:
     return min(complete, key=lambda tenure: found[tenure][META][0], default=None)
 
 
-choose = fold.choose
+choose = partition.choose
 
 
 class AllShardsAtMeta:
@@ -240,9 +240,9 @@ class EndedStays(Partition[Any]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        best = choose(fold.tenures(self.table, self.number))
+        best = choose(partition.tenures(self.table, self.number))
         if best is not None:
-            found = dict(fold.tenures(self.table, self.number)[best])
+            found = dict(partition.tenures(self.table, self.number)[best])
             meta = json.loads(found.pop(META)[1])
             self.state = self.stage.load(meta["state"], found)
             self.covers = {shard: cover for shard, (cover, _) in found.items()}
@@ -324,7 +324,7 @@ def fresh_noise(stage: Any) -> Any:
 
 
 def choosing(how: Any) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda patch: patch.setattr(fold, "choose", how)
+    return lambda patch: patch.setattr(partition, "choose", how)
 
 
 EDGE_MUTANTS: dict[str, Mutant] = {

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.log import Message
 from tests.fold import cases
 from tests.fold.driver import Halt, Recipe, Worker, World
 from tests.fold.judge import EdgeJudge, Judge
@@ -382,7 +382,7 @@ def edge_world(
     topology = cases.topology(len(logs))
     randomness = cases.randomness(topology)
     return World(
-        lambda number: stages.edge(topology, randomness, number),
+        lambda number: roles.edge(topology, randomness, number),
         logs,
         recipe or Recipe(),
         header,
@@ -417,10 +417,10 @@ def collect_world(
     topology = cases.topology(partitions)
     logs = [local.log(records, 1) for records in written]
     return World(
-        lambda number: stages.collect(topology, number),
+        lambda number: roles.collect(topology, number),
         logs,
         recipe or Recipe(),
-        watch=Judge(lambda number: stages.collect(topology, number), logs),
+        watch=Judge(lambda number: roles.collect(topology, number), logs),
     )
 
 
@@ -429,10 +429,10 @@ def merge_world(partitions: int, written: Sequence[Any], recipe: Recipe | None =
     topology = cases.topology(partitions)
     logs = [local.log(written, 1)]
     return World(
-        lambda _: stages.merge(topology),
+        lambda _: roles.merge(topology),
         logs,
         recipe or Recipe(),
-        watch=Judge(lambda _: stages.merge(topology), logs),
+        watch=Judge(lambda _: roles.merge(topology), logs),
     )
 
 

@@ -9,9 +9,9 @@ from zlib import crc32
 import pytest
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.fold import Admission, Partition
-from ldp_kafka.runtime.wire import read_reports
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.recovery.partition import Admission, Partition
+from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import loads
 from tests.fold import cases
 from tests.fold.judge import shard
@@ -35,7 +35,7 @@ def wild(method, seed):
 def categorical(log):
     """The same log with category numbers; single events only, and what is no event stays."""
     values = []
-    reader = stages.edge(cases.topology(), cases.randomness(cases.topology()), 0).reader
+    reader = roles.edge(cases.topology(), cases.randomness(cases.topology()), 0).reader
     for message in log:
         events = reader.read(message.value).events
         if events is None:
@@ -50,7 +50,7 @@ def categorical(log):
 
 def edge_of(method, partitions=1):
     topology = cases.topology(partitions, *METHODS[method])
-    return stages.edge(topology, cases.randomness(topology), 0)
+    return roles.edge(topology, cases.randomness(topology), 0)
 
 
 def by_topic(records):
@@ -177,12 +177,12 @@ def stage_and_log(role, method):
     topology = cases.topology(1, *METHODS[method])
     log = wild(method, 1)
     if role == "edge":
-        return lambda: stages.edge(topology, cases.randomness(topology), 0), log
+        return lambda: roles.edge(topology, cases.randomness(topology), 0), log
     run = local.run(topology, cases.randomness(topology), [log])
     written = run.reports[0] if role == "collect" else run.partials
     again = written[: len(written) // 2] + written[len(written) // 4 :]
     return (
-        lambda: stages.collect(topology, 0) if role == "collect" else stages.merge(topology),
+        lambda: roles.collect(topology, 0) if role == "collect" else roles.merge(topology),
         local.log(again, 1),
     )
 
@@ -309,8 +309,8 @@ def state_under(settings, role):
 def stage_under(settings, role):
     topology = loads(BASE.format(**settings))
     if role == "edge":
-        return stages.edge(topology, cases.randomness(topology), 0)
-    return stages.collect(topology, 0) if role == "collect" else stages.merge(topology)
+        return roles.edge(topology, cases.randomness(topology), 0)
+    return roles.collect(topology, 0) if role == "collect" else roles.merge(topology)
 
 
 CHANGES = [
@@ -374,16 +374,16 @@ def test_harmless_change_takes_the_old_state(change, role):
 def test_another_key_refuses_the_old_state():
     """Under another key every user would look new, with the whole budget to spend again."""
     topology = cases.topology()
-    stage = stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0)
+    stage = roles.edge(topology, roles.edge_randomness(topology, bytes(range(32))), 0)
     table: dict[str, bytes] = {}
     owned = Partition(stage, 0, table, 0)
     written = owned.snapshot()
     table.update({**written.shards, written.meta[0]: written.meta[1]})
-    other = stages.edge(topology, stages.edge_randomness(topology, bytes(range(1, 33))), 0)
+    other = roles.edge(topology, roles.edge_randomness(topology, bytes(range(1, 33))), 0)
     with pytest.raises(StateError, match="key changed"):
         Partition(other, 0, table, 0)
     Partition(
-        stages.edge(topology, stages.edge_randomness(topology, bytes(range(32))), 0), 0, table, 0
+        roles.edge(topology, roles.edge_randomness(topology, bytes(range(32))), 0), 0, table, 0
     )
 
 

@@ -11,13 +11,13 @@ from unittest.mock import MagicMock
 import pytest
 
 from ldp_kafka.errors import ConfigurationError, StateError
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.agent import Agent
-from ldp_kafka.runtime.fold import Admission
-from ldp_kafka.runtime.inspection import inspect
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.kafka.group_offsets import Position, Standing
 from ldp_kafka.runtime.keys import new_key, read_key
-from ldp_kafka.runtime.standing import Position, Standing
-from ldp_kafka.runtime.state_tools import plan_rewind
+from ldp_kafka.runtime.recovery.inspection import inspect
+from ldp_kafka.runtime.recovery.partition import Admission
+from ldp_kafka.runtime.tools.state import plan_rewind
+from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.topology import loads
 from tests.fold import cases
 from tests.fold.judge import said
@@ -45,7 +45,7 @@ class Place:
     sent: list = field(default_factory=list)
 
     def __post_init__(self):
-        self.spec, *_ = stages.agents(self.topology, self.role)
+        self.spec, *_ = roles.agents(self.topology, self.role)
 
     @property
     def position(self):
@@ -53,8 +53,8 @@ class Place:
 
     def stage(self, number=0):
         if self.role == "collect":
-            return stages.collect(self.topology, number)
-        return stages.edge(self.topology, stages.edge_randomness(self.topology, self.key), number)
+            return roles.collect(self.topology, number)
+        return roles.edge(self.topology, roles.edge_randomness(self.topology, self.key), number)
 
     def load(self):
         standing = SimpleNamespace(
@@ -116,7 +116,7 @@ class Place:
         """Whether each report that the log gives was made, once or again the same, and no other."""
         run = local.run(
             self.topology,
-            stages.edge_randomness(self.topology, self.key),
+            roles.edge_randomness(self.topology, self.key),
             [self.log if log is None else log],
         )
         return (
@@ -351,7 +351,7 @@ def test_other_partitions(monkeypatch):
         topics={place.topology.raw_topic: SimpleNamespace(partitions={0: None, 1: None})}
     )
     monkeypatch.setattr(
-        "ldp_kafka.runtime.standing.Consumer",
+        "ldp_kafka.runtime.kafka.group_offsets.Consumer",
         lambda _: SimpleNamespace(list_topics=lambda *_, **__: metadata),
     )
     with pytest.raises(
@@ -365,11 +365,11 @@ def test_other_partitions(monkeypatch):
     assert replace(place.topology, input=two).layout != place.topology.layout
     fresh = renamed(place)
     fresh.topology = replace(fresh.topology, input=replace(fresh.topology.input, partitions=2))
-    (spec,) = stages.agents(fresh.topology, "perturb")
+    (spec,) = roles.agents(fresh.topology, "perturb")
     Standing(fresh.topology, "perturb", [spec], {}, {}).counted()
     fresh.work()
     run = local.run(
-        fresh.topology, stages.edge_randomness(fresh.topology, fresh.key), [fresh.log, []]
+        fresh.topology, roles.edge_randomness(fresh.topology, fresh.key), [fresh.log, []]
     )
     assert fresh.reports() == {name: {what} for name, what in said(0, run.reports[0])}
     assert not fresh.reports().keys() & place.reports().keys()

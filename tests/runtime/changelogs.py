@@ -7,10 +7,10 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.columns import read_batch, write_batch
-from ldp_kafka.runtime.fold import META, Partition
-from ldp_kafka.runtime.packing import pack, unpack
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.recovery.packing import pack, unpack
+from ldp_kafka.runtime.recovery.partition import META, Partition
+from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 from tests.fold import cases
 
 TENURE = "a" * 16
@@ -29,10 +29,10 @@ def table(stage, log, *, tenure=TENURE, held=None):
 
 def edge_table(topology, logs, *, until=None, key=cases.KEY):
     """Of all raw partitions; ``until``: only so many messages of each."""
-    randomness = stages.edge_randomness(topology, key)
+    randomness = roles.edge_randomness(topology, key)
     made = {}
     for number, log in enumerate(logs):
-        made |= table(stages.edge(topology, randomness, number), log[:until])
+        made |= table(roles.edge(topology, randomness, number), log[:until])
     return made
 
 
@@ -43,8 +43,8 @@ def collector_tables(topology, logs):
     run = local.run(topology, cases.randomness(topology), [log[:-1] for log in logs])
     collect = {}
     for number, reports in enumerate(run.reports):
-        collect |= table(stages.collect(topology, number), local.log(reports, 1))
-    return collect, table(stages.merge(topology), local.log(run.partials, 1)), run
+        collect |= table(roles.collect(topology, number), local.log(reports, 1))
+    return collect, table(roles.merge(topology), local.log(run.partials, 1)), run
 
 
 def rows_of(held):

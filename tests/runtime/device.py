@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.runtime import devicestore, stages
-from ldp_kafka.runtime.client import Client, Status
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.wire import parse_json, read_reports
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.device import store
+from ldp_kafka.runtime.device.client import Client, Status
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.records import parse_json, read_reports
 from ldp_kafka.topology import loader
 
 loads = cache(loader.loads)
@@ -39,7 +40,7 @@ TOPOLOGIES = {
 @cache
 def collector(name, topology, partition):
     """Made once: how releases per user are read is worked out from the method's law."""
-    return stages.collect_devices(topology, partition, partition)
+    return roles.collect_devices(topology, partition, partition)
 
 
 class Cut(BaseException):
@@ -136,7 +137,7 @@ def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
         broker.reborn(plan, arrives=arrives)
         faulty = connection(plan)
         monkeypatch.setattr(
-            devicestore,
+            store,
             "_connect",
             lambda path, faulty=faulty: sqlite3.connect(
                 path, isolation_level=None, check_same_thread=False, factory=faulty

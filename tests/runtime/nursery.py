@@ -25,8 +25,8 @@ import numpy as np
 
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.randomness import Ids
-from ldp_kafka.runtime.client import Client
-from ldp_kafka.runtime.wire import parse_json
+from ldp_kafka.runtime.device.client import Client
+from ldp_kafka.runtime.wire.records import parse_json
 from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
 from tests.runtime.test_client_crashes import ForgetsEarly, LeavesEarly
 

@@ -11,10 +11,10 @@ from unittest.mock import MagicMock
 import pytest
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
-from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.agent import Agent
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.standing import Position
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka.group_offsets import Position
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.topology import loads
 
 TEXT = """
@@ -39,11 +39,11 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
     )
     worker = SimpleNamespace(app=MagicMock(), topology=topology, standing=standing)
     make = (
-        (lambda n: stages.edge(topology, stages.edge_randomness(topology, bytes(32)), n))
+        (lambda n: roles.edge(topology, roles.edge_randomness(topology, bytes(32)), n))
         if role == "perturb"
-        else (lambda n: stages.collect(topology, n))
+        else (lambda n: roles.collect(topology, n))
     )
-    made = Agent(worker, stages.agents(topology, role)[0], make)
+    made = Agent(worker, roles.agents(topology, role)[0], make)
     made.table.data = table or {}
     return made
 

@@ -11,13 +11,14 @@ import pytest
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.records import Partial
-from ldp_kafka.runtime import blocks
-from ldp_kafka.runtime.agent import LARGEST
-from ldp_kafka.runtime.fold import Message, Partition, persist
-from ldp_kafka.runtime.merger import Merge
-from ldp_kafka.runtime.packing import unpack
-from ldp_kafka.runtime.sample import KEPT
-from ldp_kafka.runtime.wire import encode_json
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.packing import unpack
+from ldp_kafka.runtime.recovery.partition import Partition, persist
+from ldp_kafka.runtime.stages import slot_shards
+from ldp_kafka.runtime.stages.merge import Merge
+from ldp_kafka.runtime.stages.sample import KEPT
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.worker.agent import LARGEST
 
 WAITING = 20_000  # slots
 WIDTH = 8
@@ -131,12 +132,12 @@ def test_a_record_that_lost_its_block_is_not_loaded():
 )
 def test_a_block_fits_into_a_record(width, ids):
     """Whatever the sums are."""
-    slots = blocks.slots_in_a_block(width, ids)
-    state, stage = blocks.Blocks(), type("Stage", (blocks.Blocked,), {"size": slots})()
+    slots = slot_shards.slots_in_a_block(width, ids)
+    state, stage = slot_shards.Blocks(), type("Stage", (slot_shards.Blocked,), {"size": slots})()
     for slot in range(slots):
         state.open[slot], state.sample[slot] = [-(10**9)] * width, ["f" * 32] * ids
     (payload,) = stage.dump(state, {"0"}).values()
-    assert len(payload) <= max(blocks.BYTES * 1.1, LARGEST / 2)
+    assert len(payload) <= max(slot_shards.BYTES * 1.1, LARGEST / 2)
 
 
 def test_other_blocks_are_refused(monkeypatch):
@@ -144,7 +145,7 @@ def test_other_blocks_are_refused(monkeypatch):
     kept = Kept()
     kept.send((0, 1, 0, sums(1)))
     kept.save()
-    monkeypatch.setattr(blocks, "MOST", 7)
+    monkeypatch.setattr(slot_shards, "MOST", 7)
     fresh = Kept()
     with pytest.raises(StateError, match="other blocks"):
         Partition(fresh.stage, 0, kept.table, 2, committed=True)

@@ -24,13 +24,14 @@ import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, StateError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Events, Ids
-from ldp_kafka.runtime import local, setup, stages
-from ldp_kafka.runtime.client import Client, Status
-from ldp_kafka.runtime.codec import encode
-from ldp_kafka.runtime.devices import partition_of
-from ldp_kafka.runtime.embedded import EmbeddedBroker
-from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.device.client import Client, Status
+from ldp_kafka.runtime.kafka import setup
 from ldp_kafka.runtime.keys import read_key
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.collect_devices import partition_of
+from ldp_kafka.runtime.wire.codec import encode
 from tests.runtime.device import FIRST, SLOT, TEXT, TOPOLOGIES, Broker, loads, opened
 
 NOW = (FIRST + 99) * SLOT
@@ -90,7 +91,7 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
             client = opened(tmp_path, text, producer=broker)
         client.report(value, slot * SLOT + at, user=user)
     client.close()
-    randomness = stages.edge_randomness(topology, read_key(tmp_path / "m.key"))
+    randomness = roles.edge_randomness(topology, read_key(tmp_path / "m.key"))
     expected = [
         report
         for part in local.run(topology, randomness, [raw, []]).reports
@@ -107,7 +108,7 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
     assert {partition for partition, _ in broker.left} == {0, 1}
     for number in range(2):
         values = [value for partition, value in broker.left if partition == number]
-        stage = stages.collect(loads(text), number)
+        stage = roles.collect(loads(text), number)
         counts = stage.fold(
             stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
         ).counts
@@ -601,7 +602,7 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
             found += [(message.partition(), message.value()) for message in reader.consume(1, 1)]
         reader.close()
     [(number, value)] = found
-    stage = stages.collect(topology, number)
+    stage = roles.collect(topology, number)
     assert stage.fold(stage.fresh(), [Message(1, -1, value)]).counts["reports"] == 1
 
 

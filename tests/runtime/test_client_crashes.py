@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp_kafka.runtime.client import Client
-from ldp_kafka.runtime.wire import parse_json
+from ldp_kafka.runtime.device.client import Client
+from ldp_kafka.runtime.wire.records import parse_json
 from tests.runtime.device import FIRST, TOPOLOGIES, lives
 
 
@@ -129,7 +129,7 @@ def test_a_broken_client_is_found(kind, arrives, fault, tmp_path, monkeypatch):
 LIFE = """
 import os, sys
 from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
-from ldp_kafka.runtime.client import Client
+from ldp_kafka.runtime.device.client import Client
 
 folder, last = sys.argv[1], int(sys.argv[2])
 left, told = (os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("left", "told"))

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.records import Partial, Reports, hexadecimal
-from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.collector import _power_sums
-from ldp_kafka.runtime.columns import MAX_BYTES
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.sample import KEPT
-from ldp_kafka.runtime.wire import LATEST, decode_json, header, parse_json, write_reports
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.collect import _power_sums
+from ldp_kafka.runtime.stages.sample import KEPT
+from ldp_kafka.runtime.wire.arrow import MAX_BYTES
+from ldp_kafka.runtime.wire.records import LATEST, decode_json, header, parse_json, write_reports
 from ldp_kafka.topology import loader
 from tests.runtime.reload import again, whole
 
@@ -45,7 +45,7 @@ class Fed:
     def __init__(self, text=NUMERIC % "", source=2):
         self.topology = loads(text)
         self.source = source
-        self.collect = stages.collect(self.topology, source)
+        self.collect = roles.collect(self.topology, source)
         self.state, self.offset, self.counts = self.collect.fresh(), 0, {}
         self.scale = self.topology.method.mechanism.scale
 

@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import pytest
 
-from ldp_kafka.runtime import local, stages
+from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.demo.play import shipped
 from ldp_kafka.runtime.demo.plot import plot
 from ldp_kafka.runtime.demo.result import again, compare, largest_spent
@@ -31,7 +31,7 @@ def played(request):
     values = made_up(topology, 300, 10)
     source = from_arrays(topology, values, START)
     logs = as_log(topology, messages(topology, source, 2048))
-    run = local.run(topology, stages.edge_randomness(topology, KEY), logs)
+    run = local.run(topology, roles.edge_randomness(topology, KEY), logs)
     return (
         topology,
         values,

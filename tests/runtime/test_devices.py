@@ -18,16 +18,18 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Release, Reports, Tick
-from ldp_kafka.runtime import admin, stages
-from ldp_kafka.runtime.codec import encode
-from ldp_kafka.runtime.devices import PARTS, Counted, partition_of
-from ldp_kafka.runtime.embedded import EmbeddedBroker
-from ldp_kafka.runtime.exits import RETRY
-from ldp_kafka.runtime.fold import META, Message, Partition, Record
-from ldp_kafka.runtime.run import SUPERVISED, run
-from ldp_kafka.runtime.setup import prepare
-from ldp_kafka.runtime.wire import decode_json, header, parse_json, write_reports
-from ldp_kafka.runtime.worker import Worker
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.setup import prepare
+from ldp_kafka.runtime.log import Message, Record
+from ldp_kafka.runtime.recovery.partition import META, Partition
+from ldp_kafka.runtime.stages.collect_devices import PARTS, Counted, partition_of
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.records import decode_json, header, parse_json, write_reports
+from ldp_kafka.runtime.worker.app import Worker
+from ldp_kafka.runtime.worker.exits import RETRY
+from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
 from ldp_kafka.topology import loader
 from tests.runtime.device import SLOT, TEXT, loads
 from tests.runtime.test_collector import partial
@@ -60,7 +62,7 @@ class Fed:
 
     def __init__(self, text=MEAN, source=3):
         self.topology = loads(text)
-        self.stage = stages.collect_devices(self.topology, 1, source)
+        self.stage = roles.collect_devices(self.topology, 1, source)
         self.state, self.offset, self.counts = self.stage.fresh(), 0, {}
 
     def report(self, number, slot, index=7, **changes):
@@ -251,7 +253,7 @@ def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
     worker.send = told.extend
     agent = SimpleNamespace(
         parts={1: SimpleNamespace(seen=100.0, partition=SimpleNamespace(state=fed.state))},
-        spec=stages.agents(worker.topology, "collect")[0],
+        spec=roles.agents(worker.topology, "collect")[0],
     )
     asyncio.run(worker.tick(agent, {("d.device-reports", 0), ("d.device-reports", 1)}))
     assert told == [Record("d.device-reports", 0, None, encode(Tick(60 * SLOT)))]
@@ -298,14 +300,14 @@ def test_a_worker_without_a_broker_is_started_again(monkeypatch):
     )
 
 
-class NoOffset(stages.CollectDevices):
+class NoOffset(roles.CollectDevices):
     """Takes every id that is there for a repetition, also where a part is ahead of the rest."""
 
     def _report(self, state, one, message, records, counts):
         super()._report(state, one, message._replace(offset=2**40), records, counts)
 
 
-class NoIds(stages.CollectDevices):
+class NoIds(roles.CollectDevices):
     """Counts what comes again."""
 
     def _report(self, state, one, message, records, counts):
@@ -315,7 +317,7 @@ class NoIds(stages.CollectDevices):
         super()._report(state, one, message, records, counts)
 
 
-class OneWriting(stages.CollectDevices):
+class OneWriting(roles.CollectDevices):
     """Writes ids down without those of the last messages."""
 
     def dump(self, state, shards):
@@ -357,7 +359,7 @@ def crashing(kind, text, log, cuts, ahead):
     snapshot at the first, and the parts of one more, without its ``meta``, at ``ahead``.
     """
     topology = loads(text)
-    base = stages.collect_devices(topology, 1, 3)
+    base = roles.collect_devices(topology, 1, 3)
     stage = kind(**{name: getattr(base, name) for name in base.__dataclass_fields__})
     table, out, want = {}, {}, 0
     for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
@@ -399,8 +401,8 @@ def test_a_crash_changes_nothing(seed, text, cuts, ahead):
     owner gives.
     """
     log = script(seed, text)
-    calm = crashing(stages.CollectDevices, text, log, [], [])
-    assert crashing(stages.CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
+    calm = crashing(roles.CollectDevices, text, log, [], [])
+    assert crashing(roles.CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
 
 
 @pytest.mark.parametrize("kind", [NoOffset, NoIds, OneWriting])
@@ -409,7 +411,7 @@ def test_a_broken_fold_is_found(kind):
 
     def differs(seed):
         log = script(seed, PER_USER)
-        calm = crashing(stages.CollectDevices, PER_USER, log, [], [])
+        calm = crashing(roles.CollectDevices, PER_USER, log, [], [])
         try:
             return crashing(kind, PER_USER, log, [20, 40], [10, 10]) != calm
         except AssertionError:
@@ -428,6 +430,6 @@ def test_together_or_one_by_one(seed, together):
         records += fed.stage.fold(state, log[start : start + together]).records
     assert records == [
         record
-        for made in crashing(stages.CollectDevices, MEAN, log, [], []).values()
+        for made in crashing(roles.CollectDevices, MEAN, log, [], []).values()
         for record in made
     ]

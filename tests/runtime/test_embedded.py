@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime import embedded
-from ldp_kafka.runtime.embedded import EmbeddedBroker, address_of, is_embedded, publish
+from ldp_kafka.runtime.brokers import embedded
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, address_of, is_embedded, publish
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_other_processes_find_it(broker):
     publish("meters", broker)
     code = """if True:
         from confluent_kafka.admin import AdminClient
-        from ldp_kafka.runtime.embedded import address_of
+        from ldp_kafka.runtime.brokers.embedded import address_of
         print(list(AdminClient({"bootstrap.servers": address_of("meters")}).list_topics(timeout=5).topics))
     """
     assert (
@@ -143,7 +143,7 @@ def test_the_file_of_a_killed_host_is_refused_then_replaced(broker):
     """A killed host cannot remove its file."""
     code = """if True:
         import os, signal
-        from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
+        from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
         publish("meters", EmbeddedBroker().start())
         os.kill(os.getpid(), signal.SIGKILL)
     """

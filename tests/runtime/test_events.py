@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.records import Event, Partial, Report, Request, Tick
-from ldp_kafka.runtime.columns import MAX_BYTES
-from ldp_kafka.runtime.events import REASONS, EventReader
-from ldp_kafka.runtime.wire import LATEST, header
+from ldp_kafka.runtime.wire.arrow import MAX_BYTES
+from ldp_kafka.runtime.wire.events import REASONS, EventReader
+from ldp_kafka.runtime.wire.records import LATEST, header
 from ldp_kafka.topology.paths import parse_path
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
@@ -802,7 +802,7 @@ def test_what_arrow_cannot_do_with_a_column_is_a_dead_letter(monkeypatch, error)
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("ldp_kafka.runtime.events._times", fail)
+    monkeypatch.setattr("ldp_kafka.runtime.wire.events._times", fail)
     assert reader().read(arrow({"user": ["a"], "time": [NOON], "value": [1.0]})).bad == [
         (0, "not_arrow")
     ]

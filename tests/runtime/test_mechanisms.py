@@ -11,10 +11,10 @@ import ldp_kafka as lk
 from ldp_kafka.errors import TopologyError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.codec import encode
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.wire import read_reports
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import loads, plan
 from ldp_kafka.topology.sections import PURE
 
@@ -52,7 +52,7 @@ def released(mechanism):
             events = Events(users, np.full(len(mine), 1000 * (START + slot)), mine)
             for message in (encode(events), encode(Tick(1000 * (START + slot + 1)))):
                 logs[partition].append(Message(len(logs[partition]), -1, message))
-    run = local.run(topology, stages.edge_randomness(topology, bytes(range(32))), logs)
+    run = local.run(topology, roles.edge_randomness(topology, bytes(range(32))), logs)
     truth = (
         values.mean(axis=1)
         if numeric
@@ -103,7 +103,7 @@ def test_a_delta_is_not_spent_by_a_ledger_of_epsilon(mechanism):
 def test_bits_that_no_report_has_are_dead_letters():
     """A stranger's bits beyond the last category, or of another width, are not counted."""
     _, _, batches, topology = released("oue")
-    stage = stages.collect(topology, 0)
+    stage = roles.collect(topology, 0)
     good = batches[0]
     for values, reason in [
         (good.values | np.uint8(1), "range"),

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import ldp_kafka as lk
 from ldp_kafka.records import Partial
-from ldp_kafka.runtime import blocks, merger
-from ldp_kafka.runtime.columns import MAX_BYTES
-from ldp_kafka.runtime.fold import Message, Record
-from ldp_kafka.runtime.merger import SAMPLED, Merge
-from ldp_kafka.runtime.wire import encode_json, header
+from ldp_kafka.runtime.log import Message, Record
+from ldp_kafka.runtime.stages import merge, slot_shards
+from ldp_kafka.runtime.stages.merge import SAMPLED, Merge
+from ldp_kafka.runtime.wire.arrow import MAX_BYTES
+from ldp_kafka.runtime.wire.records import encode_json, header
 from tests.runtime.reload import again, whole
 
 
@@ -24,7 +24,7 @@ from tests.runtime.reload import again, whole
 def _small_blocks():
     """So that a few slots make several."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "MOST", 3)
+        patch.setattr(slot_shards, "MOST", 3)
         yield
 
 
@@ -110,7 +110,7 @@ def test_empty_slots_are_released_as_null():
 @pytest.mark.parametrize("gap", [1, 3, 4, 5, 10**9])
 def test_a_long_run_of_empty_slots_is_cut(monkeypatch, gap):
     """After the limit the rest is passed over; a slot with reports is never."""
-    monkeypatch.setattr(merger, "EMPTY_RUN", 3)
+    monkeypatch.setattr(merge, "EMPTY_RUN", 3)
     nulls = [(5 + i, None) for i in range(1, min(gap, 4))]
     for steps in ([gap + 5], [6, gap + 4, gap + 5], range(6, 12 if gap > 9 else gap + 6)):
         fed, found = Fed(sources=1), []
@@ -226,8 +226,8 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
     """Any merge of the sources' logs, with repeats, folded in any runs, over a snapshot at any
     place: what a slow twin says.
     """
-    limit = merger.EMPTY_RUN
-    merger.EMPTY_RUN = data.draw(st.integers(1, 6))
+    limit = merge.EMPTY_RUN
+    merge.EMPTY_RUN = data.draw(st.integers(1, 6))
     try:
         through = min(partials[-1][1] for partials in made)
         sums = {}
@@ -239,7 +239,7 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
         for slot in range(through + 1):
             if slot in sums:
                 full = slot
-            if full is not None and slot - full <= merger.EMPTY_RUN:
+            if full is not None and slot - full <= merge.EMPTY_RUN:
                 expected.append((slot, sums.get(slot)))
         for _ in range(2):
             fed, queues, found = Fed(sources=len(made)), [list(partials) for partials in made], []
@@ -256,7 +256,7 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
             assert fed.state.released is None or fed.state.released <= through
             assert all(slot > through for slot in fed.state.open)
     finally:
-        merger.EMPTY_RUN = limit
+        merge.EMPTY_RUN = limit
 
 
 def test_a_user_in_two_partitions_is_noticed():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ldp_kafka.runtime import outbox
-from ldp_kafka.runtime.fold import Record
+from ldp_kafka.runtime.kafka import producer as outbox
+from ldp_kafka.runtime.log import Record
 
 
 class Slow:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import StateError
 from ldp_kafka.records import Ids
-from ldp_kafka.runtime.packing import LARGEST, LEAST, pack, unpack
-from ldp_kafka.runtime.users import Users
+from ldp_kafka.runtime.recovery.packing import LARGEST, LEAST, pack, unpack
+from ldp_kafka.runtime.stages.users import Users
 
 BLOCKS = st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 3000)).map(
     lambda pair: pair[0] * pair[1]

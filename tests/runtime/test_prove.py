@@ -13,13 +13,15 @@ from confluent_kafka import Producer
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime import admin, local, prove, stages
-from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
-from ldp_kafka.runtime.prove import Answered, read_held, recompute
-from ldp_kafka.runtime.setup import prepare
-from ldp_kafka.runtime.sightings import compare
-from ldp_kafka.runtime.topic import Kept
-from ldp_kafka.runtime.wire import read_reports, write_reports
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.reader import Kept
+from ldp_kafka.runtime.kafka.setup import prepare
+from ldp_kafka.runtime.tools import prove_once
+from ldp_kafka.runtime.tools.prove_once import Answered, read_held, recompute
+from ldp_kafka.runtime.tools.report_index import compare
+from ldp_kafka.runtime.wire.records import read_reports, write_reports
 from ldp_kafka.topology import load, loads
 from tests.fold import cases
 
@@ -58,7 +60,7 @@ def logs_of(topology):
 
 def reports_of(topology, *, key=cases.KEY):
     """What the edge writes, as a topic keeps it."""
-    run = local.run(topology, stages.edge_randomness(topology, key), logs_of(topology))
+    run = local.run(topology, roles.edge_randomness(topology, key), logs_of(topology))
     return [
         Kept(number, offset, -1, None, record.value)
         for number, log in enumerate(run.reports)
@@ -108,7 +110,7 @@ EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
 def judged(topology, records, due=EVERYTHING, key=cases.KEY):
     held, unreadable, _ = read_held(records)
     expected = recompute(
-        topology, stages.edge_randomness(topology, key), raw(topology), due, held.seed
+        topology, roles.edge_randomness(topology, key), raw(topology), due, held.seed
     )
     return compare(held, expected), held, expected, unreadable
 
@@ -208,7 +210,7 @@ def test_what_is_due(given, more, due):
     """What was acknowledged or answered already; of a topic whose beginning is gone what it still
     holds.
     """
-    assert prove._due(*given, **more) == due
+    assert prove_once._due(*given, **more) == due
 
 
 @pytest.fixture
@@ -303,7 +305,7 @@ def test_a_report_that_was_acknowledged_and_is_not_there(kept, capsys):
 def test_a_raw_log_that_lost_its_beginning_is_not_enough(kept, monkeypatch):
     """Its reports depend on what is gone."""
     made, _, _, _ = kept
-    real = prove.spans
+    real = prove_once.spans
 
     def cut(config, topic):
         return {
@@ -311,16 +313,16 @@ def test_a_raw_log_that_lost_its_beginning_is_not_enough(kept, monkeypatch):
             for number, (first, end) in real(config, topic).items()
         }
 
-    monkeypatch.setattr(prove, "spans", cut)
+    monkeypatch.setattr(prove_once, "spans", cut)
     with pytest.raises(StateError, match="begins at offset 2"):
-        prove.prove(made, cases.KEY)
-    assert prove.prove(made).clean
+        prove_once.prove(made, cases.KEY)
+    assert prove_once.prove(made).clean
 
 
 def test_what_expired_is_said(kept, monkeypatch):
     """Of reports that the topic no longer holds nothing is missing, and nothing is proved."""
     made, _, _, _ = kept
-    real = prove.spans
+    real = prove_once.spans
 
     def cut(config, topic):
         return {
@@ -328,8 +330,8 @@ def test_what_expired_is_said(kept, monkeypatch):
             for number, (first, end) in real(config, topic).items()
         }
 
-    monkeypatch.setattr(prove, "spans", cut)
-    found = prove.prove(made, cases.KEY)
+    monkeypatch.setattr(prove_once, "spans", cut)
+    found = prove_once.prove(made, cases.KEY)
     assert found.clean and found.expected > found.ids
     assert found.begins == {0: 4, 1: 4}
     assert any("nothing is said" in line for line in found.lines())
@@ -358,4 +360,4 @@ def test_reports_of_devices():
         partitions=1, privacy=cases.CAPP, statistics="[mean]", lateness=1
     ).replace("input: {", "input: {source: devices, ")
     with pytest.raises(ConfigurationError, match="no raw topic"):
-        prove.prove(loads(text), cases.KEY)
+        prove_once.prove(loads(text), cases.KEY)

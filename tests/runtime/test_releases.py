@@ -18,9 +18,9 @@ import ldp_kafka as lk
 from ldp_kafka.methods.reading import Reading
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.releases import CYCLE, Publisher, _iso
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.releases import CYCLE, Publisher, _iso
 from ldp_kafka.topology import loader
 
 loads = cache(loader.loads)
@@ -54,7 +54,7 @@ output: {{statistics: [{statistics}]}}
 def crowd(made, slot, answers):
     """The release of a slot with these answers of the mechanism."""
     sums = None if answers is None else made.method.mechanism.support(np.array(answers)).tolist()
-    [record] = stages.publisher(made).crowd(slot, sums)
+    [record] = roles.publisher(made).crowd(slot, sums)
     assert (record.topic, record.partition) == ("meters.releases", 0)
     return record.key, json.loads(record.value)
 
@@ -142,7 +142,7 @@ def test_per_user_adds_a_pseudonym_and_a_reliability():
     batch = Reports(
         ids, np.array([5, 6]), np.array([0, 1024]), 2**-10, made.fingerprint, 0, None, series=ids
     )
-    records = replace(stages.publisher(made), shrinkage=False).per_user(
+    records = replace(roles.publisher(made), shrinkage=False).per_user(
         batch, ["aa", "bb"], (2, 1024, 2**20)
     )
     assert [(record.key, record.partition) for record in records] == [
@@ -190,7 +190,7 @@ def test_per_user_is_drawn_to_the_crowd(method):
         None,
         series=ids,
     )
-    publisher = stages.publisher(made)
+    publisher = roles.publisher(made)
     unknown = [
         json.loads(record.value)
         for record in publisher.per_user(
@@ -224,9 +224,9 @@ def test_several_statistics_are_several_records():
     made = topology("capp", "per_user, mean")
     assert [
         json.loads(record.value)["statistic"]
-        for record in stages.publisher(made).crowd(1, [0, 0, 0])
+        for record in roles.publisher(made).crowd(1, [0, 0, 0])
     ] == ["mean"]
-    assert stages.publisher(topology("capp", "per_user")).crowd(1, None) == []
+    assert roles.publisher(topology("capp", "per_user")).crowd(1, None) == []
 
 
 def test_a_release_without_a_guarantee_says_null():
@@ -243,7 +243,7 @@ def test_a_release_without_a_guarantee_says_null():
 def test_releases_are_read_back():
     """By `lk.decode`, as the same release."""
     made = topology("capp", "per_user, mean")
-    [record] = stages.publisher(made).crowd(
+    [record] = roles.publisher(made).crowd(
         9, made.method.mechanism.support(np.array([0.5, 0.25])).tolist()
     )
     [release] = lk.decode(record.value)
@@ -362,6 +362,6 @@ def test_frequencies_are_unbiased():
 def test_a_publisher_takes_what_a_topology_says():
     """Names, topic and slots."""
     made = topology("capp", "mean, per_user")
-    assert stages.publisher(made) == Publisher(
+    assert roles.publisher(made) == Publisher(
         "meters", "meters.releases", made.method, ("mean", "per_user"), 3_600_000
     )

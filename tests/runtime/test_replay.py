@@ -15,9 +15,8 @@ from pyarrow import parquet
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime import local, replay, stages
-from ldp_kafka.runtime.embedded import EmbeddedBroker
-from ldp_kafka.runtime.events import EventReader
+from ldp_kafka.runtime import local, replay, roles
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.replay import (
     Raw,
     Unread,
@@ -34,6 +33,7 @@ from ldp_kafka.runtime.replay import (
 )
 from ldp_kafka.runtime.replay.files import read_slices
 from ldp_kafka.runtime.replay.send import check_ahead
+from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import loads
 
 HOUR = 3_600_000
@@ -224,7 +224,7 @@ def test_a_local_run_releases_every_slot(batch):
         source = from_arrays(made, values, START)
         run = local.run(
             made,
-            stages.edge_randomness(made, bytes(32)),
+            roles.edge_randomness(made, bytes(32)),
             as_log(made, messages(made, source, batch)),
         )
         assert not run.dead_letters
@@ -442,7 +442,7 @@ def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
     written = sum(
         len(record.value)
         for record in local.run(
-            made, stages.edge_randomness(made, bytes(32)), as_log(made, stream)
+            made, roles.edge_randomness(made, bytes(32)), as_log(made, stream)
         ).reports[0]
     )
     assert 0.9 * written < unread._bytes["collect"][0] < 2 * written

@@ -17,14 +17,16 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.randomness import keyed
 from ldp_kafka.records import Ids
-from ldp_kafka.runtime import admin, prove, rotation, stages
-from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
-from ldp_kafka.runtime.fold import Partition
-from ldp_kafka.runtime.inspection import inspect
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import Keyring, read_key
-from ldp_kafka.runtime.setup import prepare
-from ldp_kafka.runtime.state_tools import compacted, key_bytes
-from ldp_kafka.runtime.wire import read_reports
+from ldp_kafka.runtime.recovery.inspection import inspect
+from ldp_kafka.runtime.recovery.partition import Partition
+from ldp_kafka.runtime.tools import prove_once, rotate_key
+from ldp_kafka.runtime.tools.state import compacted, key_bytes
+from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.runtime.changelogs import edge_table
@@ -53,7 +55,7 @@ def ring_at(slot, new=NEW):
 
 def folded(topology, ring, log, *, held=None, want=1):
     """The partition and what it reports."""
-    stage = stages.edge(topology, stages.edge_randomness(topology, ring), 0)
+    stage = roles.edge(topology, roles.edge_randomness(topology, ring), 0)
     partition = Partition(stage, 0, dict(held or {}), want)
     fresh = [message for message in log if message.offset > partition.cover]
     for message in log:
@@ -68,7 +70,7 @@ def draws(topology, records, keys):
     whose = {}
     users = Ids.of([f"u0.{user}" for user in range(cases.USERS)])
     for key in keys:
-        source = stages.edge_randomness(topology, key)
+        source = roles.edge_randomness(topology, key)
         digests = source.digests(users)
         for slot in range(FIRST - 2, FIRST + SLOTS + 2):
             whose |= {
@@ -107,10 +109,10 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
     said = folded(topology, before, log[:reported])[1]
     if rebind:
         edges = [
-            stages.edge(topology, stages.edge_randomness(topology, ring), 0)
+            roles.edge(topology, roles.edge_randomness(topology, ring), 0)
             for ring in (before, after)
         ]
-        snapshot = rotation.rebound(*edges, old, 0, kept + 1).snapshot()
+        snapshot = rotate_key.rebound(*edges, old, 0, kept + 1).snapshot()
         held = {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
         partition, more = folded(topology, after, log[kept:], held=held, want=kept + 1)
     else:
@@ -318,15 +320,15 @@ class Kept:
         )
 
     def violations(self, ring):
-        standing = rotation.Standing(
+        standing = rotate_key.Standing(
             self.topology,
             "perturb",
-            stages.agents(self.topology, "perturb"),
+            roles.agents(self.topology, "perturb"),
             self.config,
             self.config,
         )
-        (spec,) = stages.agents(self.topology, "perturb")
-        key = stages.edge_randomness(self.topology, ring).check
+        (spec,) = roles.agents(self.topology, "perturb")
+        key = roles.edge_randomness(self.topology, ring).check
         found = inspect(
             self.topology,
             spec,
@@ -355,12 +357,12 @@ def test_the_command(kept, capsys):
     kept.report(
         ring, len(LOGS[0]), held=compacted(kept.config, kept.changelog), want=3 * A_SLOT + 1
     )
-    found = prove.prove(kept.topology, ring)
+    found = prove_once.prove(kept.topology, ring)
     assert found.clean and found.recomputed and found.ids == cases.USERS * SLOTS
     assert found.repeats == cases.USERS * 2
-    assert not prove.prove(kept.topology, Keyring(OLD)).clean
+    assert not prove_once.prove(kept.topology, Keyring(OLD)).clean
     early = Keyring(OLD).rotated((FIRST + 4) * cases.SLOT, ring.later[0][1])
-    assert prove.prove(kept.topology, early).unexpected == cases.USERS
+    assert prove_once.prove(kept.topology, early).unexpected == cases.USERS
 
 
 def test_it_is_refused_too_early(kept, capsys):
@@ -370,7 +372,9 @@ def test_it_is_refused_too_early(kept, capsys):
     capsys.readouterr()
     for slot, code in ((4, 2), (5, 0), (6, 0)):
         assert (
-            main(["key", "rotate", kept.path, "--at", rotation.moment((FIRST + slot) * cases.SLOT)])
+            main(
+                ["key", "rotate", kept.path, "--at", rotate_key.moment((FIRST + slot) * cases.SLOT)]
+            )
             == code
         )
     assert "must not begin before" in capsys.readouterr().err
@@ -391,7 +395,7 @@ def test_stopped_at_any_point_it_is_finished_later(kept, monkeypatch, capsys, po
     """Before, between and after the records of the changelog, and before the file is put in place:
     the old file or none works meanwhile, and the same command brings it to its end.
     """
-    real, count = rotation._Writer.put, []
+    real, count = rotate_key._Writer.put, []
 
     async def put(writer, key, value):
         if len(count) == point:
@@ -399,9 +403,9 @@ def test_stopped_at_any_point_it_is_finished_later(kept, monkeypatch, capsys, po
         count.append(key)
         await real(writer, key, value)
 
-    monkeypatch.setattr(rotation._Writer, "put", put)
+    monkeypatch.setattr(rotate_key._Writer, "put", put)
     with pytest.raises(KeyboardInterrupt):
-        rotation.rotate([kept.topology], do=True)
+        rotate_key.rotate([kept.topology], do=True)
     assert kept.file.read_bytes() == OLD
     written = next(at for at, name in enumerate([*count, "0/meta/"], 1) if "/meta/" in name) <= len(
         count
@@ -409,12 +413,12 @@ def test_stopped_at_any_point_it_is_finished_later(kept, monkeypatch, capsys, po
     pending = read_key(kept.file.with_name("edge.key.next"))
     assert not (kept.violations(Keyring(OLD)) == [] and kept.violations(pending) == [])
     assert written or kept.violations(Keyring(OLD)) == []
-    monkeypatch.setattr(rotation._Writer, "put", real)
+    monkeypatch.setattr(rotate_key._Writer, "put", real)
     kept.put(
         kept.topology.raw_topic,
         [(None, message.value) for message in LOGS[0][5 * A_SLOT : 6 * A_SLOT]],
     )  # life goes on: the new key must begin later
-    rotation.rotate([kept.topology], do=True)
+    rotate_key.rotate([kept.topology], do=True)
     ring = read_key(kept.file)
     assert ring.later == (((FIRST + 6) * cases.SLOT, pending.later[0][1]),)
     assert kept.violations(ring) == []
@@ -424,7 +428,7 @@ def test_stopped_at_any_point_it_is_finished_later(kept, monkeypatch, capsys, po
 def test_again_and_again(kept):
     """Each rotation later than the one before it, also where nothing has happened meanwhile."""
     for _ in range(3):
-        rotation.rotate([kept.topology], do=True)
+        rotate_key.rotate([kept.topology], do=True)
     ring = read_key(kept.file)
     times = [time for time, _ in ring.later]
     assert len(times) == 3 and all(a < b for a, b in pairwise(times))
@@ -435,7 +439,7 @@ def test_a_worker_meanwhile(kept, monkeypatch):
     """Its state is bound to the old ring and covers more: the command says so, and the new file is
     not in place.
     """
-    real = rotation._Held.write
+    real = rotate_key._Held.write
 
     def write(held, ring):
         kept.keep(
@@ -446,19 +450,19 @@ def test_a_worker_meanwhile(kept, monkeypatch):
         )
         real(held, ring)
 
-    monkeypatch.setattr(rotation._Held, "write", write)
+    monkeypatch.setattr(rotate_key._Held, "write", write)
     with pytest.raises(StateError, match="meanwhile"):
-        rotation.rotate([kept.topology], do=True)
+        rotate_key.rotate([kept.topology], do=True)
     assert kept.file.read_bytes() == OLD
-    monkeypatch.setattr(rotation._Held, "write", real)
-    rotation.rotate([kept.topology], do=True)
+    monkeypatch.setattr(rotate_key._Held, "write", real)
+    rotate_key.rotate([kept.topology], do=True)
     assert kept.violations(read_key(kept.file)) == []
 
 
 def test_all_topologies_of_one_file(kept, tmp_path):
     """They are named together."""
     with pytest.raises(ConfigurationError, match="same one"):
-        rotation.rotate([kept.topology, cases.topology()], do=True)
+        rotate_key.rotate([kept.topology, cases.topology()], do=True)
     os.link(kept.file, tmp_path / "edge.key.next")  # not a rotation of it
     with pytest.raises(ConfigurationError, match="is not a rotation of"):
-        rotation.rotate([kept.topology], do=True)
+        rotate_key.rotate([kept.topology], do=True)

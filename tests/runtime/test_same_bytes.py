@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from ldp_kafka.records import Report, Tick
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.codec import decode, encode
-from ldp_kafka.runtime.devices import partition_of
-from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
+from ldp_kafka.runtime.stages.collect_devices import partition_of
+from ldp_kafka.runtime.wire.codec import decode, encode
 from ldp_kafka.topology import load, loads
 from tests.runtime.test_methods import STREAMS, streams_of, topology_of
 
@@ -121,7 +121,7 @@ def shipped(path: Path) -> dict[str, object]:
         first,
     )
     return said(
-        topology, local.run(topology, stages.edge_randomness(topology, KEY), log, together=5)
+        topology, local.run(topology, roles.edge_randomness(topology, KEY), log, together=5)
     )
 
 
@@ -132,7 +132,7 @@ def method(name: str) -> dict[str, object]:
     log = as_log(topology, messages(topology, from_arrays(topology, values, START), 9), 1)
     return said(
         topology,
-        local.run(topology, stages.edge_randomness(topology, KEY), untidy(log, 1), together=3),
+        local.run(topology, roles.edge_randomness(topology, KEY), untidy(log, 1), together=3),
     )
 
 
@@ -143,7 +143,7 @@ def devices(name: str) -> dict[str, object]:
     topology = topology_of(name)
     run = local.run(
         topology,
-        stages.edge_randomness(topology, KEY),
+        roles.edge_randomness(topology, KEY),
         as_log(
             topology, messages(topology, from_arrays(topology, streams_of(topology), START), 9), 1
         ),
@@ -172,12 +172,12 @@ def devices(name: str) -> dict[str, object]:
     partials: list[local.Record] = []
     made: list[local.Record] = []
     for at, log in enumerate(logs):
-        stage = stages.collect(mine, at)
+        stage = roles.collect(mine, at)
         for record in stage.fold(
             stage.fresh(), [Message(1 + offset, -1, value) for offset, value in enumerate(log)]
         ).records:
             (partials if record.topic == mine.partials_topic else made).append(record)
-    merge = stages.merge(mine)
+    merge = roles.merge(mine)
     made += merge.fold(merge.fresh(), local.log(partials)).records
     return {
         "fingerprint": mine.fingerprint,

@@ -8,8 +8,8 @@ import pytest
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime import setup
-from ldp_kafka.runtime.security import KNOWN, security
+from ldp_kafka.runtime.kafka import setup
+from ldp_kafka.runtime.kafka.security import KNOWN, security
 from ldp_kafka.topology import loads
 
 TEXT = """

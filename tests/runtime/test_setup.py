@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime import admin, setup
-from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.kafka import admin, setup
 from ldp_kafka.topology import loads
 
 TEXT = """

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime import sightings
-from ldp_kafka.runtime.sightings import Compared, Sightings, compare
+from ldp_kafka.runtime.tools import report_index
+from ldp_kafka.runtime.tools.report_index import Compared, Sightings, compare
 
 PRINT = "ab" * 16
 
@@ -56,7 +56,7 @@ def test_as_sets_would(seed, disk, monkeypatch, tmp_path):
     """With repeats, second reports, what is missing and what nobody expected; however often what
     waits is settled, in memory or on disk.
     """
-    monkeypatch.setattr(sightings, "SETTLE", 4)
+    monkeypatch.setattr(report_index, "SETTLE", 4)
     random = Random(seed)
     truth = [(number, random.randrange(3), random.randrange(4)) for number in range(30)]
     due = {number for number in range(30) if random.random() < 0.7}
@@ -138,7 +138,7 @@ def test_a_report_on_disk_takes_as_few(monkeypatch, tmp_path):
     """And what waits in memory is bounded, whatever comes; either side may be the one that is too
     large.
     """
-    monkeypatch.setattr(sightings, "SETTLE", 2000)
+    monkeypatch.setattr(report_index, "SETTLE", 2000)
     held, small = Sightings(folder=tmp_path), Sightings(7, tmp_path)
     held.seed = small.seed
     most = 0

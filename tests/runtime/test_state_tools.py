@@ -12,13 +12,15 @@ from confluent_kafka import Consumer, Producer
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime import admin, stages, state_tools
-from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
-from ldp_kafka.runtime.inspection import inspect
-from ldp_kafka.runtime.setup import prepare
-from ldp_kafka.runtime.standing import Position
-from ldp_kafka.runtime.state_tools import compacted, key_bytes, plan_rewind
-from ldp_kafka.runtime.topic import read_records, spans
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.group_offsets import Position
+from ldp_kafka.runtime.kafka.reader import read_records, spans
+from ldp_kafka.runtime.kafka.setup import prepare
+from ldp_kafka.runtime.recovery.inspection import inspect
+from ldp_kafka.runtime.tools import state
+from ldp_kafka.runtime.tools.state import compacted, key_bytes, plan_rewind
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.runtime.changelogs import collector_tables, edge_table, in_meta, overspent
@@ -203,13 +205,13 @@ def test_verify_compares_the_key_where_it_has_one(kept, capsys, tmp_path):
 
 def test_what_is_wrong_once_only_is_looked_at_again(kept, monkeypatch, capsys):
     """A changelog that is compacted while it is read can lack what it never lacked."""
-    real, calls = state_tools.compacted, []
+    real, calls = state.compacted, []
 
     def halfway(config, topic):
         calls.append(topic)
         return {} if len(calls) == 1 else real(config, topic)
 
-    monkeypatch.setattr(state_tools, "compacted", halfway)
+    monkeypatch.setattr(state, "compacted", halfway)
     assert run(capsys, "state", "verify", kept.path, "--role", "perturb")[0] == 0
     assert len(calls) == 2
 
@@ -317,7 +319,7 @@ def test_rewind_refuses_while_the_group_has_members(kept, capsys):
 
 
 def held_of(table, position, key=None):
-    (spec,) = stages.agents(TOPOLOGY, "perturb")
+    (spec,) = roles.agents(TOPOLOGY, "perturb")
     return spec, inspect(TOPOLOGY, spec, 0, table, position, key=key)
 
 
@@ -372,4 +374,4 @@ def test_a_rewind_that_the_broker_refuses_says_why(monkeypatch):
     for count, error in ((2, "has members"), (0, "unknown member"), (None, "unknown member")):
         monkeypatch.setattr(admin, "members", lambda *_, count=count, **__: count)
         with pytest.raises(Exception, match=error):
-            state_tools._commit({}, "g", "t", {0: 1})
+            state._commit({}, "g", "t", {0: 1})

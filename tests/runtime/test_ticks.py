@@ -13,11 +13,12 @@ import pytest
 from confluent_kafka import Producer
 
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.embedded import EmbeddedBroker
-from ldp_kafka.runtime.fold import Message, Partition
-from ldp_kafka.runtime.standing import Standing
-from ldp_kafka.runtime.wire import encode_json
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.partition import Partition
+from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
 
 TEXT = """
@@ -36,7 +37,7 @@ class Fake:
     """
 
     def __init__(self, owned, elsewhere=-1):
-        from ldp_kafka.runtime.worker import Worker
+        from ldp_kafka.runtime.worker.app import Worker
 
         self.asked, self.sent = [], {}
         now = time.monotonic()
@@ -60,7 +61,7 @@ class Fake:
             if mark is not None
         }
         self.agent = SimpleNamespace(
-            parts=parts, spec=stages.agents(self.worker.topology, "perturb")[0]
+            parts=parts, spec=roles.agents(self.worker.topology, "perturb")[0]
         )
         self.assigned = {("t.raw", number) for number in owned}
 
@@ -118,7 +119,7 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         producer = Producer(config)
         for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
             partition = Partition(
-                stages.edge(topology, stages.edge_randomness(topology, bytes(32)), number),
+                roles.edge(topology, roles.edge_randomness(topology, bytes(32)), number),
                 number,
                 {},
                 1,
@@ -139,7 +140,7 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
                     producer.produce(name, value, json.dumps(key), partition=number)
             producer.produce(name, None, json.dumps(f"{number}/meta/0123"), partition=number)
         assert producer.flush(10) == 0
-        standing = Standing(topology, "perturb", stages.agents(topology, "perturb"), config, config)
+        standing = Standing(topology, "perturb", roles.agents(topology, "perturb"), config, config)
         assert standing.latest({0, 1, 3}) == T + 60_000
         assert standing.latest({1, 3}) == T + 30_000
         assert standing.latest({3}) == -1

@@ -14,12 +14,12 @@ import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord, ConfigurationError, TopologyError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Event, Events, Report, Reports, Tick
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.codec import decode, encode
-from ldp_kafka.runtime.events import EventReader
-from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay import as_log, from_arrays, from_table, messages
-from ldp_kafka.runtime.wire import read_reports, write_reports
+from ldp_kafka.runtime.wire.codec import decode, encode
+from ldp_kafka.runtime.wire.events import EventReader
+from ldp_kafka.runtime.wire.records import read_reports, write_reports
 from ldp_kafka.topology import loads, plan
 from tests.runtime.test_events import arrow, outcome
 
@@ -60,7 +60,7 @@ def topology_of(method, format="json", **changed):  # noqa: A002
 
 
 def edge_key(topology):
-    return stages.edge_randomness(topology, bytes(range(32)))
+    return roles.edge_randomness(topology, bytes(range(32)))
 
 
 def run(topology, values, **options):
@@ -395,7 +395,7 @@ def test_vectors_beyond_the_ball_are_clamped_and_counted():
 
 
 def collector(topology):
-    collect = stages.collect(topology, 0)
+    collect = roles.collect(topology, 0)
     return collect, collect.fresh()
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from ldp_kafka.methods import METHODS
 from ldp_kafka.records import Events, Ids, Tick
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.codec import encode
-from ldp_kafka.runtime.fold import Message
-from ldp_kafka.runtime.wire import read_reports, write_reports
+from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.records import read_reports, write_reports
 from tests.runtime.test_methods import SLOTS, START, STREAMS, USERS, topology_of
 
 CHOOSY = {"ba_sw", "fast", "fast_cgm"}
@@ -62,9 +62,9 @@ def raw(topology, seed):
     return logs
 
 
-def left(topology, seed, edge=stages.edge):
+def left(topology, seed, edge=roles.edge):
     """All that leaves the edge, and what it says; all but what reports say."""
-    randomness, said, shown = stages.edge_randomness(topology, KEY), [], []
+    randomness, said, shown = roles.edge_randomness(topology, KEY), [], []
     for partition, messages in enumerate(raw(topology, seed)):
         made = edge(topology, randomness, partition)
         state = made.fresh()
@@ -87,7 +87,7 @@ def left(topology, seed, edge=stages.edge):
     return said, shown
 
 
-def told_apart(topology, edge=stages.edge):
+def told_apart(topology, edge=roles.edge):
     """Whether several raw streams can be told apart by anything but what reports say, which does
     differ.
     """
@@ -119,7 +119,7 @@ def test_silence_is_said_by_noise(method):
     for seed in (0, 1):
         frames.append([])
         for partition, messages in enumerate(raw(topology, seed)):
-            edge = stages.edge(topology, stages.edge_randomness(topology, KEY), partition)
+            edge = roles.edge(topology, roles.edge_randomness(topology, KEY), partition)
             state = edge.fresh()
             for message in messages:
                 for record in edge.fold(state, [message]).records:
@@ -149,7 +149,7 @@ def test_the_collectors_side_shows_no_more():
     they estimate.
     """
     topology = topology_of("sw_direct")
-    randomness = stages.edge_randomness(topology, KEY)
+    randomness = roles.edge_randomness(topology, KEY)
     one, two = (local.run(topology, randomness, raw(topology, seed)) for seed in (0, 1))
     assert one.dead_letters == two.dead_letters
     assert one.dead_letters, "strangers' bytes are told of"
@@ -236,7 +236,7 @@ def test_an_edge_that_tells_more_is_found(twin):
     topology = topology_of("sw_direct")
 
     def edge(*given):
-        made = stages.edge(*given)
+        made = roles.edge(*given)
         told = object.__new__(type(twin.__name__, (twin, type(made)), {}))
         told.__dict__.update(made.__dict__)
         return told

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Event, Events, Ids, Partial, Release, Report, Reports, Request, Tick
-from ldp_kafka.runtime.codec import decode, encode
-from ldp_kafka.runtime.columns import MAX_BYTES, MAX_ROWS, read_batch, write_batch
-from ldp_kafka.runtime.events import REASONS, EventReader
-from ldp_kafka.runtime.wire import (
+from ldp_kafka.runtime.wire.arrow import MAX_BYTES, MAX_ROWS, read_batch, write_batch
+from ldp_kafka.runtime.wire.codec import decode, encode
+from ldp_kafka.runtime.wire.events import REASONS, EventReader
+from ldp_kafka.runtime.wire.records import (
     LATEST,
     decode_json,
     encode_json,

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from ldp_kafka.errors import BrokerError, GapError, StateError
-from ldp_kafka.runtime.exits import RETRY
+from ldp_kafka.runtime.worker.exits import RETRY
 
 BUILD = """
 import os
 from ldp_kafka.metrics import Metrics
-from ldp_kafka.runtime.worker import Side, Worker
+from ldp_kafka.runtime.worker.app import Side, Worker
 from ldp_kafka.topology import loads
 topology = loads('''
 topology: t
@@ -33,7 +33,7 @@ os._exit(0)
 
 END = """
 from ldp_kafka.errors import *
-from ldp_kafka.runtime.exits import end
+from ldp_kafka.runtime.worker.exits import end
 def fold():
     {raises}
 try:
@@ -146,7 +146,7 @@ def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
     """Others are where aiokafka puts them; a changelog is read by the tables."""
     from aiokafka import TopicPartition
 
-    from ldp_kafka.runtime import worker
+    from ldp_kafka.runtime.worker import app
 
     asked = []
     stands = {
@@ -170,7 +170,7 @@ def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
     thread = SimpleNamespace(
         _ensure_consumer=lambda: consumer, call_thread=call, app=SimpleNamespace(folded={"t"})
     )
-    assert asyncio.run(worker.driver.AIOKafkaConsumerThread.seek_to_committed(thread)) == stands
+    assert asyncio.run(app.driver.AIOKafkaConsumerThread.seek_to_committed(thread)) == stands
     assert asked == [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
@@ -179,7 +179,7 @@ def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
 )
 def test_a_client_that_has_given_up_its_group_is_seen(done, stopping, lost):
     """Its partitions are still assigned, as far as it knows, and nothing comes."""
-    from ldp_kafka.runtime.worker import Worker
+    from ldp_kafka.runtime.worker.app import Worker
 
     made = object.__new__(Worker)
     coordinator = SimpleNamespace(_coordination_task=SimpleNamespace(done=lambda: done))
@@ -228,7 +228,7 @@ def crashed(*modules: str) -> BaseException:
 )
 def test_a_crash_of_fausts_is_passing_where_its_client_had_it(modules, again):
     """A broker that is gone asks for a new start; tables that do not fit want somebody to look."""
-    from ldp_kafka.runtime.worker import passing
+    from ldp_kafka.runtime.worker.app import passing
 
     assert passing(crashed(*modules)) == again
     assert passing(TimeoutError()) and passing(ConnectionResetError()) and not passing(None)
@@ -251,7 +251,7 @@ def test_a_worker_that_finds_nobody_as_it_starts_asks_for_a_new_start():
 
 def standing_still(at, *, delivered=None, pending=False):
     """A worker at this moment, with 5 messages in one of two partitions."""
-    from ldp_kafka.runtime.worker import Worker
+    from ldp_kafka.runtime.worker.app import Worker
 
     made = object.__new__(Worker)
     made.delivered = delivered or {}

@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from ldp_kafka.cli import cli
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.runtime import stages
-from ldp_kafka.runtime.devices import CollectDevices
-from ldp_kafka.runtime.run import run
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.stages.collect_devices import CollectDevices
+from ldp_kafka.runtime.worker.supervisor import run
 from ldp_kafka.topology import loads, plan
 
 TEXT = """
@@ -68,13 +68,13 @@ def test_its_roles(tmp_path):
     be replayed.
     """
     made = topology()
-    assert [spec.topic for spec in stages.agents(made, "collect")] == [
+    assert [spec.topic for spec in roles.agents(made, "collect")] == [
         "meters.device-reports",
         "meters.partials",
     ]
-    assert isinstance(stages.collect(made, 2), CollectDevices)
-    assert (stages.collect(made, 2).partition, stages.collect(made, 2).source) == (2, 2)
-    for call in (lambda: stages.agents(made, "perturb"), lambda: run(made, role="perturb")):
+    assert isinstance(roles.collect(made, 2), CollectDevices)
+    assert (roles.collect(made, 2).partition, roles.collect(made, 2).source) == (2, 2)
+    for call in (lambda: roles.agents(made, "perturb"), lambda: run(made, role="perturb")):
         with pytest.raises(ConfigurationError, match="meters has no perturb role"):
             call()
     path = tmp_path / "meters.yaml"

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError, TopologyError
-from ldp_kafka.runtime import run as runner
+from ldp_kafka.runtime.worker import supervisor as runner
 from ldp_kafka.topology import admission, admit, load, load_edge, loads, plan, schema
 
 DAY = 86_400_000
@@ -455,7 +455,8 @@ def test_run_refuses(house, role, capsys, monkeypatch):
 def test_a_collector_does_not_need_the_file(house, monkeypatch):
     """It has neither the file nor a say in it."""
     monkeypatch.setattr(
-        "ldp_kafka.runtime.setup.resolve", lambda _: (_ for _ in ()).throw(BrokerError("this far"))
+        "ldp_kafka.runtime.kafka.setup.resolve",
+        lambda _: (_ for _ in ()).throw(BrokerError("this far")),
     )
     folder = house()
     (folder / "edge.yaml").unlink()
@@ -470,7 +471,7 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     file.
     """
     script = (
-        "import time; from ldp_kafka.runtime.run import _end_at; _end_at(time.time() * 1000 + 300,"
+        "import time; from ldp_kafka.runtime.worker.supervisor import _end_at; _end_at(time.time() * 1000 + 300,"
         " 'a'); time.sleep(60)"
     )
     begun = time.monotonic()
@@ -482,9 +483,9 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     told = []
     folder = house(EDGE.replace("a.yaml}", "a.yaml, until: 9000-01-01}"))
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", "00" * 32)
-    monkeypatch.setattr("ldp_kafka.runtime.setup.resolve", lambda _: ({}, {}))
-    monkeypatch.setattr("ldp_kafka.runtime.setup.prepare", lambda *_: [])
-    monkeypatch.setattr("ldp_kafka.runtime.worker.work", lambda *_, **__: 0)
+    monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.resolve", lambda _: ({}, {}))
+    monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.prepare", lambda *_: [])
+    monkeypatch.setattr("ldp_kafka.runtime.worker.app.work", lambda *_, **__: 0)
     monkeypatch.setattr(runner, "_end_at", lambda *given: told.append(given))
     for name, role in (("a", "perturb"), ("a", "collect"), ("b", "perturb")):
         assert runner.run(load(folder / f"{name}.yaml"), role=role) == 0

@@ -6,7 +6,7 @@ import pytest
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, TopologyError
-from ldp_kafka.runtime.setup import client_config, prepare
+from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.topology import loads, unset
 
 TEXT = """\

@@ -23,12 +23,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 import ldp_kafka
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime import setup
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.demo import show
 from ldp_kafka.runtime.demo.plot import plot
 from ldp_kafka.runtime.demo.result import Result, again, compare, largest_spent
 from ldp_kafka.runtime.demo.streams import DEFAULTS, Given, crowd, made_up
-from ldp_kafka.runtime.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.kafka import setup
 from ldp_kafka.runtime.keys import new_key, read_key
 from ldp_kafka.runtime.replay import Raw, Unread, as_log, from_arrays, messages, recent_start, send
 from ldp_kafka.topology import Topology, load

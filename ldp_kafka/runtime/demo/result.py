@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO
-from ldp_kafka.runtime import local, stages
-from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime.log import Message
 from ldp_kafka.topology import Topology
 
 __all__ = ["Result", "again", "compare", "largest_spent"]
@@ -78,7 +78,7 @@ def largest_spent(
     """
     most = 0
     for partition, messages in enumerate(logs):
-        edge = stages.edge(topology, stages.edge_randomness(topology, key), partition)
+        edge = roles.edge(topology, roles.edge_randomness(topology, key), partition)
         state = edge.fresh()
         for message in messages:
             edge.fold(state, [message])
@@ -93,7 +93,7 @@ def again(
     found: Mapping[int, bytes],
 ) -> bool:
     """Whether the same stages, run over lists and without Kafka, release the same bytes."""
-    made = local.run(topology, stages.edge_randomness(topology, key), logs, together=256)
+    made = local.run(topology, roles.edge_randomness(topology, key), logs, together=256)
     return {json.loads(record.value)["slot"]: record.value for record in made.releases} == dict(
         found
     )

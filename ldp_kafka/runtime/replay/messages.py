@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.columns import lists, write_batch
-from ldp_kafka.runtime.fold import Message
+from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.replay.source import SlotEvents, Source
-from ldp_kafka.runtime.wire import encode_json
+from ldp_kafka.runtime.wire.arrow import lists, write_batch
+from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import Path
 

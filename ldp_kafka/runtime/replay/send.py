@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime import admin
+from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.replay.messages import Raw, last_tick
 from ldp_kafka.runtime.replay.source import Source
 from ldp_kafka.topology import Topology

@@ -28,10 +28,10 @@ from pathlib import Path
 
 import ldp_kafka as lk
 from ldp_kafka.metrics import Metrics
-from ldp_kafka.runtime import worker
-from ldp_kafka.runtime.exits import RETRY
+from ldp_kafka.runtime.kafka.setup import resolve
 from ldp_kafka.runtime.keys import read_key
-from ldp_kafka.runtime.setup import resolve
+from ldp_kafka.runtime.worker import app as worker
+from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.topology import Topology
 from tests.broker.mutant import break_it
 

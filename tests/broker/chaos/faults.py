@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from ldp_kafka.runtime import admin
-from ldp_kafka.runtime.admin import TopicSpec
-from ldp_kafka.runtime.state_tools import rewind
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.admin import TopicSpec
+from ldp_kafka.runtime.tools.state import rewind
 from tests.broker.chaos.place import alive
 from tests.broker.chaos.world import SESSION, Crew, World
 from tests.broker.flow import Flow, Reader

@@ -15,7 +15,7 @@ import numpy as np
 
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime.codec import encode
+from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import Flow
 
 USERS = (

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.kafka_server import KafkaServer
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from tests.broker.chaos.crew import AGAIN, CLOCK
 from tests.broker.chaos.feed import Feed
 from tests.broker.chaos.judge import Verdict, judge_all

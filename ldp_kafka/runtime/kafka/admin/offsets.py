@@ -1,0 +1,220 @@
+"""What a partition holds, how far a group has come, and who is in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from ldp_kafka.runtime.brokers.embedded import is_embedded
+from ldp_kafka.runtime.kafka.admin.asking import (
+    Config,
+    asker,
+    explained,
+    patiently,
+    quiet,
+    without_errors,
+)
+
+__all__ = ["commit", "commit_first", "committed", "extents", "lag", "members", "watermarks"]
+
+
+def committed(
+    config: Config, group: str, topic: str, partitions: Iterable[int], *, timeout: float = 10.0
+) -> dict[int, int | None]:
+    """Return the committed offset of a group for each partition: the next one it will read, None
+    where it has none.
+
+    Raises
+    ------
+    BrokerError : the group's coordinator did not answer, or refused
+
+    """
+    config = quiet(config)
+    return _committed(config, asker(config, group), topic, partitions, timeout)
+
+
+def watermarks(
+    config: Config, topic: str, partition: int, *, timeout: float = 10.0
+) -> tuple[int, int]:
+    """Return the first offset a partition holds and the one its next record will get.
+
+    Raises
+    ------
+    BrokerError : the partition's leader did not answer, or there is no such partition
+
+    """
+    return extents(config, topic, [partition], timeout=timeout)[partition]
+
+
+def extents(
+    config: Config, topic: str, partitions: Iterable[int], *, timeout: float = 10.0
+) -> dict[int, tuple[int, int]]:
+    """Return `watermarks` of each of these partitions."""
+    config = quiet(config)
+    consumer = asker(config, "ldp_kafka.admin")
+    return {
+        partition: _watermarks(config, consumer, topic, partition, timeout)
+        for partition in partitions
+    }
+
+
+def lag(
+    config: Config, group: str, topic: str, partitions: Iterable[int], *, timeout: float = 10.0
+) -> dict[int, int]:
+    """Count the offsets of each partition that a group has not committed yet, from the first one
+    held where it has committed none.
+
+    Raises
+    ------
+    BrokerError : the group's coordinator or a partition's leader did not answer, or refused
+
+    """
+    config = quiet(config)
+    consumer = asker(config, group)
+    behind = {}
+    for partition, offset in _committed(config, consumer, topic, partitions, timeout).items():
+        low, high = _watermarks(config, consumer, topic, partition, timeout)
+        behind[partition] = max(0, high - max(low, offset or 0))
+    return behind
+
+
+def commit_first(
+    config: Config,
+    group: str,
+    topic: str,
+    partitions: Iterable[int],
+    *,
+    offset: int = 1,
+    metadata: str = "",
+    timeout: float = 10.0,
+) -> set[int]:
+    """Commit an offset for the partitions where a group has none; those it has are left as they
+    are.
+
+    A group with members refuses it, so a worker that has already started is never set back.
+    ``metadata`` stays with the offset until the next commit.
+
+    Returns
+    -------
+    the partitions it was committed for
+
+    Raises
+    ------
+    BrokerError : the group's coordinator did not answer, or the group has members but lacks an
+        offset
+
+    """
+    before = committed(config, group, topic, partitions, timeout=timeout)
+    first = [partition for partition, found in before.items() if found is None]
+    if first:
+        commit(
+            config, group, topic, dict.fromkeys(first, offset), metadata=metadata, timeout=timeout
+        )
+    return set(first)
+
+
+def commit(
+    config: Config,
+    group: str,
+    topic: str,
+    offsets: Mapping[int, int],
+    *,
+    metadata: str = "",
+    timeout: float = 10.0,
+) -> None:
+    """Commit these offsets of a group, whatever it has: forwards or back.
+
+    Raises
+    ------
+    BrokerError : the group's coordinator did not answer, or the group has members: what they fold
+        would not be what is committed
+
+    """
+    # An ordinary commit of a consumer without a subscription: unlike AlterConsumerGroupOffsets, the
+    # embedded broker has it too.
+    # Asynchronous, because the synchronous one waits for ever on a broker that hangs.
+    answers: list[tuple[KafkaError | None, list[TopicPartition]]] = []
+    config = quiet(config)
+    consumer = asker(
+        config, group, on_commit=lambda error, offsets: answers.append((error, offsets))
+    )
+
+    def ask() -> Sequence[TopicPartition]:
+        answers.clear()
+        consumer.commit(
+            offsets=[
+                TopicPartition(topic, partition, offset, metadata=metadata)
+                for partition, offset in offsets.items()
+            ],
+            asynchronous=True,
+        )
+        end = time.monotonic() + timeout
+        while not answers and time.monotonic() < end:
+            consumer.poll(0.02)
+        error, found = answers[0] if answers else (KafkaError(KafkaError._TIMED_OUT), [])  # noqa: SLF001
+        if error is not None:
+            raise KafkaException(error)
+        return without_errors(found)
+
+    patiently(config, f"the commit of offsets for group {group} on {topic}", ask, timeout, consumer)
+
+
+def members(config: Config, group: str, *, timeout: float = 10.0) -> int | None:
+    """Count the members of a group; None where the broker is embedded and cannot say. A group that
+    nobody ever was in has none.
+
+    Raises
+    ------
+    BrokerError : the group's coordinator did not answer, or refused
+
+    """
+    config = quiet(config)
+    admin = AdminClient(config)
+    with explained(config, "the list of topics", admin):
+        if is_embedded(admin.list_topics(timeout=timeout).cluster_id):
+            return None
+    with explained(config, f"the members of group {group}", admin):
+        try:
+            return len(
+                admin.describe_consumer_groups([group], request_timeout=timeout)[group]
+                .result()
+                .members
+            )
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return 0
+            raise
+
+
+def _committed(
+    config: Config, consumer: Consumer, topic: str, partitions: Iterable[int], timeout: float
+) -> dict[int, int | None]:
+    wanted = [TopicPartition(topic, partition) for partition in partitions]
+
+    def ask() -> Sequence[TopicPartition]:
+        return without_errors(consumer.committed(wanted, timeout=timeout))
+
+    answers = patiently(config, f"the committed offsets on {topic}", ask, timeout, consumer)
+    return {
+        answer.partition: None if answer.offset == OFFSET_INVALID else answer.offset
+        for answer in answers
+    }
+
+
+def _watermarks(
+    config: Config, consumer: Consumer, topic: str, partition: int, timeout: float
+) -> tuple[int, int]:
+    def ask() -> tuple[int, int]:
+        answer: tuple[int, int] | None = consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=timeout, cached=False
+        )
+        if answer is None:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+        return answer
+
+    return patiently(
+        config, f"the offsets of {topic} partition {partition}", ask, timeout, consumer
+    )

@@ -1,0 +1,314 @@
+"""Topics as they must be, and the first record of each partition."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, is_embedded
+from ldp_kafka.runtime.kafka.admin.asking import PASSING, Config, explained, patiently, quiet, where
+from ldp_kafka.runtime.kafka.admin.offsets import watermarks
+
+__all__ = ["TopicSpec", "ensure", "partitions_of", "produce_once"]
+
+_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_VERIFIED = ("cleanup.policy", "message.timestamp.type")
+"""Settings that a topic that exists must have as well: on them hangs what is true, not how fast it
+is.
+"""
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """What a topic must be.
+
+    Parameters
+    ----------
+    name : 1 to 249 letters, digits, dots, dashes and underscores
+    partitions : how many, at least 1
+    config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy`` and
+        ``message.timestamp.type``, where given, must also hold for a topic that exists
+
+    Raises
+    ------
+    ConfigurationError : name or partitions are not as above
+
+    """
+
+    name: str
+    partitions: int
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ConfigurationError(
+                "a topic's name must be 1 to 249 letters, digits, dots, dashes and underscores,"
+                f" got {self.name!r}"
+            )
+        if (
+            isinstance(self.partitions, bool)
+            or not isinstance(self.partitions, int)
+            or self.partitions < 1
+        ):
+            raise ConfigurationError(
+                f"partitions of topic {self.name} must be a positive integer, got"
+                f" {self.partitions!r}"
+            )
+
+
+def ensure(
+    config: Config,
+    specs: Iterable[TopicSpec],
+    *,
+    replication: int = -1,
+    embedded: EmbeddedBroker | None = None,
+    timeout: float = 15.0,
+) -> set[str]:
+    """Create the topics that are missing and verify those that exist; nothing is created where one
+    of those is wrong.
+
+    Two processes may do this at once. A topic is created if and only if its name is in the result
+    of one of them.
+
+    Parameters
+    ----------
+    config
+        of a confluent-kafka client
+    specs
+        what the topics must be, each name once
+    replication
+        copies of each partition; -1 leaves it to the broker
+    embedded
+        the embedded broker this process hosts: it creates topics for its host only, and has no
+        topic configuration to verify
+    timeout
+        seconds, for each question and for the new topics to get leaders
+
+    Returns
+    -------
+    the names of the topics that this call created
+
+    Raises
+    ------
+    ConfigurationError : a topic has other partitions or another cleanup.policy than it must, or the
+        broker refused for good
+    BrokerError : the broker did not answer in time, or refused for now
+
+    """
+    specs = list(specs)
+    wanted = {spec.name: spec for spec in specs}
+    if len(wanted) != len(specs):
+        raise ConfigurationError(
+            f"every topic must be named once, got {sorted(spec.name for spec in specs)}"
+        )
+    config = quiet(config)
+    admin = AdminClient(config)
+    with explained(config, "the list of topics", admin):
+        metadata = admin.list_topics(timeout=timeout)
+    mock = is_embedded(metadata.cluster_id)
+    existing = [spec for name, spec in wanted.items() if name in metadata.topics]
+    _verify(config, admin, existing, mock=mock, timeout=timeout)
+    missing = [spec for name, spec in wanted.items() if name not in metadata.topics]
+    if not missing:
+        return set()
+    if embedded is not None:
+        created = {
+            spec.name for spec in missing if embedded.create_topic(spec.name, spec.partitions)
+        }
+    elif mock:
+        names = sorted(spec.name for spec in missing)
+        raise BrokerError(
+            f"{where(config)} is an embedded broker: only its host can create topics, and it has no"
+            f" {', '.join(names)}"
+        )
+    else:
+        created = _create(config, admin, missing, replication, timeout)
+    # Also those just created: a replication or default of the broker may differ from what was
+    # asked, and another process may have been first.
+    _verify(config, admin, missing, mock=mock, timeout=timeout)
+    return created
+
+
+def partitions_of(config: Config, topic: str, *, timeout: float = 15.0) -> int | None:
+    """Return how many partitions a topic has; None where there is no such topic.
+
+    Raises
+    ------
+    BrokerError : the broker did not answer
+
+    """
+    config = quiet(config)
+    admin = AdminClient(config)
+    with explained(config, "the list of topics", admin):
+        found = admin.list_topics(timeout=timeout).topics.get(topic)
+    return None if found is None else len(found.partitions)
+
+
+def produce_once(
+    config: Config,
+    topic: str,
+    partition: int,
+    value: bytes,
+    headers: Sequence[tuple[str, bytes]] = (),
+    *,
+    key: bytes | None = None,
+    timeout: float = 10.0,
+) -> bool:
+    """Write a record at offset 0 of a partition that has never held one.
+
+    A compacted topic refuses a record without a key.
+    Kafka has no conditional append: of two processes that do this at the same moment both may
+    write, the second at a later offset. The record must therefore be recognisable by its own bytes.
+
+    Returns
+    -------
+    whether this call wrote the record at offset 0
+
+    Raises
+    ------
+    BrokerError : the partition's leader did not answer, or there is no such partition
+
+    """
+    if watermarks(config, topic, partition, timeout=timeout)[1] > 0:
+        return False
+    what = f"the first record of {topic} partition {partition}"
+    config = quiet(config)
+    delivered: list[tuple[KafkaError | None, Message]] = []
+    producer = Producer(
+        {"message.timeout.ms": int(timeout * 1000), **config, "enable.idempotence": True}
+    )
+    with explained(config, what, producer):
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=partition,
+            headers=list(headers),
+            on_delivery=lambda error, message: delivered.append((error, message)),
+        )
+        # Delivery reports come a moment after the message's own timeout.
+        producer.flush(timeout + 1)
+        if not delivered:
+            # confluent_kafka spells its public codes so
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
+        error, message = delivered[0]
+        if error is not None:
+            raise KafkaException(error)
+    return bool(message.offset() == 0)
+
+
+def _create(
+    config: Config, admin: AdminClient, specs: Sequence[TopicSpec], replication: int, timeout: float
+) -> set[str]:
+    topics = [
+        NewTopic(
+            spec.name,
+            num_partitions=spec.partitions,
+            replication_factor=replication,
+            config=dict(spec.config),
+        )
+        for spec in specs
+    ]
+    created = set()
+    for name, answer in admin.create_topics(
+        topics, operation_timeout=timeout, request_timeout=timeout
+    ).items():
+        with explained(config, f"the creation of topic {name}", admin):
+            try:
+                answer.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+            else:
+                created.add(name)
+    return created
+
+
+def _verify(
+    config: Config, admin: AdminClient, specs: Sequence[TopicSpec], *, mock: bool, timeout: float
+) -> None:
+    found = _partition_counts(config, admin, {spec.name for spec in specs}, timeout)
+    for spec in specs:
+        if found[spec.name] != spec.partitions:
+            raise ConfigurationError(
+                f"topic {spec.name} must have {spec.partitions} partitions, found"
+                f" {found[spec.name]} at {where(config)}"
+            )
+    wanted = {
+        spec.name: {name: _words(spec.config[name]) for name in _VERIFIED if name in spec.config}
+        for spec in specs
+    }
+    wanted = {name: settings for name, settings in wanted.items() if settings}
+    if mock or not wanted:
+        return
+    for topic, settings in wanted.items():
+        held = _held(config, admin, topic, timeout)
+        for name, words in settings.items():
+            if held[name] != words:
+                must, is_ = (",".join(sorted(found)) for found in (words, held[name]))
+                raise ConfigurationError(
+                    f"topic {topic} must have {name}={must}, found {is_} at {where(config)}"
+                )
+
+
+def _held(
+    config: Config, admin: AdminClient, topic: str, timeout: float
+) -> dict[str, frozenset[str]]:
+    """What a topic that exists has of the settings that are verified. A broker that was not asked
+    to make it may not know of it yet.
+    """
+
+    def ask() -> dict[str, frozenset[str]]:
+        [answer] = admin.describe_configs(
+            [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout
+        ).values()
+        return {
+            name: _words(entry.value)
+            for name, entry in answer.result().items()
+            if name in _VERIFIED
+        }
+
+    return patiently(
+        config,
+        f"the configuration of topic {topic}",
+        ask,
+        timeout,
+        admin,
+        {*PASSING, KafkaError.UNKNOWN_TOPIC_OR_PART},
+    )
+
+
+def _partition_counts(
+    config: Config, admin: AdminClient, names: set[str], timeout: float
+) -> dict[str, int]:
+    """Partitions of each topic, once each has a leader: a new topic takes a moment to reach every
+    broker.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        with explained(config, "the list of topics", admin):
+            topics = admin.list_topics(timeout=timeout).topics
+        unready = sorted(
+            name
+            for name in names
+            if name not in topics
+            or topics[name].error
+            or any(p.leader < 0 for p in topics[name].partitions.values())
+        )
+        if not unready:
+            return {name: len(topics[name].partitions) for name in names}
+        if time.monotonic() > end:
+            raise BrokerError(
+                f"{where(config)} has no leader for {', '.join(unready)} after {timeout:g} s"
+            )
+        time.sleep(0.1)
+
+
+def _words(policy: str) -> frozenset[str]:
+    return frozenset(word.strip() for word in policy.split(","))

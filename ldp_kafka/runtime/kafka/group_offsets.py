@@ -1,0 +1,221 @@
+"""Where a worker's group stands in its logs, as the broker says."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.runtime.recovery.packing import unpack
+from ldp_kafka.runtime.recovery.partition import META
+from ldp_kafka.runtime.roles import AgentSpec
+from ldp_kafka.topology import Topology
+
+__all__ = ["BEGUN", "Position", "Standing"]
+
+PROBE = 10.0  # seconds
+# records at the end of a changelog: a snapshot ends with its meta, unless it has tombstones to
+# write
+TAIL = 8
+BEGUN = "ldp_kafka: nothing folded yet"
+"""Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a
+worker's first commit takes it away.
+"""
+
+
+class Position(NamedTuple):
+    """Where a group stands in a partition."""
+
+    committed: int | None
+    start: int
+    """The log's first offset."""
+    end: int
+    """The next offset that it will give."""
+    begun: bool
+    """Whether ``committed`` is where the group was told to begin, before anything was folded."""
+
+
+class Standing:
+    """Committed offsets, the ends of logs and their partitions, for the agents of one role.
+
+    Parameters
+    ----------
+    own, collector : client settings of the role's cluster and of the collector's
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        role: str,
+        specs: Sequence[AgentSpec],
+        own: Mapping[str, Any],
+        collector: Mapping[str, Any],
+    ) -> None:
+        self._topology, self._role, self._specs, self._own, self._collector = (
+            topology,
+            role,
+            specs,
+            own,
+            collector,
+        )
+        self._asker = Consumer(
+            {**own, "group.id": topology.group(role), "enable.auto.commit": False}
+        )
+        self._stood: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def position(self, topic: str, number: int) -> Position:
+        """Where the group stands. BrokerError where the broker does not say."""
+        place = TopicPartition(topic, number)
+        try:
+            found = self._asker.committed([place], timeout=10)[0]
+            start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
+        except KafkaException as error:
+            raise BrokerError(
+                f"{topic} partition {number}: the broker did not say where the group stands:"
+                f" {error.args[0].str()}"
+            ) from None
+        return Position(
+            found.offset if found.offset >= 0 else None, start, next_, found.metadata == BEGUN
+        )
+
+    def first(self, topic: str, number: int, want: int) -> int | None:
+        """The first offset from ``want`` on that a reader is given: others may be compacted away,
+        or taken back by their transaction. None: there is none yet.
+
+        Raises
+        ------
+        BrokerError : the broker gave neither a record nor the end of the log
+
+        """
+        reader = Consumer(
+            {
+                **self._own,
+                "group.id": "probe",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        try:
+            reader.assign([TopicPartition(topic, number, want)])
+            message = reader.poll(PROBE)
+            if message is not None and message.error() is None:
+                return int(message.offset())
+            # that is its name
+            if message is not None and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+                return None
+        finally:
+            reader.close()
+        raise BrokerError(
+            f"{topic} partition {number}: the broker did not say what comes at offset {want}"
+        )
+
+    def reported(self, spec: AgentSpec, number: int) -> bool:
+        """Whether the edge has answered this partition of somebody else's log before."""
+        place = TopicPartition(self._topology.reports_topic, number)
+        try:
+            return bool(
+                Consumer(
+                    {**self._collector, "group.id": spec.name, "enable.auto.commit": False}
+                ).get_watermark_offsets(place, timeout=10)[1]
+                > 1
+            )
+        except KafkaException as error:
+            raise BrokerError(
+                f"{place.topic} partition {number}: the broker did not say whether it holds"
+                f" reports: {error.args[0].str()}"
+            ) from None
+
+    def latest(self, numbers: Iterable[int]) -> int:
+        """The greatest event time (ms) of partitions of values, or of devices' reports, that other
+        workers own, as their latest snapshots have it; -1 if none is known.
+
+        It is what their owners have folded, so it has passed every check; it lies where they run,
+        and nobody else writes it.
+        """
+        topic = self._topology.changelog(self._role, self._role)
+        reader = Consumer(
+            {
+                **self._own,
+                "group.id": "probe",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        found = -1
+        try:
+            left = {}
+            for number in numbers:
+                start, end = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+                left[number] = max(start, end - TAIL)
+            reader.assign(
+                [TopicPartition(topic, number, offset) for number, offset in left.items()]
+            )
+            until = time.monotonic() + PROBE
+            while left and time.monotonic() < until:
+                for message in reader.consume(TAIL, 1):
+                    if (
+                        message.error() is not None
+                        and message.error().code() == KafkaError._PARTITION_EOF  # noqa: SLF001
+                    ):
+                        left.pop(message.partition(), None)
+                    elif (
+                        message.error() is None
+                        and message.value() is not None
+                        and f"/{META}/" in (message.key() or b"").decode()
+                    ):
+                        found = max(
+                            found, json.loads(unpack(message.value())[1])["state"]["watermark"]
+                        )
+        except KafkaException as error:
+            raise BrokerError(
+                f"{topic}: the broker did not give the latest snapshots: {error.args[0].str()}"
+            ) from None
+        finally:
+            reader.close()
+        return found
+
+    def counted(self) -> None:
+        """StateError where a topic has other partitions than at the start: users would have moved,
+        each with a new budget.
+        """
+        for spec in self._specs:
+            found = len(
+                self._asker.list_topics(spec.topic, timeout=10).topics[spec.topic].partitions
+            )
+            if found != spec.partitions:
+                raise StateError(
+                    f"topic {spec.topic} must have {spec.partitions} partitions, found {found}:"
+                    " users have moved to partitions that do not know what they spent; give the"
+                    f" topology a new name, with input.partitions: {found} (its budgets are new: an"
+                    " edge file, edge.budget_file, adds up both)"
+                )
+
+    def table(self, spec: AgentSpec) -> dict[str, bytes]:
+        """What an agent's changelog holds at the broker, now."""
+        from ldp_kafka.runtime.tools.state import compacted  # it needs this class
+
+        return compacted(self._own, self._topology.changelog(self._role, spec.name))
+
+    def left(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Of each of these partitions, messages that are not folded and acknowledged."""
+        left = dict.fromkeys(assigned, 0)
+        for topic, number in assigned:
+            place = TopicPartition(topic, number)
+            low, high = self._asker.get_watermark_offsets(place, timeout=10)
+            committed = self._asker.committed([place], timeout=10)[0].offset
+            stands, self._stood[topic, number] = self._stood.get((topic, number)), (committed, high)
+            if not (
+                any(spec.topic == topic and spec.gaps for spec in self._specs)
+                and stands == (committed, high)
+            ):
+                left[topic, number] = (
+                    high - (committed if committed >= 0 else low)
+                    # where offsets have gaps, the end of a transaction is never acknowledged: what
+                    # stands still is done
+                )
+        return left

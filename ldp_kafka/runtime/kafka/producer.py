@@ -1,0 +1,169 @@
+"""One idempotent producer, and how to know that what it was given has arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.log import Record
+
+__all__ = ["Outbox"]
+
+FULL = 30.0  # seconds to wait for room in the producer's queue
+KNOWN = (
+    60.0  # seconds after a confirmation in which a partition's broker is taken to know the producer
+)
+
+
+class Outbox:
+    """Produces records in order, without gaps; the first that cannot be delivered ends everything.
+
+    Whoever reads what a worker wrote takes what comes first and drops repeats, so nothing may lie
+    in a partition without what was to come before it. An idempotent producer alone does not promise
+    that: a broker takes any first sequence number from a producer that it does not know, so of
+    several requests under way the second would be written where the first is refused. To a
+    partition that has confirmed nothing for `KNOWN` seconds one record goes alone, and the rest
+    when it has arrived. (Brokers forget a producer that is silent for
+    ``producer.id.expiration.ms``, a day by default; it must not be set to minutes.)
+
+    Parameters
+    ----------
+    config : librdkafka settings: bootstrap servers and the topology's client settings
+    failed : called once with the broker's word for a record that was not delivered; must not return
+        into the fold
+    """
+
+    def __init__(self, config: Mapping[str, Any], failed: Callable[[str], None]) -> None:
+        self._failed = failed
+        self._given: Counter[tuple[str, int]] = Counter()
+        self._produced: Counter[tuple[str, int]] = Counter()
+        self._arrived: Counter[tuple[str, int]] = Counter()
+        self._heard: dict[tuple[str, int], float] = {}
+        self._held: dict[tuple[str, int], list[Record]] = {}
+        settings = {
+            "linger.ms": 5,
+            "compression.type": "none",
+            "log_level": 3,
+            "queue.buffering.max.kbytes": 262144,
+            **config,
+        }
+        self._producer = Producer(
+            {
+                **settings,
+                "enable.idempotence": True,
+                "enable.gapless.guarantee": True,
+                "on_delivery": self._delivered,
+            }
+        )
+
+    def send(self, records: Iterable[Record]) -> None:
+        """Hand over records; waits where the queue is full. BrokerError if it stays so."""
+        for record in records:
+            if record.partition < 0:
+                raise ValueError(
+                    "a record must name its partition: what has arrived is counted by partition"
+                )
+            self._given[record.topic, record.partition] += 1
+            self._offer(record)
+        self.poll()
+
+    def _offer(self, record: Record) -> None:
+        """Produce it, or hold it back."""
+        to = record.topic, record.partition
+        if to in self._held or not self._free(to):
+            self._held.setdefault(to, []).append(record)
+        else:
+            self._produce(record)
+
+    def _free(self, to: tuple[str, int]) -> bool:
+        """Whether nothing can get in before what is under way: the partition's broker knows this
+        producer, or there is nothing.
+        """
+        return (
+            self._produced[to] == self._arrived[to]
+            or time.monotonic() - self._heard.get(to, float("-inf")) < KNOWN
+        )
+
+    def _produce(self, record: Record) -> None:
+        """Put a record into the producer's queue."""
+        until = 0.0
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic,
+                    key=record.key,
+                    value=record.value,
+                    partition=record.partition,
+                    headers=list(record.headers) or None,
+                )
+                break
+            # too large, an unknown partition: asking again does not help, and the text shows no
+            # value
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 - that is its name
+                    raise BrokerError(
+                        f"topic {record.topic}: the producer has failed: {error.args[0].str()}"
+                    ) from None
+                raise ConfigurationError(
+                    f"topic {record.topic}: a record of {len(record.value):,} bytes was refused:"
+                    f" {error.args[0].str()}"
+                ) from None
+            except BufferError:
+                now = time.monotonic()
+                until = until or now + FULL
+                if now > until:
+                    raise BrokerError(
+                        f"topic {record.topic}: the broker took nothing for {FULL:g} s"
+                    ) from None
+                self._serve(0.05)
+        self._produced[record.topic, record.partition] += 1
+
+    def mark(self) -> dict[tuple[str, int], int]:
+        """What has been handed over so far."""
+        return dict(self._given)
+
+    # what is late is an error of ours
+    async def settle(self, mark: Mapping[tuple[str, int], int], timeout: float = 20.0) -> None:  # noqa: ASYNC109
+        """Wait until all of it has arrived: within a partition records arrive in order. BrokerError
+        after ``timeout`` seconds.
+        """
+        until = time.monotonic() + timeout
+        while True:
+            self.poll()
+            if all(self._arrived[to] >= count for to, count in mark.items()):
+                return
+            if time.monotonic() > until:
+                raise BrokerError(
+                    f"the broker did not confirm within {timeout:g} s what was produced"
+                )
+            await asyncio.sleep(0.002)
+
+    def poll(self, seconds: float = 0.0) -> None:
+        """Serve delivery reports, and produce what has waited for one."""
+        self._serve(seconds)
+        for to in [to for to in self._held if self._free(to)]:
+            for record in self._held.pop(to):
+                self._offer(record)
+
+    def _serve(self, seconds: float) -> None:
+        """Delivery reports; the broker's word for a failure that a producer does not survive comes
+        here, before that for its record.
+        """
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:
+            self._failed(f"the producer has failed: {error.args[0].str()}")
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed(f"topic {message.topic()}: not delivered: {error.str()}")
+            return
+        to = message.topic(), message.partition()
+        self._arrived[to] += 1
+        self._heard[to] = time.monotonic()

@@ -1,0 +1,121 @@
+"""A topic from its beginning to where it ends now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.kafka.admin import Config, extents, partitions_of, quiet
+
+__all__ = ["Kept", "Spans", "read_records", "read_topic", "spans"]
+
+SILENCE = 20.0  # seconds without a record after which a broker counts as gone
+
+Spans = Mapping[int, tuple[int, int]]
+"""Of each partition the first offset, and the one after the last."""
+
+
+class Kept(NamedTuple):
+    """One record as the broker keeps it."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    """Milliseconds; -1 if it has none."""
+    key: bytes | None
+    value: bytes | None
+    """None: a tombstone."""
+
+    def __repr__(self) -> str:
+        return f"Kept(partition={self.partition}, offset={self.offset})"  # never a value
+
+
+def spans(config: Config, topic: str) -> Spans:
+    """What each partition of a topic holds at this moment.
+
+    Raises
+    ------
+    ConfigurationError : there is no such topic
+    BrokerError : the broker did not answer, or refused
+    """
+    partitions = partitions_of(config, topic)
+    if not partitions:
+        raise ConfigurationError(f"there is no topic {topic}")
+    return extents(config, topic, range(partitions))
+
+
+def read_records(config: Config, topic: str, within: Spans | None = None) -> Iterator[Kept]:
+    """All records that the topic holds at this moment, tombstones too: in the order of each
+    partition, partitions in no promised order. No group, no commit.
+
+    Parameters
+    ----------
+    config : of a confluent-kafka client
+    within : what to read of which partition; default: all that `spans` gives
+
+    Raises
+    ------
+    ConfigurationError : there is no such topic
+    BrokerError : the broker did not answer, or refused
+    """
+    ends = spans(config, topic) if within is None else within
+    left = {partition for partition, (first, end) in ends.items() if end > first}
+    consumer = Consumer(
+        {
+            **quiet(config),
+            "group.id": "ldp_kafka.reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": False,
+        }
+    )
+    try:
+        consumer.assign(
+            [TopicPartition(topic, partition, ends[partition][0]) for partition in sorted(left)]
+        )
+        heard = time.monotonic()
+        while left:
+            for message in consumer.consume(1000, 0.1):
+                if (error := message.error()) is not None:
+                    raise BrokerError(f"{topic}: {error.str()}")
+                heard = time.monotonic()
+                partition, end = message.partition(), ends[message.partition()][1]
+                if message.offset() < end:
+                    kind, stamp = message.timestamp()
+                    yield Kept(
+                        partition,
+                        message.offset(),
+                        -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
+                        message.key(),
+                        message.value(),
+                    )
+                if message.offset() >= end - 1:
+                    left.discard(partition)
+            left = {
+                partition
+                for partition in left
+                if _before(consumer, topic, partition, ends[partition][1])
+            }
+            if time.monotonic() - heard > SILENCE:
+                raise BrokerError(f"{topic}: nothing came for {SILENCE:g} s")
+    except KafkaException as error:
+        raise BrokerError(f"{topic}: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def read_topic(config: Config, topic: str) -> Iterator[bytes]:
+    """The values alone of what `read_records` gives."""
+    return (record.value for record in read_records(config, topic) if record.value is not None)
+
+
+def _before(consumer: Consumer, topic: str, partition: int, end: int) -> bool:
+    """Whether the consumer has still to come to ``end``: what a compacted or transactional log
+    lacks at its end never comes as a record.
+    """
+    [position] = consumer.position([TopicPartition(topic, partition)])
+    return bool(position.offset < end)

@@ -1,0 +1,299 @@
+"""What must be at the brokers before the first worker starts: topics, header records, first
+offsets. Idempotent, and safe to run from several processes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, address_of
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.admin import TopicSpec
+from ldp_kafka.runtime.kafka.group_offsets import BEGUN
+from ldp_kafka.runtime.kafka.security import check_options
+from ldp_kafka.runtime.wire.arrow import MARK
+from ldp_kafka.runtime.wire.records import header, parse_json, read_reports
+from ldp_kafka.topology import Topology, require
+
+__all__ = ["client_config", "prepare", "resolve"]
+
+_AT_ONCE = 8  # partitions
+_PRIVACY = (
+    "privacy.method, its parameters, mechanism, epsilon, window, domain or categories, calibration,"
+    " input.slot or per_slot"
+)
+_LAYOUT = (
+    "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, per_user in"
+    " output.statistics, or runtime.shards"
+)
+
+
+def resolve(topology: Topology) -> tuple[str, str]:
+    """The bootstrap servers of the edge and of the collector; ``embedded`` becomes the address of
+    the topology's embedded broker.
+
+    Raises
+    ------
+    BrokerError : the broker is embedded, and no process hosts it
+
+    """
+    edge, collector = topology.edge_kafka, topology.collector_kafka
+    embedded = address_of(topology.name) if edge.embedded or collector.embedded else ""
+    return (
+        embedded if edge.embedded else edge.bootstrap_servers,
+        embedded if collector.embedded else collector.bootstrap_servers,
+    )
+
+
+def client_config(topology: Topology, side: str, bootstrap: str | None = None) -> dict[str, Any]:
+    """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the
+    topology's own options and the address.
+
+    Raises
+    ------
+    ConfigurationError : a variable that it needs is not set, or an option about TLS or SASL would
+        reach one of the two Kafka clients only
+
+    """
+    require(topology, (side,))
+    kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
+    check_options(kafka.client)
+    found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
+    # What librdkafka notes below errors is no news to whoever runs a command
+    return {"log_level": 3, **kafka.client, "bootstrap.servers": found}
+
+
+def prepare(
+    topology: Topology,
+    embedded: EmbeddedBroker | None = None,
+    sides: Sequence[str] = ("edge", "collector"),
+) -> list[str]:
+    """Create the topics that are missing, verify those that exist, write header records and commit
+    the groups' first offsets.
+
+    Parameters
+    ----------
+    topology
+        what is prepared
+    embedded
+        the embedded broker, where this process hosts it: nobody else can create its topics
+    sides
+        which clusters to touch: a collector of its own knows neither the edge's address nor its
+        credentials
+
+    Returns
+    -------
+    what was done, a line each; empty where everything was there
+
+    Raises
+    ------
+    ConfigurationError : a topic is not what it must be, or its records are those of another
+        topology
+    BrokerError : the broker did not answer, or refused
+
+    """
+    if topology.devices:
+        sides = ("collector",)  # devices make nothing: their own way to the cluster is none of ours
+    require(topology, sides)
+    address = None if embedded is None else embedded.bootstrap_servers
+    configs = {
+        side: client_config(topology, side, address if _embedded(topology, side) else None)
+        for side in sides
+    }
+    for side, config in configs.items():
+        try:
+            Producer(
+                {**admin.quiet(config), "enable.idempotence": True}
+            )  # says at once what it cannot do
+        except KafkaException as error:
+            raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
+    done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
+    reports = topology.device_reports_topic if topology.devices else topology.reports_topic
+    consumed = [
+        ("collector", reports, "collect"),
+        ("collector", topology.partials_topic, "collect"),
+    ]
+    if topology.input.create and not topology.devices:
+        consumed.insert(0, ("edge", topology.raw_topic, "perturb"))
+    sizes = {topic.name: topic.partitions for topic in topology.topics()}
+    for side, topic, role in (each for each in consumed if each[0] in configs):
+        # A first record takes half a second, in which nothing happens but waiting for the broker
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            states = list(
+                pool.map(partial(_headed, topology, configs[side], topic), range(sizes[topic]))
+            )
+        done += [
+            f"wrote the header record of {topic} partition {partition}"
+            for partition, (_, written) in enumerate(states)
+            if written
+        ]
+        headed = [partition for partition, (there, _) in enumerate(states) if there]
+        group = topology.group(role)
+        first = admin.commit_first(configs[side], group, topic, headed) if headed else set()
+        if first:
+            done.append(
+                f"committed offset 1 of {topic} for group {group}: partition"
+                f" {', '.join(map(str, sorted(first)))}"
+            )
+    if configs.keys() >= {"edge", "collector"}:
+        done += _begin(topology, configs)
+    return done
+
+
+def _begin(topology: Topology, configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Note where a raw log without its first records begins for us: what had expired before was
+    never ours, what expires from now on is a loss. Not where a worker has reported already.
+    """
+    done: list[str] = []
+    raw, group = topology.raw_topic, topology.group("perturb")
+    for partition, offset in admin.committed(
+        configs["edge"], group, raw, range(topology.input.partitions)
+    ).items():
+        if offset is not None:
+            continue
+        low, _ = admin.watermarks(configs["edge"], raw, partition)
+        if (
+            low > 0
+            and admin.watermarks(configs["collector"], topology.reports_topic, partition)[1] <= 1
+        ):
+            admin.commit_first(configs["edge"], group, raw, [partition], offset=low, metadata=BEGUN)
+            done.append(
+                f"{raw} partition {partition} begins at offset {low}: what was before it had"
+                " expired and is not read"
+            )
+    return done
+
+
+def _embedded(topology: Topology, side: str) -> bool:
+    return (topology.edge_kafka if side == "edge" else topology.collector_kafka).embedded
+
+
+def _topics(
+    topology: Topology, configs: Mapping[str, Mapping[str, Any]], embedded: EmbeddedBroker | None
+) -> list[str]:
+    specs: dict[str, list[TopicSpec]] = {side: [] for side in configs}
+    for topic in topology.topics():
+        if topic.side in specs:
+            specs[topic.side].append(TopicSpec(topic.name, topic.partitions, topic.config))
+    if not topology.input.create and "edge" in specs:
+        specs["edge"].append(_foreign(topology, configs["edge"], embedded))
+    created: list[str] = []
+    for side, wanted in specs.items():
+        host = embedded if _embedded(topology, side) else None
+        new = admin.ensure(configs[side], wanted, embedded=host)
+        created += [spec.name for spec in wanted if spec.name in new]
+    return created
+
+
+def _foreign(
+    topology: Topology, config: Mapping[str, Any], embedded: EmbeddedBroker | None
+) -> TopicSpec:
+    """What someone else's raw topic must be; it is only made on an embedded broker, where nobody
+    else could.
+    """
+    source = topology.input
+    if (not _embedded(topology, "edge") or embedded is None) and admin.partitions_of(
+        config, source.topic
+    ) is None:
+        raise ConfigurationError(
+            f"topic {source.topic} does not exist, and input.create is false: its owner has to"
+            " create it"
+        )
+    # A compacted log forgets offsets that recovery may need again: only where the topology says
+    # that gaps are allowed
+    policy = {} if source.gaps == "allow" else {"cleanup.policy": "delete"}
+    return TopicSpec(source.topic, source.partitions, policy)
+
+
+def _headed(
+    topology: Topology, config: Mapping[str, Any], topic: str, partition: int
+) -> tuple[bool, bool]:
+    """Whether offset 0 is a header record of this topology, and whether it was written now: it is
+    where nothing ever was.
+    """
+    text = header(topology.name, topology.fingerprint, topology.layout)
+    if admin.produce_once(config, topic, partition, text):
+        return True, True
+    low, _ = admin.watermarks(config, topic, partition)
+    if (
+        low > 0
+    ):  # retention took it, or what others wrote before we came; the state has its own fingerprint
+        return False, False
+    value = _first(config, topic, partition)
+    found = _as_header(value)
+    if found is None:
+        # Written by others before we came: it is read as it is
+        if topic == topology.raw_topic or (
+            topic == topology.device_reports_topic and _is_report(topology, value)
+        ):
+            return False, False
+        raise ConfigurationError(
+            f"topic {topic} is not ours: partition {partition} does not begin with a header record;"
+            " rename the topology, or remove the topic"
+        )
+    _check(topology, topic, found)
+    return True, False
+
+
+def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
+    """Refuse the topic of another topology, or of this one before it was changed."""
+    if found.get("topology") != topology.name and topic != topology.raw_topic:
+        raise ConfigurationError(f"topic {topic} belongs to another topology")
+    changed = [
+        what
+        for name, what in (("fingerprint", _PRIVACY), ("layout", _LAYOUT))
+        if found.get(name) != getattr(topology, name)
+    ]
+    if changed:
+        raise ConfigurationError(
+            f"topic {topic} was begun under other parameters. What changed is one of:"
+            f" {'; and one of: '.join(changed)}. Change it back, or give the topology another name:"
+            " noise and budgets of the two must not meet; `ldp-kafka state verify` says whether"
+            " the state is the other's too",
+        )
+
+
+def _as_header(value: bytes) -> Mapping[str, Any] | None:
+    try:
+        record = parse_json(value)
+    except BadRecord:
+        return None
+    return (
+        record
+        if isinstance(record, dict) and MARK in record and record.get("type") == "header"
+        else None
+    )
+
+
+def _is_report(topology: Topology, value: bytes) -> bool:
+    """Whether a device was faster than whoever made its topic."""
+    try:
+        found = read_reports(value)
+    except BadRecord:
+        return False
+    return found is not None and found.fingerprint == topology.fingerprint
+
+
+def _first(config: Mapping[str, Any], topic: str, partition: int) -> bytes:
+    """The first record of a partition that holds something."""
+    own = {
+        "group.id": "ldp_kafka.setup",
+        "enable.auto.commit": False,
+        "allow.auto.create.topics": False,
+        "isolation.level": "read_uncommitted",
+    }
+    consumer = Consumer({**admin.quiet(config), **own})
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        messages = consumer.consume(1, timeout=15)
+    finally:
+        consumer.close()
+    if not messages or messages[0].error() is not None:
+        raise BrokerError(f"the first record of {topic} partition {partition} could not be read")
+    return messages[0].value() or b""

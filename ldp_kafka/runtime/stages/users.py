@@ -1,0 +1,199 @@
+"""Which row of the state is whose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import Field, State, take16
+from ldp_kafka.errors import StateError
+from ldp_kafka.randomness import Digests, Ids, Keyed
+from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
+
+__all__ = ["Users", "read_shards"]
+
+
+class Index:
+    """Digest to row, vectorised: an open-addressing table of rows, at most a quarter full. Digests
+    are uniform already, so they are their own hash.
+    """
+
+    def __init__(self) -> None:
+        self._table = np.full(1 << 10, -1, np.int32)
+        self._count = 0
+
+    def find(self, digests: Digests, known: Digests) -> NDArray[np.intp]:
+        """Rows (n,) of ``known`` that hold these digests, -1 where none does."""
+        place = self._places(digests)
+        row = self._table.take(place)
+        same = _same(take16(known, row), digests) & (
+            row >= 0
+        )  # -1 takes the last row, whoever that is
+        if same.all():
+            return row.astype(np.intp)
+        found = np.where(same, row, -1).astype(np.intp)
+        left = np.flatnonzero(~same & (row >= 0))
+        while len(left):  # another digest lies there: try the next place
+            place[left] = (place[left] + 1) & (len(self._table) - 1)
+            row = self._table[place[left]]
+            same = _same(take16(known, row), take16(digests, left)) & (row >= 0)
+            found[left[same]] = row[same]
+            left = left[~same & (row >= 0)]
+        return found
+
+    def add(self, digests: Digests, rows: NDArray[np.intp], known: Digests) -> None:
+        """Enter distinct digests that are not in it."""
+        self._count += len(rows)
+        if 4 * self._count > len(self._table):
+            size = len(self._table)
+            while 4 * self._count > size:
+                size *= 2
+            self._table = np.full(size, -1, np.int32)
+            digests, rows = known[: self._count], np.arange(self._count)
+        place = self._places(digests)
+        entry = rows.astype(np.int32)
+        while len(place):
+            free = self._table[place] < 0
+            self._table[place[free]] = entry[free]  # of several at one place the last stays
+            on = self._table[place] != entry
+            place, entry = (place[on] + 1) & (len(self._table) - 1), entry[on]
+
+    def _places(self, digests: Digests) -> NDArray[np.intp]:
+        return (digests[:, 0] & np.uint64(len(self._table) - 1)).view(np.intp)
+
+
+def _same(a: Digests, b: Digests) -> NDArray[np.bool_]:
+    """Whether both halves agree, row by row; the comparison's bytes are looked at in pairs, which
+    is faster than a reduction over two.
+    """
+    equal = (np.ascontiguousarray(a) == np.ascontiguousarray(b)).view(np.uint16).ravel()
+    same: NDArray[np.bool_] = equal == 0x0101
+    return same
+
+
+class Users:
+    """The users of one partition in shards: their state, an index from digest to row, and which
+    shards changed. Ids are digested as they come and not kept.
+    """
+
+    def __init__(self, fields: Mapping[str, Field], randomness: Keyed, shards: int) -> None:
+        self.state = State(fields)
+        self._randomness, self._shards = randomness, shards
+        self._index = Index()
+        self._mark = np.empty(0, np.int32)
+        self.shard = np.empty(0, np.int32)  # of each row
+        self.changed = np.zeros(shards, np.bool_)
+
+    def rows(self, ids: Ids) -> NDArray[np.intp]:
+        """Rows (n,) of the users with these ids; new ones are given one."""
+        digests = self._randomness.digests(ids)
+        if not self.state.count:
+            self._add(digests)
+        found = self._index.find(digests, self.state.users)
+        missing = np.flatnonzero(found < 0)
+        if len(missing):
+            self._add(digests[missing])
+            found[missing] = self._index.find(digests[missing], self.state.users)
+        return found
+
+    def distinct(self, rows: NDArray[np.intp]) -> bool:
+        """Whether no row occurs twice."""
+        order = np.arange(len(rows), dtype=np.int32)
+        self._mark[rows] = order
+        return bool((self._mark.take(rows) == order).all())
+
+    def _add(self, digests: Digests) -> None:
+        digests = (
+            np.unique(np.ascontiguousarray(digests).view("V16").ravel())
+            .view(np.uint64)
+            .reshape(-1, 2)
+        )
+        self._enter(digests, self.state.append(digests))
+
+    def _enter(self, digests: Digests, rows: NDArray[np.intp]) -> None:
+        self._index.add(digests, rows, self.state.users)
+        capacity, count = len(self.state.users), self.state.count
+        if count > len(self.shard):
+            grown = np.empty(capacity, np.int32)
+            grown[: len(self.shard)] = self.shard
+            self.shard, self._mark = grown, np.empty(capacity, np.int32)
+        self.shard[rows] = digests[:, 1] % np.uint64(self._shards)
+
+    def touch(self, rows: NDArray[np.intp]) -> None:
+        """Note that these rows changed."""
+        if not self.changed.all():
+            self.changed[self.shard.take(rows)] = True
+
+    def dump(self, shards: Iterable[str]) -> dict[str, bytes]:
+        """Each shard's rows as an Arrow IPC stream: a column a field, rings one list a user."""
+        count = self.state.count
+        of_row = self.shard[:count]
+        order = np.argsort(of_row, kind="stable")
+        starts = np.searchsorted(of_row[order], np.arange(self._shards + 1))
+        return {
+            shard: self._write(order[starts[int(shard)] : starts[int(shard) + 1]])
+            for shard in shards
+        }
+
+    def _write(self, rows: NDArray[np.intp]) -> bytes:
+        digests = np.ascontiguousarray(self.state.users[rows])
+        columns = [pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(digests)])]
+        for name, field in self.state.fields.items():
+            cells = self.state.columns[name][..., rows]
+            columns.append(
+                pa.FixedSizeListArray.from_arrays(pa.array(cells.T.ravel()), field.length)
+                if field.length
+                else pa.array(cells)
+            )
+        return write_batch("state", ["user", *self.state.fields], columns)
+
+    def load(self, shards: Mapping[str, bytes]) -> None:
+        """Fill an empty state from what `dump` wrote."""
+        if not shards:
+            return
+        digests, columns = read_shards(list(shards.values()), self.state.fields)
+        rows = self.state.append(digests)
+        self._enter(digests, rows)
+        for name, cells in columns.items():
+            self.state.columns[name][..., : len(rows)] = cells
+
+
+def read_shards(
+    payloads: Sequence[bytes], fields: Mapping[str, Field]
+) -> tuple[Digests, dict[str, NDArray[Any]]]:
+    """Users (n, 2) of these shards, and each field's array: (n,), or (length, n).
+
+    Raises
+    ------
+    StateError, BadRecord : not what `Users.dump` writes for these fields
+    """
+    whole = pa.Table.from_batches([read_batch(payload)[0] for payload in payloads]).combine_chunks()
+    if whole.schema.names != ["user", *fields]:
+        raise StateError(
+            "the changelog's state has other fields than this method's: it was written by another"
+            " version"
+        )
+    digests = np.frombuffer(_one(whole, "user").buffers()[1], np.uint64).reshape(-1, 2)[
+        : whole.num_rows
+    ]
+    columns: dict[str, NDArray[Any]] = {}
+    for name, field in fields.items():
+        column = _one(whole, name)
+        columns[name] = (
+            column.flatten().to_numpy().reshape(-1, field.length).T
+            if field.length
+            else column.to_numpy()
+        )
+    return digests, columns
+
+
+def _one(table: Any, name: str) -> Any:
+    return (
+        table.column(name).chunk(0)
+        if table.column(name).num_chunks
+        else pa.array([], table.schema.field(name).type)
+    )

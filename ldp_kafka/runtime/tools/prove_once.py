@@ -1,0 +1,288 @@
+"""Whether every (user, slot, phase) was ever told one thing only: read from a topology's own
+reports, by whoever can read them.
+
+With the edge's key and the raw log all reports are made once more, and those that lie in the topic
+must be they: none missing, none different, none besides.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
+from ldp_kafka.randomness import Keyed
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
+from ldp_kafka.runtime.kafka.setup import client_config
+from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.tools.report_index import Sightings, compare
+from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.topology import Topology
+
+__all__ = ["Answered", "Proof", "prove", "read_held", "recompute"]
+
+TOGETHER = 256  # raw messages that are folded at a time
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found; second, missing, different and unexpected are zero, or a promise
+    was broken.
+    """
+
+    reports: int
+    """In the topic, repeats included."""
+    ids: int
+    """Distinct (user, slot, phase)."""
+    repeats: int
+    """Reports that were there before, the same in every byte: what a replay writes."""
+    second: int
+    """Ids with two different reports, or more."""
+    unreadable: int
+    """Records of the topic that are no reports."""
+    begins: dict[int, int]
+    """Of the partitions whose first records have expired, where they begin: nothing is said of what
+    was before.
+    """
+    recomputed: bool = False
+    expected: int = 0
+    """Reports that the raw log gives."""
+    missing: int = 0
+    """Of those whose messages were acknowledged, and which the topic would still hold."""
+    different: int = 0
+    unexpected: int = 0
+    """Ids that the raw log does not give."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything is as promised."""
+        return not (self.second or self.missing or self.different or self.unexpected)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {"clean": self.clean, **asdict(self)}
+
+    def lines(self) -> list[str]:
+        """The same in words."""
+        out = [
+            (
+                f"{self.reports:,} reports with {self.ids:,} ids, {self.repeats:,} of them repeated as"
+                f" they were: {self.second:,} ids have a second report"
+            )
+        ]
+        out += (
+            [f"{self.unreadable:,} records of the topic are no reports"] if self.unreadable else []
+        )
+        out += [
+            f"partition {number} begins at offset {at:,}: nothing is said of what has expired"
+            for number, at in self.begins.items()
+        ]
+        if self.recomputed:
+            out.append(
+                f"recomputed from the raw log: {self.expected:,} reports; {self.missing:,} missing,"
+                f" {self.different:,} different, {self.unexpected:,} unexpected"
+            )
+            if self.ids and self.unexpected == self.ids:
+                out.append("none of the ids comes from this key: it is another's")
+        return out
+
+
+@dataclass
+class Answered:
+    """Which raw messages the held batches of one partition answer."""
+
+    first: int
+    last: int
+
+    def take(self, offset: int) -> None:
+        """Note one."""
+        self.first, self.last = min(self.first, offset), max(self.last, offset)
+
+
+def read_held(
+    records: Iterable[Kept], folder: Path | None = None
+) -> tuple[Sightings, int, dict[int, Answered]]:
+    """The reports of a topic, how many of its records are none, and by partition what they answer;
+    ``folder``: of the `Sightings`.
+    """
+    held, unreadable = Sightings(folder=folder), 0
+    answered: dict[int, Answered] = {}
+    for record in records:
+        try:
+            batch = read_reports(record.value or b"")
+        except BadRecord:
+            unreadable += 1
+            continue
+        if batch is not None:
+            answered.setdefault(record.partition, Answered(batch.offset, batch.offset)).take(
+                batch.offset
+            )
+            held.add(batch)
+    return held, unreadable, answered
+
+
+def recompute(
+    topology: Topology,
+    randomness: Keyed,
+    records: Iterable[Kept],
+    due: Mapping[int, tuple[int, int]],
+    seed: int,
+    folder: Path | None = None,
+) -> Sightings:
+    """All reports that a raw log gives.
+
+    Parameters
+    ----------
+    records : of the raw topic, in the order of each partition
+    due : by partition, the first and the last raw offset whose reports must be held
+    seed, folder : of the `Sightings` that they are compared with
+    """
+    made = Sightings(seed, folder)
+    edges = [
+        roles.edge(topology, randomness, number) for number in range(topology.input.partitions)
+    ]
+    states = [edge.fresh() for edge in edges]
+    waiting: list[list[Message]] = [[] for _ in edges]
+
+    def fold(number: int) -> None:
+        messages, waiting[number] = waiting[number], []
+        low, high = due.get(number, (0, -1))
+        for made_of in edges[number].fold(states[number], messages).records if messages else ():
+            if (
+                made_of.topic == topology.reports_topic
+                and (batch := read_reports(made_of.value)) is not None
+            ):
+                made.add(batch, due=low <= batch.offset <= high)
+
+    for record in records:
+        waiting[record.partition].append(Message(record.offset, record.timestamp, record.value))
+        if len(waiting[record.partition]) >= TOGETHER:
+            fold(record.partition)
+    for number in range(len(edges)):
+        fold(number)
+    return made
+
+
+def prove(
+    topology: Topology,
+    key: bytes | Keyring | None = None,
+    *,
+    progress: Callable[[str, int], Progress] | None = None,
+) -> Proof:
+    """Read a topology's reports topic, and with the edge's key its raw topic too.
+
+    Parameters
+    ----------
+    key : the edge's master key; None: reports are compared with each other only
+    progress : is told what is read and how many records there are, and gives what is to be told how
+        far it is
+
+    Raises
+    ------
+    StateError : the raw log no longer holds all that the reports were made of
+    ConfigurationError, BrokerError : no such topic, no answer; no room for what does not fit into
+        memory: 25 bytes a report, in the folder for temporary files
+    """
+    with tempfile.TemporaryDirectory(prefix="ldp-kafka-") as folder:
+        try:
+            return _prove(topology, key, Path(folder), progress)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{folder}: {error.strerror}: set TMPDIR to a folder with room for 25 bytes a"
+                " report"
+            ) from None
+
+
+def _prove(
+    topology: Topology,
+    key: bytes | Keyring | None,
+    folder: Path,
+    progress: Callable[[str, int], Progress] | None,
+) -> Proof:
+    if topology.devices and key is not None:
+        raise ConfigurationError(
+            f"{topology.name} has no raw topic, and each of its devices a key of its own: its"
+            " reports can be compared with each other only"
+        )
+    collector = client_config(topology, "collector")
+    edge = {} if key is None else client_config(topology, "edge")
+    # In this order: what is acknowledged has been reported, and what is reported is in the raw log
+    committed = (
+        {}
+        if key is None
+        else admin.committed(
+            edge, topology.group("perturb"), topology.raw_topic, range(topology.input.partitions)
+        )
+    )
+    topic = topology.device_reports_topic if topology.devices else topology.reports_topic
+    extent = spans(collector, topic)
+    held, unreadable, answered = read_held(
+        _counted(read_records(collector, topic, extent), "reports", extent, progress), folder
+    )
+    begins = {number: first for number, (first, _) in extent.items() if first > 0}
+    if key is None:
+        found = compare(held)
+        return Proof(held.reports, found.ids, held.repeats, found.second, unreadable, begins)
+    raw = spans(edge, topology.raw_topic)
+    for number, (first, _) in raw.items():
+        if first > 0 and (
+            number in begins or (number in answered and answered[number].first < first)
+        ):
+            raise StateError(
+                f"{topology.raw_topic} partition {number} begins at offset {first}: what was before"
+                " it is needed to make its reports once more"
+            )
+    due = {
+        number: _due(committed.get(number), answered.get(number), whole=number not in begins)
+        for number in raw
+    }
+    randomness = roles.edge_randomness(topology, key)
+    records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
+    expected = recompute(topology, randomness, records, due, held.seed, folder)
+    found = compare(held, expected)
+    return Proof(
+        held.reports,
+        found.ids,
+        held.repeats,
+        found.second,
+        unreadable,
+        begins,
+        True,
+        expected.reports,
+        found.missing,
+        found.different,
+        found.unexpected,
+    )
+
+
+def _due(committed: int | None, answered: Answered | None, *, whole: bool) -> tuple[int, int]:
+    """The raw offsets whose reports must be there: up to what was acknowledged or answered, since
+    batches go out in order; from what the topic still holds.
+    """
+    last = max((committed or 0) - 1, -1 if answered is None else answered.last - 1)
+    if whole:
+        return 0, last
+    return (last + 1 if answered is None else answered.first + 1), last
+
+
+def _counted(
+    records: Iterator[Kept],
+    what: str,
+    extent: Spans,
+    progress: Callable[[str, int], Progress] | None,
+) -> Iterator[Kept]:
+    total = sum(end - first for first, end in extent.values())
+    tell = None if progress is None else progress(what, total)
+    for at, record in enumerate(records, 1):
+        if tell is not None and at % 1000 == 0:
+            tell(min(at, total))
+        yield record
+    if tell is not None:
+        tell(total)

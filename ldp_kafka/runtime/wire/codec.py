@@ -1,0 +1,84 @@
+"""`ldp_kafka.encode` and `ldp_kafka.decode`: records to bytes and back, for people and tools
+outside the workers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from ldp_kafka.records import Event, Events, Partial, Release, Report, Reports, Request, Tick
+from ldp_kafka.runtime.wire.arrow import lists, write_batch
+from ldp_kafka.runtime.wire.records import NAMES, decode_any, encode_json, reports_of, write_reports
+
+__all__ = ["decode", "encode"]
+
+Record = Event | Report | Request | Release | Tick | Partial
+
+
+def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
+    """One message for one record (JSON), or for several of one kind (Arrow IPC).
+
+    Parameters
+    ----------
+    records : one record, a batch (`Events`, `Reports`), or a sequence of records of one kind
+
+    Raises
+    ------
+    TypeError, ValueError : nothing to write, or records of several kinds
+
+    Examples
+    --------
+    >>> from ldp_kafka import Event
+    >>> encode(Event("m1", 1_700_000_000_000, 2.5))
+    b'{"ldp_kafka":1,"type":"event","user":"m1","time":1700000000000,"value":2.5}'
+    >>> len(decode(encode([Event("m1", 0, 1.0), Event("m2", 0, 2.0)])))
+    2
+    """
+    if isinstance(records, Reports):
+        return write_reports(records)
+    if isinstance(records, Events):
+        columns = [
+            pa.array(records.users.texts(), pa.string()),
+            pa.array(records.times),
+            lists(records.values),
+        ]
+        return write_batch("event", ["user", "time", "value"], columns)
+    if not isinstance(records, Sequence):
+        return encode_json(records)
+    kinds = {type(record) for record in records}
+    if len(kinds) != 1:
+        raise ValueError("a message holds at least one record, all of one kind")
+    kind = kinds.pop()
+    if len(records) == 1:
+        return encode_json(records[0])
+    if kind is Report:
+        return write_reports(reports_of(list(records)))  # type: ignore[arg-type]
+    rows = [asdict(record) for record in records]
+    if kind is Event:
+        try:
+            columns = [pa.array([row[name] for row in rows]) for name in rows[0]]
+        except (pa.ArrowException, TypeError):  # its text shows the value
+            raise ValueError(
+                "the values of a batch of events must be of one kind: numbers, or texts"
+            ) from None
+        return write_batch("event", list(rows[0]), columns)
+    return write_batch(
+        NAMES[kind],
+        list(rows[0]),
+        [pa.array([json.dumps(row[name]) for row in rows]) for name in rows[0]],
+    )
+
+
+def decode(message: bytes) -> list[Any]:
+    """The single records of a message, batches expanded; a header record gives an empty list.
+
+    Raises
+    ------
+    BadRecord : not one of our messages, or of an unknown version; its ``reason`` is a code
+    """
+    return decode_any(message)

@@ -1,0 +1,271 @@
+"""Running a topology: one process a role, started and kept by a parent that holds no state."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.worker.exits import HALT, RETRY, WRONG, end
+from ldp_kafka.topology import Topology, admit
+
+__all__ = ["ROLES", "run"]
+
+ROLES = ("perturb", "collect")
+SUPERVISED = "LDP_KAFKA_SUPERVISED"
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between restarts
+
+
+def run(
+    topology: Topology,
+    *,
+    role: str | None = None,
+    metrics_port: int | None = None,
+    metrics_host: str = "127.0.0.1",
+    until_idle_ms: int | None = None,
+) -> int:
+    """Run a role of a topology, or all of them in one child process each; returns the exit code.
+
+    Parameters
+    ----------
+    role : ``perturb``, ``collect`` or None for all that the topology has: both, or ``collect``
+        alone where devices report by themselves
+    metrics_port : for Prometheus; 0 or None: a free one, printed; with both roles the second one's
+        is the next
+    until_idle_ms : end after so long without anything to read
+
+    Raises
+    ------
+    ConfigurationError : no key where one is needed, topics that do not fit, more than the edge's
+        budget has left
+    BrokerError : no broker answers
+    """
+    if topology.devices and role == "perturb":
+        raise ConfigurationError(
+            f"{topology.name} has no perturb role: its devices perturb by themselves"
+            " (ldp_kafka.Client)"
+        )
+    if role is None:
+        return _supervise(topology, metrics_port or 0, metrics_host, until_idle_ms)
+    if role not in ROLES:
+        raise ConfigurationError(f"role must be one of {', '.join(ROLES)}")
+    return _work(topology, role, metrics_port or 0, metrics_host, until_idle_ms)
+
+
+def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None) -> int:
+    from ldp_kafka.metrics import Metrics, serve
+    from ldp_kafka.runtime.kafka.admin import partitions_of
+    from ldp_kafka.runtime.kafka.setup import client_config, prepare, resolve
+    from ldp_kafka.runtime.keys import read_key
+
+    until = (
+        admit(topology) if role == "perturb" else None
+    )  # a collector does not have the edge's file
+    key = read_key(topology.edge.key_file) if role == "perturb" else None
+    shared = topology.collector_kafka is topology.edge_kafka
+    try:
+        edge, collector = resolve(topology)
+        if os.environ.get(
+            SUPERVISED
+        ):  # else `prepare` asks: a worker that finds no broker would fail instead of coming again
+            partitions_of(
+                client_config(topology, "collector", collector), topology.partials_topic, timeout=5
+            )
+    except BrokerError:
+        if os.environ.get(SUPERVISED):
+            return RETRY
+        raise
+    if os.environ.get(SUPERVISED):
+        _die_with_parent()
+    else:
+        prepare(
+            topology, None, ("edge", "collector") if role == "perturb" or shared else ("collector",)
+        )
+    metrics = Metrics(topology.name, role, topology.privacy.method)
+    metrics.guarantee(topology.guarantee)
+    port, close = serve(metrics, port, host)
+    # what the command says
+    print(f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True)  # noqa: T201
+    if until is not None:
+        _end_at(until, topology.name)
+    from ldp_kafka.runtime.worker.app import Side, work
+
+    sides = {"collector": Side(topology.collector_kafka, collector)}
+    if (
+        role == "perturb"
+    ):  # a collector of its own knows neither the edge's address nor its credentials
+        sides["edge"] = sides["collector"] if shared else Side(topology.edge_kafka, edge)
+    try:
+        return work(
+            topology,
+            role,
+            sides,
+            metrics,
+            key=key,
+            until_idle=None if until_idle_ms is None else until_idle_ms / 1000,
+        )
+    finally:
+        close()
+
+
+def _die_with_parent() -> None:
+    """A child whose parent is gone ends at once, without acknowledging: as after any crash, what it
+    had not saved is folded again.
+    """
+
+    def wait() -> None:
+        while os.read(0, 1024):  # not sys.stdin: its lock would be held when the interpreter ends
+            pass
+        os._exit(HALT)
+
+    threading.Thread(target=wait, daemon=True, name="parent").start()
+
+
+def _end_at(moment_ms: int, name: str) -> None:
+    """End the process at the moment at which its edge retires the topology, as after a crash."""
+
+    def wait() -> None:
+        while time.time() * 1000 < moment_ms:
+            time.sleep(0.5)  # short, since clocks are set and machines sleep
+        end(f"{name} is retired by its edge file", WRONG)
+
+    threading.Thread(target=wait, daemon=True, name="retired").start()
+
+
+class _Child:
+    """One role's process and when it may be started again."""
+
+    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
+        self._start = start
+        self.process = start()
+        self.pause, self.again = FIRST_PAUSE, 0.0
+        self.begun = time.monotonic()
+
+    def restart_later(self) -> None:
+        self.pause = (
+            FIRST_PAUSE
+            if time.monotonic() - self.begun > 60
+            else min(2 * self.pause, LONGEST_PAUSE)
+        )
+        self.again = time.monotonic() + self.pause
+
+    def restart(self) -> None:
+        self.again, self.begun = 0.0, time.monotonic()
+        if self.process.stdin:
+            self.process.stdin.close()
+        self.process = self._start()
+
+
+def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | None) -> int:
+    from ldp_kafka.runtime.kafka.setup import prepare
+    from ldp_kafka.runtime.keys import read_key
+
+    if not topology.devices:
+        admit(topology)  # before anything is started
+        read_key(topology.edge.key_file)
+    with ExitStack() as stack:
+        prepare(topology, _host(topology, stack))
+        return _keep(topology, port, host, until_idle_ms)
+
+
+def _host(topology: Topology, stack: ExitStack) -> Any:
+    """The embedded broker, where the topology wants one and no other process hosts it: it lives as
+    long as this process.
+    """
+    from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, address_of, publish
+
+    if not (topology.edge_kafka.embedded or topology.collector_kafka.embedded):
+        return None
+    try:
+        address_of(topology.name)
+    except BrokerError:
+        broker = stack.enter_context(EmbeddedBroker())
+        publish(topology.name, broker)
+        print(  # noqa: T201
+            f"embedded broker: {broker.bootstrap_servers}, in this process; it keeps nothing when"
+            " it ends",
+            flush=True,
+        )
+        return broker
+    return None
+
+
+def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -> int:
+    """Children, until they have ended or this process is told to."""
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    children = [
+        _Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms))
+        for at, role in enumerate(ROLES[topology.devices :])
+    ]
+    try:
+        return _watch(children, stop)
+    finally:
+        for child in children:
+            if child.process.poll() is None:
+                child.process.terminate()
+        for child in children:
+            try:
+                child.process.wait(60)  # one of whom nothing comes ends by itself before that
+            except subprocess.TimeoutExpired:
+                child.process.kill()
+                child.process.wait()
+            if child.process.stdin:
+                child.process.stdin.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _starter(
+    topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None
+) -> Callable[[], subprocess.Popen[bytes]]:
+    words = [
+        sys.executable,
+        "-m",
+        "ldp_kafka",
+        "run",
+        topology.file,
+        "--role",
+        role,
+        "--metrics-port",
+        str(port),
+        "--metrics-host",
+        host,
+    ]
+    if until_idle_ms is not None:
+        words += ["--until-idle", f"{until_idle_ms}ms"]
+    environment: dict[str, Any] = {**os.environ, SUPERVISED: "1"}
+    # ourselves
+    return lambda: subprocess.Popen(words, stdin=subprocess.PIPE, env=environment)  # noqa: S603
+
+
+def _watch(children: list[_Child], stop: threading.Event) -> int:
+    """Until told to stop, all have ended by themselves, or one says halt."""
+    done: set[int] = set()
+    while not stop.wait(0.1):
+        for at, child in enumerate(children):
+            code = child.process.poll()
+            if at in done or code is None:
+                continue
+            if code == 0:
+                done.add(at)
+                if len(done) == len(children):
+                    return 0
+            elif child.again:
+                if time.monotonic() >= child.again:
+                    child.restart()
+            elif code == RETRY or code < 0:
+                child.restart_later()
+            else:
+                return code
+    return 0
