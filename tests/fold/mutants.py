@@ -41,7 +41,7 @@ class NoGapCheck(Epoch[Any]):
     """What comes is taken."""
 
     def _action(self, offset: int) -> OffsetAction:
-        self.next_offset = min(self.next_offset, offset) if offset < self.next_offset else offset
+        self.next_offset = max(self.next_offset, offset)
         return super()._action(offset)
 
 

@@ -27,7 +27,7 @@ from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.runtime.stages.users import read_shards
 from ldp_kafka.topology import Topology
 
-__all__ = ["RULES", "EpochRecords", "Held", "Violation", "inspect"]
+__all__ = ["DAMAGE", "RULES", "EpochRecords", "Held", "Violation", "inspect"]
 
 RULES = {
     **{name: rule.holds for name, rule in rules.RULES.items()},
@@ -37,6 +37,7 @@ RULES = {
 }
 """What `inspect` looks at, by name."""
 
+DAMAGE = {"readable", "shards", "ledger", "budget"}  # rules: where one is broken, a state is wrong
 FOREIGN = {"version", "fingerprint", "layout"}  # rules: where one is broken, fields are another's
 _UNREADABLE = (
     BadRecord,

@@ -126,6 +126,14 @@ class Rule(NamedTuple):
     error: str
     """What is wrong; ``case`` and ``facts`` are put in."""
     way_out: str
+    """What to do; the same are put in."""
+
+    def says(self, case: Case) -> tuple[str, str]:
+        """The error and the way out."""
+        error, way_out = (
+            text.format(case=case, facts=case.facts) for text in (self.error, self.way_out)
+        )
+        return error, way_out
 
 
 SHOWS = "`ldp-kafka state inspect` shows what the state has"
@@ -134,7 +142,8 @@ _OTHER = "the state was written under another {}"
 
 
 def _acknowledged_without_state(case: Case) -> bool:
-    return case.facts.acknowledged is not None and case.chosen is None
+    damaged = any(each.damaged for each in case.found)
+    return case.facts.acknowledged is not None and case.chosen is None and not damaged
 
 
 def _older_than_acknowledged(case: Case) -> bool:
@@ -160,8 +169,8 @@ RULES: dict[str, Rule] = {
         lambda case: case.facts.partitions != case.facts.partitions_found,
         "the topic must have {facts.partitions} partitions, found {facts.partitions_found}: users"
         " have moved to partitions that do not know what they spent",
-        "give the topology a new name, with input.partitions as found (its budgets are new: an edge"
-        " file, edge.budget_file, adds up both)",
+        "give the topology a new name, with input.partitions: {facts.partitions_found} (its budgets"
+        " are new: an edge file, edge.budget_file, adds up both)",
     ),
     "unread": Rule(
         "no record expired before the group has read it",

@@ -94,7 +94,7 @@ def refusals(
     """All rules that are broken, in their order; ``rules``: only these."""
     case = Case(facts, found, latest(found))
     return [
-        Refusal(name, facts.where, rule.error.format(case=case, facts=facts), rule.way_out)
+        Refusal(name, facts.where, *rule.says(case))
         for name, rule in RULES.items()
         if (rules is None or name in rules) and rule.broken(case)
     ]

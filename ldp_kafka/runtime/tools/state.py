@@ -22,7 +22,7 @@ from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
-from ldp_kafka.runtime.recovery.inspection import Held, inspect
+from ldp_kafka.runtime.recovery.inspection import DAMAGE, Held, inspect
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.start import Refusal, rewound
 from ldp_kafka.runtime.roles import AgentSpec, agents
@@ -171,11 +171,13 @@ def read_partitions(
         yield replace(facts, position=position, bindings=bindings), records
 
 
-def plan_rewind(table: str, facts: Facts, found: Sequence[Checkpoint], first: int = 0) -> Plan:
+def plan_rewind(held: Held, facts: Facts, found: Sequence[Checkpoint], first: int = 0) -> Plan:
     """What a rewind does for one partition.
 
     Parameters
     ----------
+    held : what was seen in the state; nothing is set back to one that is damaged
+    facts, found : of the partition, see `recovery.start.decide`
     first : the first offset that the stage folds where it begins anew
     """
     to = rewound(facts, found, first)
@@ -183,9 +185,11 @@ def plan_rewind(table: str, facts: Facts, found: Sequence[Checkpoint], first: in
         return Plan([], [])
     if isinstance(to, Refusal):
         return Plan([], [str(to)])
+    if damaged := [broken.text for broken in held.violations if broken.rule in DAMAGE]:
+        return Plan([], [f"{facts.where}: {text}" for text in damaged])
     committed = facts.position.committed
     assert committed is not None
-    return Plan([Move(table, facts.topic, facts.partition, committed, to)], [])
+    return Plan([Move(held.table, facts.topic, facts.partition, committed, to)], [])
 
 
 def alone(topology: Topology, config: Config, group: str) -> None:
@@ -225,7 +229,8 @@ def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -
         for facts, records in read_partitions(topology, role, spec, key=key):
             found = checkpoints(records, facts.partition)
             anew = latest(found) is None and _headed(own, spec.topic, facts.partition)
-            made = plan_rewind(spec.name, facts, found, 1 if anew else 0)
+            held = inspect(topology, spec, records, facts)
+            made = plan_rewind(held, facts, found, 1 if anew else 0)
             moves += made.moves
             refusals += made.refusals
     if do and not refusals:
