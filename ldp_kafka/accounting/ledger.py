@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting.protocol import MOST_SLOTS, whole_cost
+from ldp_kafka.accounting.protocol import check_slot, whole_cost
 from ldp_kafka.accounting.state import NEVER, Field, State
 from ldp_kafka.errors import ConfigurationError
 
@@ -28,29 +28,30 @@ class Ledger:
 
     Notes
     -----
-    A charge is billed to the slot of its *value*, since a run is one of values. The ledger has a
-    clock for each user, ``ring_end``: the latest slot that a charge was asked for, allowed or not.
-    A slot may be charged any number of times (the charges add up), ahead of the clock or up to
-    ``lag`` slots behind it; what is older is refused. The ring holds what each of the last ``run +
-    lag`` slots up to the clock has spent, at position ``slot % (run + lag)``; ``spent`` is the sum
-    of the run that ends at the clock. All integers: nothing drifts.
+    A charge is billed to the slot of its *value*, whenever it is asked for: billed when they arrive,
+    values of one run could be paid for in two. It adds to what the slot has spent already. The
+    ledger has a clock for each user, ``ring_end``: the latest slot that was asked for, allowed or
+    not. A slot may be ahead of it, or up to ``lag`` behind; what is older is refused, so whoever
+    asks for slots far ahead gains refusals by it and nothing else. The ring holds what each of the
+    ``run + lag`` slots up to the clock has spent, at position ``slot % (run + lag)``; ``spent`` is
+    the sum of the run that ends at the clock. All integers: nothing drifts.
 
-    No run ever has more than the budget, by induction over charges. A charge to slot s changes the
-    sums of the runs that contain s, all by its cost, and no other. With ``now`` the clock, once it
-    has been moved to s where s is later, these runs are of three kinds:
+    No run ever has more than the budget, by induction over charges. A charge to slot s adds its
+    cost to the runs that contain s, which end at s .. s + run - 1, and to no others. With ``now``
+    the clock, moved to s first where s is later, there are two kinds of them:
 
-    - those that end before s do not contain it;
-    - those that end at now - k, 0 <= k <= now - s <= lag, and begin after s - run: each is summed,
-      and the charge is allowed only if each has room for the cost. Later slots in them were charged
-      before this one was: that is why the run that ends at s is not enough;
-    - those that end after ``now`` hold no slot that was ever charged beyond those that they share
-      with the run that ends at ``now``, which contains s if they do. Costs are not negative, so
-      they have no more than that one, which has been checked.
+    - Some end at now - k with 0 <= k <= now - s <= lag. Each of these is summed, and the charge is
+      allowed only if each has room for it. What they hold after s has been charged before: that is
+      why the run that ends at s does not say enough.
+    - The others end after ``now``. No slot after ``now`` has been charged, so all that they hold
+      lies in the run that ends at ``now``, s with it. Costs are not negative: they have no more
+      than that run, which is one of the first kind.
 
-    The oldest slot of any of these runs is s - run + 1 >= now - lag - run + 1: the ring's oldest.
-    In a ring of one place less this slot would share its place with ``now``, and the run that ends
-    ``lag`` slots back would be thought to have spent less than it has. And a run that has left the
-    ring ended more than ``lag`` slots ago: nothing will be charged to it any more.
+    The oldest slot in any of these runs is s - run + 1 >= now - lag - run + 1, the oldest in the
+    ring. With one place less it would share its place with ``now``, whose charge takes the place of
+    its own, and the run that ends ``lag`` slots back would seem to have spent less than it has. A
+    run that begins before the ring does ended more than ``lag`` slots ago: no charge reaches it any
+    more.
 
     Examples
     --------
@@ -93,8 +94,7 @@ class Ledger:
         `BudgetLedger.charge`.
         """
         price = whole_cost(cost)
-        if not -MOST_SLOTS < slot < MOST_SLOTS:
-            raise ValueError("a slot must lie between -2**61 and 2**61")
+        check_slot(slot)
         ends, ring, spent = (state.columns[name] for name in ("ring_end", "ring", "spent"))
         end, total, here = ends.take(rows), spent.take(rows), ring[slot % self.length]
         gap = slot - end

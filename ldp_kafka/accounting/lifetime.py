@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting.protocol import MOST_SLOTS, whole_cost
+from ldp_kafka.accounting.protocol import check_slot, whole_cost
 from ldp_kafka.accounting.state import Field, State
 from ldp_kafka.errors import ConfigurationError
 
@@ -59,8 +59,7 @@ class LifetimeLedger:
         all are of one life. ValueError: see `BudgetLedger.charge`.
         """
         price = whole_cost(cost)
-        if not -MOST_SLOTS < slot < MOST_SLOTS:
-            raise ValueError("a slot must lie between -2**61 and 2**61")
+        check_slot(slot)
         spent = state.columns["spent"]
         before = spent.take(rows)
         allowed: NDArray[np.bool_] = before <= self.reports - price

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting.state import Field, State
 
-__all__ = ["MOST_SLOTS", "BudgetLedger", "whole_cost"]
+__all__ = ["BudgetLedger", "check_slot", "whole_cost"]
 
-MOST_SLOTS = 2**61  # slots lie between minus this and this: their differences fit into 64 bits
+FARTHEST = 2**61  # slots lie between minus this and this: their differences fit into 64 bits
 
 
 class BudgetLedger(Protocol):
@@ -45,6 +45,12 @@ class BudgetLedger(Protocol):
 
     def largest(self, state: State) -> int:
         """The most that any user has spent, in micro-epsilon, of what the budget bounds now."""
+
+
+def check_slot(slot: int) -> None:
+    """ValueError unless a ledger can tell how far the slot is from any other."""
+    if not -FARTHEST < slot < FARTHEST:
+        raise ValueError("a slot must lie between -2**61 and 2**61")
 
 
 def whole_cost(cost: Any) -> NDArray[np.int32]:
