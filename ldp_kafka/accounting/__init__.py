@@ -1,14 +1,17 @@
-"""Guarantees as data, and the ledger that keeps them."""
+"""Guarantees as data, and the ledgers that keep them."""
 
 from __future__ import annotations
 
 from ldp_kafka.accounting.guarantee import MICRO, Guarantee, micro
-from ldp_kafka.accounting.ledger import NEVER, Field, Ledger, State, take16
+from ldp_kafka.accounting.ledger import Ledger
 from ldp_kafka.accounting.lifetime import LifetimeLedger
+from ldp_kafka.accounting.protocol import BudgetLedger
+from ldp_kafka.accounting.state import NEVER, Field, State, take16
 
 __all__ = [
     "MICRO",
     "NEVER",
+    "BudgetLedger",
     "Field",
     "Guarantee",
     "Ledger",

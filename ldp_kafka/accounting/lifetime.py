@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting.ledger import NEVER, Field, State
+from ldp_kafka.accounting.protocol import check_slot, whole_cost
+from ldp_kafka.accounting.state import Field, State
 from ldp_kafka.errors import ConfigurationError
 
 __all__ = ["LifetimeLedger"]
@@ -25,14 +26,14 @@ class LifetimeLedger:
 
     Notes
     -----
-    All reports cost the same, so their number is what counts; it never falls. The same calls as of
-    `Ledger`.
+    All reports cost the same, so their number is what counts; it never falls. A `BudgetLedger` whose
+    costs are numbers of reports.
 
     Examples
     --------
     >>> ledger = LifetimeLedger(2, 100, lambda n: 50 * n)
     >>> state = State(ledger.fields, np.zeros((1, 2), np.uint64))
-    >>> [bool(ledger.spend(state, np.array([0]), slot, 1)[0]) for slot in (0, 1, 10**6)]
+    >>> [bool(ledger.charge(state, np.array([0]), slot, 1)[0]) for slot in (0, 1, 10**6)]
     [True, True, False]
     >>> ledger.largest(state)
     100
@@ -44,25 +45,25 @@ class LifetimeLedger:
                 "a lifetime ledger needs at least one report and one micro-epsilon"
             )
         self.reports, self.budget, self._loss = reports, budget, loss
-        self.fields = {"last": Field("i8", initial=NEVER), "spent": Field("i4")}
 
-    def spend(
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The number of reports; there is no clock."""
+        return {"spent": Field("i4")}
+
+    def charge(
         self, state: State, rows: NDArray[np.intp], slot: int, cost: int | NDArray[np.integer]
     ) -> NDArray[np.bool_]:
         """Count ``cost`` reports (one number, or one a row) for distinct ``rows``; True (n,) where
-        so many were left, and nothing is counted where not. ValueError: a slot is not later than a
-        user's last.
+        so many were left, and nothing is counted where not. Any slot may be charged, in any order:
+        all are of one life. ValueError: see `BudgetLedger.charge`.
         """
-        price = np.asarray(cost, np.int32)
-        if not (price >= 0).all():
-            raise ValueError("a cost must not be negative")
-        last, spent = state.columns["last"], state.columns["spent"]
-        if not (last.take(rows) < slot).all():
-            raise ValueError("a user's slots must increase")
+        price = whole_cost(cost)
+        check_slot(slot)
+        spent = state.columns["spent"]
         before = spent.take(rows)
         allowed: NDArray[np.bool_] = before <= self.reports - price
         spent[rows] = before + allowed * price
-        last[rows] = slot
         return allowed
 
     def audit(self, state: State) -> tuple[int, int]:

@@ -110,7 +110,7 @@ class BudgetAbsorption(Method):
             "held": Field("i8", initial=FIXED // 2),
         }
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -123,7 +123,7 @@ class BudgetAbsorption(Method):
         last[last == NEVER] = slot - 1
         since = slot - last - np.maximum(units.take(rows) - 1, 0)
         tested = since > 0
-        allowed = self.ledger.spend(state, rows, slot, tested * np.int32(self.spend))
+        allowed = self.ledger.charge(state, rows, slot, tested * np.int32(self.spend))
         reported[rows] = last
         status = np.where(allowed, SILENT, REFUSED).astype(np.uint8)
         answers = np.zeros(len(rows))
@@ -140,7 +140,7 @@ class BudgetAbsorption(Method):
         absorbed = np.minimum(since[at], self.window)
         changed = (seen * FIXED).astype(np.int64) > self._errors[absorbed]
         at, absorbed = at[changed], absorbed[changed]
-        paid = self.ledger.more(state, rows[at], slot, (absorbed * self.spend).astype(np.int32))
+        paid = self.ledger.charge(state, rows[at], slot, (absorbed * self.spend).astype(np.int32))
         status[at[~paid]] = REFUSED
         at, absorbed = at[paid], absorbed[paid]
         for count in np.unique(absorbed):

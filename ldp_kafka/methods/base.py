@@ -9,7 +9,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import MICRO, Field, Guarantee, Ledger, State, micro
+from ldp_kafka.accounting import (
+    MICRO,
+    NEVER,
+    BudgetLedger,
+    Field,
+    Guarantee,
+    Ledger,
+    State,
+    micro,
+)
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
     Estimate,
@@ -109,6 +118,12 @@ class Method:
     """Whether values are vectors of a ball, which has a diameter and no domain."""
     delay: int = 0
     """Slots that a report may come after its own."""
+    lag: int = 0
+    """Slots, public, that a report may be asked for after its own: how far back the ledger can be
+    charged.
+    """
+    ledger: BudgetLedger
+    """What is asked before anything is drawn."""
 
     def __init__(
         self,
@@ -132,7 +147,7 @@ class Method:
                 " slots: a smaller window or block"
             )
         self._prepare(mechanism, budget)
-        self.ledger = Ledger(self.run, budget)
+        self.ledger = Ledger(self.run, budget, self.lag)
 
     def _shape(
         self, domain: tuple[float, float] | None, categories: int | None, calibration: str
@@ -234,8 +249,10 @@ class Method:
 
     @property
     def fields(self) -> dict[str, Field]:
-        """The arrays of its state: the ledger's and, in a method with memory, its own."""
-        return dict(self.ledger.fields)
+        """The arrays of its state: ``last``, the slot of the user's last event; the ledger's; and,
+        in a method with memory, its own.
+        """
+        return {"last": Field("i8", initial=NEVER), **self.ledger.fields}
 
     def state(self, users: NDArray[np.uint64] | None = None) -> State:
         """A fresh state, empty or with one row a user digest."""
@@ -301,7 +318,28 @@ class Method:
     ) -> Step:
         """Reports of distinct users ``rows`` (n,) at ``slot``, later than any slot they had, for
         their `bound` values (n,). Updates their rows in place.
+
+        Raises
+        ------
+        ValueError : the slot is not later than the last one of each user; nothing was drawn, and
+            nothing is changed for anyone
         """
+        last = state.columns["last"]
+        if not (last.take(rows) < slot).all():
+            raise ValueError("a user's slots must increase")
+        step = self._step(state, rows, slot, values, randomness)
+        last[rows] = slot
+        return step
+
+    def _step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
+        """`step`, of a slot that is later; ``last`` still is the one before it."""
         raise NotImplementedError
 
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:
@@ -363,13 +401,16 @@ class Method:
             found.append((mean, float(weights @ (points - mean) ** 2)))
         return found
 
+    def _bounds(self) -> list[int]:
+        """What its ledger bounds, as integers: the lag where there is one."""
+        return [self.run, self.ledger.budget, *([self.lag] if self.lag else [])]
+
     def tables(self) -> list[int]:
         """The integers that fix its noise: part of a topology's fingerprint."""
         return [
             self.spend,
             self.window,
-            self.ledger.run,
-            self.ledger.budget,
+            *self._bounds(),
             *self.mechanism.tables(),
         ]
 

@@ -141,7 +141,7 @@ class Threshold(Timed):
         }
         return {**super().fields, **rings}
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -149,7 +149,7 @@ class Threshold(Timed):
         values: NDArray[np.int64],
         randomness: Randomness,
     ) -> Step:
-        allowed = self.ledger.spend(state, rows, slot, self.spend)
+        allowed = self.ledger.charge(state, rows, slot, self.spend)
         if self.calibration == "published":
             return self._slide(state, rows, slot, values, allowed, randomness)
         columns, place = state.columns, slot % self.length

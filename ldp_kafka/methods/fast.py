@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import MICRO, Field, Guarantee, LifetimeLedger, State, micro
-from ldp_kafka.accounting.ledger import NEVER
+from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, LifetimeLedger, State, micro
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_epsilon, check_number
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_factory, check_slots
@@ -126,7 +125,7 @@ class Sampled(UserLevel):
         """How far from 0 a noisy value can lie, in lengths of the domain."""
         raise NotImplementedError
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -135,7 +134,7 @@ class Sampled(UserLevel):
         randomness: Randomness,
     ) -> Step:
         due = state.columns["due"].take(rows) <= slot
-        allowed = self.ledger.spend(state, rows, slot, due.astype(np.int32))
+        allowed = self.ledger.charge(state, rows, slot, due.astype(np.int32))
         sent = due & allowed
         answers = np.zeros(len(rows))
         answers[sent] = (

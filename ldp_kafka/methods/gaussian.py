@@ -328,7 +328,7 @@ class GaussianStream(UserLevel):
         most = ceil(self._reach / self.scale) + 1
         return -most, most
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -336,7 +336,7 @@ class GaussianStream(UserLevel):
         values: NDArray[np.int64],
         randomness: Randomness,
     ) -> Step:
-        allowed = self.ledger.spend(state, rows, slot, 1)
+        allowed = self.ledger.charge(state, rows, slot, 1)
         answers = self._nothing(len(rows))
         sent, values = rows[allowed], values[allowed]
         inputs, aimed = self.chain.aim(state, sent, slot, values)

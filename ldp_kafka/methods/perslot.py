@@ -30,7 +30,7 @@ class PerSlot(Method):
     def memory(self) -> float:
         return self.lasting
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -38,7 +38,7 @@ class PerSlot(Method):
         values: NDArray[np.int64],
         randomness: Randomness,
     ) -> Step:
-        allowed = self.ledger.spend(state, rows, slot, self.spend)
+        allowed = self.ledger.charge(state, rows, slot, self.spend)
         if allowed.all():
             return Step(
                 self._perturb(state, rows, slot, slot, values, randomness),

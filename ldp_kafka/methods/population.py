@@ -56,7 +56,7 @@ class PopulationUniform(Method):
     def _shares(self) -> int:
         return 1
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -65,7 +65,7 @@ class PopulationUniform(Method):
         randomness: Randomness,
     ) -> Step:
         member = state.users[rows, 0] % np.uint64(self.window) == np.uint64(slot % self.window)
-        allowed = self.ledger.spend(state, rows, slot, member * np.int32(self.spend))
+        allowed = self.ledger.charge(state, rows, slot, member * np.int32(self.spend))
         sent = np.flatnonzero(member & allowed)
         answers = self.blank(len(rows))
         answers[sent] = self._draw(

@@ -193,7 +193,7 @@ class Segmented(PerSlot):
             "taken": Field("i4"),
         }
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -203,7 +203,7 @@ class Segmented(PerSlot):
     ) -> Step:
         turn, place = divmod(slot, self.segment)
         due = place == (self.segment - 1 if self.position is None else self.position)
-        allowed = self.ledger.spend(state, rows, slot, self.spend if due else 0)
+        allowed = self.ledger.charge(state, rows, slot, self.spend if due else 0)
         if self.position is None:
             values = self._gather(state, rows, turn, values)
         answers = self.blank(len(rows)).astype(np.float64)

@@ -154,12 +154,9 @@ class Split(Method):
 
     @cached_property
     def _own(self) -> dict[str, Field]:
-        """The fields of one coordinate."""
-        return {
-            name: field
-            for name, field in self.each.fields.items()
-            if name not in self.each.ledger.fields
-        }
+        """The fields of one coordinate: those that not every method has."""
+        common = super().fields
+        return {name: field for name, field in self.each.fields.items() if name not in common}
 
     def _coordinate(
         self,
@@ -226,8 +223,7 @@ class Split(Method):
         return [
             self.dimension,
             self.window,
-            self.ledger.run,
-            self.ledger.budget,
+            *self._bounds(),
             *self.each.tables(),
         ]
 
@@ -281,7 +277,7 @@ class BudgetSplit(Split):
     def blank(self, n: int) -> NDArray[Any]:
         return np.zeros((n, self.dimension), np.int64)
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -289,7 +285,7 @@ class BudgetSplit(Split):
         values: NDArray[np.int64],
         randomness: Randomness,
     ) -> Step:
-        allowed = self.ledger.spend(state, rows, slot, self.cost)
+        allowed = self.ledger.charge(state, rows, slot, self.cost)
         answers = np.zeros((len(rows), self.dimension))
         for at, column in enumerate(values[allowed].T):
             answers[allowed, at] = self._coordinate(
@@ -364,7 +360,7 @@ class SampleSplit(Split):
     def phases(self) -> int:
         return self.dimension
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -373,7 +369,7 @@ class SampleSplit(Split):
         randomness: Randomness,
     ) -> Step:
         turn, at = divmod(slot, self.dimension)
-        allowed = self.ledger.spend(state, rows, slot, self.cost)
+        allowed = self.ledger.charge(state, rows, slot, self.cost)
         answers = np.zeros(len(rows))
         answers[allowed] = self._coordinate(
             state, rows[allowed], slot, turn, at, values[allowed, at], randomness

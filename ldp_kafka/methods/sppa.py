@@ -156,7 +156,7 @@ class SingleWindow(Timed):
         """
         return SLOT
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -168,7 +168,7 @@ class SingleWindow(Timed):
         since = np.where(columns["last"].take(rows) == slot - 1, columns["since"].take(rows), slot)
         ends = begin >= 0 and begin % self.stride == 0
         whole = (since <= begin) & ends
-        allowed = self.ledger.spend(state, rows, slot, whole * np.int32(self.spend))
+        allowed = self.ledger.charge(state, rows, slot, whole * np.int32(self.spend))
         columns["since"][rows] = since
         columns["values"][slot % self.length][rows] = values
         status = np.where(allowed, np.where(whole, SENT, SILENT), REFUSED).astype(np.uint8)

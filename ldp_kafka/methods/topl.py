@@ -113,7 +113,7 @@ class ThresholdPerturbation(Method):
             "threshold": Field("i4", initial=BINS),
         }
 
-    def step(
+    def _step(
         self,
         state: State,
         rows: NDArray[np.intp],
@@ -121,7 +121,7 @@ class ThresholdPerturbation(Method):
         values: NDArray[np.int64],
         randomness: Randomness,
     ) -> Step:
-        allowed = self.ledger.spend(state, rows, slot, self.spend)
+        allowed = self.ledger.charge(state, rows, slot, self.spend)
         answers = np.zeros(len(rows))
         scouting = state.columns["count"].take(rows) < self.first
         early, late = np.flatnonzero(allowed & scouting), np.flatnonzero(allowed & ~scouting)

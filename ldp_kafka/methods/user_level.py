@@ -7,7 +7,7 @@ from functools import cached_property
 from math import ceil, exp, inf, sqrt
 from typing import Any, ClassVar
 
-from ldp_kafka.accounting import MICRO, Field, LifetimeLedger, micro
+from ldp_kafka.accounting import MICRO, LifetimeLedger, micro
 from ldp_kafka.accounting.composition import gaussian_delta, gaussian_epsilon
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD
@@ -33,7 +33,7 @@ class UserLevel(Method):
     """
 
     level: ClassVar[str] = "user"
-    ledger: LifetimeLedger  # type: ignore[assignment]
+    ledger: LifetimeLedger
 
     def _limit(self, reports: int) -> None:
         """Take in how many reports a user makes in all."""
@@ -51,10 +51,6 @@ class UserLevel(Method):
     def run(self) -> int:
         """Reports that the ledger allows."""
         return self.window
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        return dict(self.ledger.fields)
 
 
 class GaussianBudget:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from decimal import Decimal
 
 import numpy as np
@@ -11,27 +12,46 @@ from hypothesis import strategies as st
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
+from tests.accounting.ledger_mutants import OVERSPENDS, REFUSES, RingOneShort
 
 LARGEST = 2**31 - 1
 
 
 class Twin:
-    """What each user spent in each slot, for ever; a charge is allowed if every run that ends at
-    its slot stays within the budget.
+    """What each user spent in each slot, for ever; a charge is allowed where every run that
+    contains its slot has room for it, unless the slot is older than ``lag``.
     """
 
-    def __init__(self, run, budget):
-        self.run, self.budget, self.spent = run, budget, {}
+    def __init__(self, run, budget, lag=0):
+        self.run, self.budget, self.lag, self.spent, self.clock = run, budget, lag, {}, {}
 
-    def held(self, user, slot):
+    def held(self, user, end):
+        """What the run that ends there has spent."""
         return sum(
-            cost for at, cost in self.spent.get(user, {}).items() if slot - self.run < at <= slot
+            cost for at, cost in self.spent.get(user, {}).items() if end - self.run < at <= end
         )
 
-    def spend(self, user, slot, cost):
-        allowed = self.held(user, slot) + cost <= self.budget
-        self.spent.setdefault(user, {})[slot] = cost if allowed else 0
+    def current(self, user):
+        return self.held(user, self.clock[user]) if user in self.clock else 0
+
+    def charge(self, user, slot, cost):
+        clock = self.clock[user] = max(self.clock.get(user, slot), slot)
+        allowed = clock - slot <= self.lag and all(
+            self.held(user, end) + cost <= self.budget for end in range(slot, slot + self.run)
+        )
+        if allowed:
+            by = self.spent.setdefault(user, {})
+            by[slot] = by.get(slot, 0) + cost
         return allowed
+
+    def within(self):
+        """Whether every run of every user has at most the budget."""
+        return all(
+            self.held(user, at + ahead) <= self.budget
+            for user, by in self.spent.items()
+            for at in by
+            for ahead in range(self.run)
+        )
 
 
 def users_of(n):
@@ -39,25 +59,28 @@ def users_of(n):
     return np.column_stack([np.arange(n), np.arange(n)]).astype(np.uint64)
 
 
-GAPS = st.integers(1, 3) | st.integers(1, 20) | st.sampled_from([2**20, 2**40])
+GAPS = (
+    st.integers(-3, 3) | st.integers(1, 3) | st.integers(-6, 20) | st.sampled_from([2**20, 2**40])
+)
 STARTS = st.sampled_from([0, 1, 5, 1_700_000_000])
 
 
 @settings(max_examples=300, deadline=None)
 @given(
     st.integers(1, 6),
+    st.sampled_from([0, 0, 1, 2, 3, 7]),
     st.sampled_from([1, 7, 100, LARGEST]),
     STARTS,
     st.lists(GAPS, min_size=1, max_size=25),
     st.booleans(),
     st.data(),
 )
-def test_ledger_is_its_twin(run, budget, slot, gaps, one_price, data):
-    """Users that come and go, slots with gaps of any size, one cost or one a row: the same
-    decisions, and never a run beyond the budget.
+def test_ledger_is_its_twin(run, lag, budget, slot, gaps, one_price, data):
+    """Users that come and go, slots ahead and behind with gaps of any size, one cost or one a row:
+    the same decisions, and never a run beyond the budget.
     """
     users = 4
-    ledger, twin = Ledger(run, budget), Twin(run, budget)
+    ledger, twin = Ledger(run, budget, lag), Twin(run, budget, lag)
     state = State(ledger.fields, users_of(users))
     prices = st.sampled_from(
         [0, 1, budget // 3, budget // 2, budget - 1, budget, min(budget + 1, LARGEST), LARGEST]
@@ -71,21 +94,106 @@ def test_ledger_is_its_twin(run, budget, slot, gaps, one_price, data):
             else np.array([data.draw(prices) for _ in rows], np.int32)
         )
         expected = [
-            twin.spend(user, slot, price)
+            twin.charge(user, slot, price)
             for user, price in zip(
                 rows.tolist(), np.broadcast_to(cost, rows.shape).tolist(), strict=True
             )
         ]
-        assert ledger.spend(state, rows, slot, cost).tolist() == expected
-        assert all(twin.held(user, slot) <= budget for user in range(users))
-        assert state.columns["spent"][rows].tolist() == [
-            twin.held(user, slot) for user in rows.tolist()
+        assert ledger.charge(state, rows, slot, cost).tolist() == expected
+        current = [twin.current(user) for user in range(users)]
+        assert state.columns["spent"][:users].tolist() == current
+        assert ledger.largest(state) == max(current)
+        assert ledger.audit(state) == (0, 0)
+    assert twin.within()
+
+
+SHAPES = [(run, lag) for run in (1, 2, 3) for lag in (0, 1, 2, 3)]
+COSTS = {1: (0, 1), 2: (0, 1, 2), 3: (0, 1, 3)}
+
+
+def explored(ledger, costs, slots):
+    """Every order of charges of these costs to these many slots: what went wrong with any, and how
+    many different states were met. Each state is a row, with what was truly charged beside it.
+    """
+    run, budget, lag = ledger.run, ledger.budget, ledger.lag
+    state = State(ledger.fields, users_of(1))
+    states = [{name: column[..., :1].copy() for name, column in state.columns.items()}]
+    history, clock = np.zeros((1, slots), np.int64), np.full(1, NEVER)
+    met, wrong = set(), set()
+    while len(history):
+        found = []
+        for slot, cost in itertools.product(range(slots), costs):
+            state = State(ledger.fields, np.zeros((len(history), 2), np.uint64))
+            for name, column in states[0].items():
+                state.columns[name][..., : len(history)] = column
+            allowed = ledger.charge(state, np.arange(len(history)), slot, cost)
+            spent, now = history.copy(), np.maximum(clock, slot)
+            spent[:, slot] += cost
+            over = (runs(spent, run) > budget).any(1)
+            touched = runs(spent, run)[:, slot : slot + run].max(1)
+            fits = (now - slot <= lag) & (touched <= budget)
+            wrong |= {"overspent"} if (over & allowed & (cost > 0)).any() else set()
+            wrong |= {"too old"} if (allowed & (now - slot > lag)).any() else set()
+            wrong |= {"refused"} if (fits & ~allowed).any() else set()
+            spent[:, slot] -= cost * ~allowed
+            kept = {name: column[..., : len(history)] for name, column in state.columns.items()}
+            if "overspent" not in wrong:
+                wrong |= {"audit"} if ledger.audit(state) != (0, 0) else set()
+            found.append((kept, spent, now))
+        if "overspent" in wrong:
+            break
+        states = [
+            {
+                name: np.concatenate([kept[name] for kept, *_ in found], axis=-1)
+                for name in states[0]
+            }
         ]
-        assert state.columns["ring"][:, :users][:, rows].sum(0).tolist() == [
-            twin.held(user, slot) for user in rows.tolist()
-        ]
-    ends = {at for spent in twin.spent.values() for at in spent}
-    assert all(twin.held(user, end) <= budget for user in twin.spent for end in ends)
+        history, clock = (np.concatenate([each[i] for each in found]) for i in (1, 2))
+        whole = np.column_stack(
+            [history, clock, *(c.reshape(-1, len(clock)).T for c in states[0].values())]
+        )
+        _, first = np.unique(whole, axis=0, return_index=True)
+        new = [at for at in first.tolist() if whole[at].tobytes() not in met]
+        met |= {whole[at].tobytes() for at in new}
+        history, clock = history[new], clock[new]
+        states = [{name: column[..., new] for name, column in states[0].items()}]
+    return wrong, len(met)
+
+
+def runs(spent, run):
+    """What every run of slots has spent, (n, slots + run - 1): those that reach beyond the first
+    and the last slot too.
+    """
+    whole = np.cumsum(np.pad(spent, ((0, 0), (run, run - 1))), axis=1)
+    return whole[:, run:] - whole[:, :-run]
+
+
+@pytest.mark.parametrize("budget", COSTS)
+@pytest.mark.parametrize(("run", "lag"), SHAPES)
+def test_no_order_of_charges_overspends(run, lag, budget):
+    """All of them, over more slots than the ring has: no run ever has more than the budget, nothing
+    is refused that fits, and the audit agrees.
+    """
+    wrong, met = explored(Ledger(run, budget, lag), COSTS[budget], run + lag + 2)
+    assert wrong == set()
+    assert met > 2 ** (run + lag)
+
+
+@pytest.mark.parametrize("budget", [1, 2])
+@pytest.mark.parametrize(("run", "lag"), [shape for shape in SHAPES if sum(shape) > 1])
+def test_a_ring_one_place_shorter_overspends(run, lag, budget):
+    """Whatever the run and the lag: run + lag places, and none less."""
+    assert "overspent" in explored(RingOneShort(run, budget, lag), COSTS[budget], run + lag + 2)[0]
+
+
+@pytest.mark.parametrize("twin", [*OVERSPENDS, *REFUSES])
+def test_broken_ledgers_are_found(twin):
+    """Each for what it is, where the lag makes room for its fault."""
+    wrong = set.union(
+        *(explored(twin(run, 2, lag), COSTS[2], 7)[0] for run, lag in ((3, 2), (2, 3)))
+    )
+    assert ("overspent" in wrong) == (twin in OVERSPENDS)
+    assert ("refused" in wrong) or twin in OVERSPENDS
 
 
 def test_sums_do_not_overflow():
@@ -94,7 +202,7 @@ def test_sums_do_not_overflow():
     state = State(ledger.fields, users_of(1))
     row = np.array([0])
     assert [
-        bool(ledger.spend(state, row, slot, cost)[0])
+        bool(ledger.charge(state, row, slot, cost)[0])
         for slot, cost in [(0, LARGEST), (1, LARGEST), (2, 1), (3, LARGEST - 1), (4, 2), (5, 1)]
     ] == [
         True,
@@ -108,31 +216,73 @@ def test_sums_do_not_overflow():
 
 
 @pytest.mark.parametrize(
-    ("run", "budget"), [(0, 1), (-1, 1), (2**16 + 1, 1), (1, 0), (1, -1), (1, 2**31)]
+    ("run", "budget", "lag"),
+    [
+        (0, 1, 0),
+        (-1, 1, 0),
+        (2**16 + 1, 1, 0),
+        (1, 0, 0),
+        (1, -1, 0),
+        (1, 2**31, 0),
+        (1, 1, -1),
+        (1, 1, 2**16 + 1),
+    ],
 )
-def test_limits(run, budget):
+def test_limits(run, budget, lag):
     """What does not fit its integers is refused at construction."""
     with pytest.raises(ConfigurationError):
-        Ledger(run, budget)
-    Ledger(2**16, LARGEST)
+        Ledger(run, budget, lag)
+    Ledger(2**16, LARGEST, 2**16)
 
 
-@pytest.mark.parametrize(
-    ("rows", "slot", "cost"),
-    [([0, 1], 5, 1), ([1, 0], 4, 1), ([2, 1], 0, 1), ([0, 2], 9, -1), ([0, 2], 9, [1, -1])],
-)
-def test_a_refused_call_changes_nothing(rows, slot, cost):
-    """A slot that does not increase for one of the users, or a negative cost: guard first, then
-    book.
-    """
-    ledger = Ledger(4, 100)
+def test_no_lag_no_place():
+    """Without a lag the ring is as long as the run: nothing is paid for what is not asked for."""
+    assert Ledger(5, 100).fields["ring"] == Field("i4", 5)
+    assert Ledger(5, 100, 2).fields["ring"] == Field("i4", 7)
+
+
+def test_what_is_too_old_is_refused():
+    """A row at a time: the clock is each user's own, and nothing is charged or moved."""
+    ledger = Ledger(2, 100, lag=1)
     state = State(ledger.fields, users_of(3))
-    ledger.spend(state, np.array([0, 1]), 3, 30)
-    ledger.spend(state, np.array([1]), 5, 40)
-    before = {name: column.copy() for name, column in state.columns.items()}
-    with pytest.raises(ValueError, match="must"):
-        ledger.spend(state, np.array(rows), slot, np.array(cost, np.int32))
-    assert all(np.array_equal(column, before[name]) for name, column in state.columns.items())
+    ledger.charge(state, np.array([0]), 9, 10)
+    ledger.charge(state, np.array([1]), 8, 10)
+    before = state.columns["ring"][:, 0].copy()
+    assert ledger.charge(state, np.arange(3), 7, 5).tolist() == [False, True, True]
+    assert state.columns["ring_end"][:3].tolist() == [9, 8, 7]
+    assert state.columns["spent"][:3].tolist() == [10, 15, 5]
+    assert np.array_equal(state.columns["ring"][:, 0], before)
+
+
+def test_a_late_charge_at_the_largest_budget():
+    """The sum of one run is taken from that of another: nothing may be added before something is
+    taken off.
+    """
+    ledger = Ledger(2, LARGEST, lag=2)
+    state = State(ledger.fields, users_of(1))
+    row = np.array([0])
+    charges = [(0, LARGEST), (2, LARGEST - 1), (3, 1), (1, 1), (1, 0), (4, LARGEST - 1), (2, 1)]
+    allowed = [bool(ledger.charge(state, row, slot, cost)[0]) for slot, cost in charges]
+    assert allowed == [True, True, True, False, True, True, False]
+    assert ledger.audit(state) == (0, 0)
+
+
+def test_the_audit_looks_at_every_run():
+    """Also at those that ended before the clock, as far back as the ring goes."""
+    ledger = Ledger(2, 100, lag=2)
+    for slot, wrong in ((1, (1, 0)), (2, (1, 0)), (3, (1, 1)), (4, (1, 1))):
+        state = State(ledger.fields, users_of(2))
+        for charged in range(5):
+            ledger.charge(state, np.arange(2), charged, 50)
+        assert ledger.audit(state) == (0, 0)
+        state.columns["ring"][slot % ledger.length, 1] += 1
+        assert ledger.audit(state) == wrong, slot
+    state.columns["spent"][0] -= 1
+    assert ledger.audit(state) == (1, 2)
+    fresh = State(ledger.fields, users_of(1))
+    fresh.columns["ring"][:, 0] = [0, 5, 0, 0]
+    fresh.columns["spent"][0] = 5
+    assert ledger.audit(fresh) == (0, 1), "entries, and no slot that they could be of"
 
 
 def test_a_refused_charge_is_free():
@@ -140,16 +290,16 @@ def test_a_refused_charge_is_free():
     ledger = Ledger(2, 10)
     state = State(ledger.fields, users_of(2))
     both = np.array([0, 1])
-    assert ledger.spend(state, both, 0, np.array([10, 11], np.int32)).tolist() == [True, False]
-    assert ledger.spend(state, both, 1, np.array([1, 10], np.int32)).tolist() == [False, True]
-    assert ledger.spend(state, both, 2, np.array([10, 0], np.int32)).tolist() == [True, True]
+    assert ledger.charge(state, both, 0, np.array([10, 11], np.int32)).tolist() == [True, False]
+    assert ledger.charge(state, both, 1, np.array([1, 10], np.int32)).tolist() == [False, True]
+    assert ledger.charge(state, both, 2, np.array([10, 0], np.int32)).tolist() == [True, True]
 
 
 def test_nobody_is_charged_for_nothing():
     """A batch without users is a batch."""
     ledger = Ledger(2, 10)
     state = State(ledger.fields)
-    assert ledger.spend(state, np.array([], np.intp), 0, 5).tolist() == []
+    assert ledger.charge(state, np.array([], np.intp), 0, 5).tolist() == []
     assert (ledger.largest(state), len(state)) == (0, 0)
 
 

@@ -20,9 +20,8 @@ from ldp_kafka.runtime.recovery.epoch import Epoch
 FRESH = randomness.system()
 
 
-def spend(self, state, rows, slot, cost):
-    """Everything is allowed, and nothing noted but the slot."""
-    state.columns["last"][rows] = slot
+def charge(self, state, rows, slot, cost):
+    """Everything is allowed, and nothing noted."""
     return np.ones(len(rows), np.bool_)
 
 
@@ -44,7 +43,7 @@ whole = Epoch.snapshot
 
 if __name__ == "__main__":
     with (
-        patch.object(accounting.Ledger, "spend", spend),
+        patch.object(accounting.Ledger, "charge", charge),
         patch.object(randomness.Keyed, "at", lambda *_: FRESH),
         patch.object(
             randomness.Keyed,

@@ -29,7 +29,7 @@ PARTS = [
     (users.Users, "rows", "look-up"),
     (users.Users, "distinct", "distinct"),
     (users.Users, "touch", "dirty shards"),
-    (accounting.Ledger, "spend", "ledger"),
+    (accounting.Ledger, "charge", "ledger"),
     (accounting.State, "digests", "gather digests"),
     (methods.METHODS["capp"], "step", "method"),
     (methods.METHODS["capp"], "bound", "bound values"),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ldp_kafka.accounting import NEVER, Ledger
+from ldp_kafka.accounting import Ledger
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.randomness import Keyed, System
 from ldp_kafka.runtime.recovery.epoch import Epoch
@@ -52,7 +52,7 @@ def forgetting(step):
         if len(who):
             slot = int(slots[group][0])
             again = who[columns["last"].take(who) >= slot]
-            columns["last"][again] = slot - 1
+            columns["last"][again] = columns["ring_end"][again] = slot - 1
             columns["spent"][again] -= columns["ring"][slot % self.method.ledger.run, again]
             columns["ring"][slot % self.method.ledger.run, again] = 0
         step(self, state, group, users, slots, *others)
@@ -73,19 +73,13 @@ def arriving(perturb):
     return perturbed
 
 
-def late(spend):
-    """Charges the slot in which a value arrives; that of the value is still the user's last."""
+def late(charge):
+    """Charges the slot in which a value arrives."""
 
-    def spent(self, state, rows, slot, cost):
-        last = state.columns["last"]
-        now = max(ARRIVED[0], slot)
-        before = last[rows].copy()
-        last[rows] = np.where(before == NEVER, NEVER, np.minimum(before, now - 1))
-        allowed = spend(self, state, rows, now, cost)
-        last[rows] = slot
-        return allowed
+    def charged(self, state, rows, slot, cost):
+        return charge(self, state, rows, max(ARRIVED[0], slot), cost)
 
-    return spent
+    return charged
 
 
 def break_it(name: str) -> None:
@@ -110,7 +104,7 @@ def break_it(name: str) -> None:
         edge.Edge._step = forgetting(edge.Edge._step)
     elif name == "billing at arrival":
         edge.Edge._perturb = arriving(edge.Edge._perturb)
-        Ledger.spend = late(Ledger.spend)
+        Ledger.charge = late(Ledger.charge)
     elif name != "none":
         raise SystemExit(f"no mutant {name}")
 

@@ -31,8 +31,8 @@ def dies(check):
 class _Generous(Ledger):
     """A ledger that pays for anything."""
 
-    def spend(self, state, rows, slot, cost):
-        return super().spend(state, rows, slot, np.asarray(cost) * 0)
+    def charge(self, state, rows, slot, cost):
+        return super().charge(state, rows, slot, np.asarray(cost) * 0)
 
 
 @dies("loss_within_epsilon")
@@ -53,8 +53,8 @@ class DirectPlansMoreThanItsBudget(Direct):
 
 @dies("one_context_one_input")
 class DirectNoiseKnowsNoInput(Direct):
-    def step(self, state, rows, slot, values, randomness):
-        allowed = self.ledger.spend(state, rows, slot, self.spend)
+    def _step(self, state, rows, slot, values, randomness):
+        allowed = self.ledger.charge(state, rows, slot, self.spend)
         answers = np.zeros(len(rows))
         answers[allowed] = self._draw(
             state, rows[allowed], slot, values[allowed] / FIXED, (), randomness
@@ -120,44 +120,40 @@ class DirectRoundsTheBudgetUp(Direct):
 
 @dies("ledger_holds")
 class DirectDrawsBeforeItAsks(Direct):
-    def step(self, state, rows, slot, values, randomness):
+    def _step(self, state, rows, slot, values, randomness):
         answers = self._draw(state, rows, slot, values / FIXED, (values,), randomness)
-        allowed = self.ledger.spend(state, rows, slot, self.spend)
+        allowed = self.ledger.charge(state, rows, slot, self.spend)
         return Step(np.where(allowed, answers, 0), np.where(allowed, SENT, REFUSED))
-
-
-class _Eager(Ledger):
-    """Writes the slot down before it looks whether it may."""
-
-    def spend(self, state, rows, slot, cost):
-        before = state.columns["last"][rows].copy()
-        state.columns["ring"][slot % self.run][rows] = np.asarray(cost)
-        if (slot <= before).any():
-            raise ValueError("a user's slots must increase")
-        state.columns["ring"][slot % self.run][rows] = 0
-        return super().spend(state, rows, slot, cost)
 
 
 @dies("slots_must_increase")
 class DirectChargesBeforeItChecks(Direct):
-    def __init__(self, **parameters):
-        super().__init__(**parameters)
-        self.ledger = _Eager(self.window, self.ledger.budget)
+    """Writes the slot down before it looks whether it may."""
 
-
-class _Patient(Ledger):
-    """Pays for a slot as often as it is asked."""
-
-    def spend(self, state, rows, slot, cost):
-        state.columns["last"][rows] = np.minimum(state.columns["last"][rows], slot - 1)
-        return super().spend(state, rows, slot, cost)
+    def step(self, state, rows, slot, values, randomness):
+        ring = state.columns["ring"][slot % self.window]
+        ring[rows] += self.spend
+        if (slot <= state.columns["last"][rows]).any():
+            raise ValueError("a user's slots must increase")
+        ring[rows] -= self.spend
+        return super().step(state, rows, slot, values, randomness)
 
 
 @dies("slots_must_increase")
 class DirectPaysForASlotTwice(Direct):
-    def __init__(self, **parameters):
-        super().__init__(**parameters)
-        self.ledger = _Patient(self.window, self.ledger.budget)
+    """Pays for a slot as often as it is asked."""
+
+    def step(self, state, rows, slot, values, randomness):
+        state.columns["last"][rows] = np.minimum(state.columns["last"][rows], slot - 1)
+        return super().step(state, rows, slot, values, randomness)
+
+
+@dies("slots_must_increase")
+class DirectLeavesTheOrderToItsLedger(Direct):
+    """A ledger adds up what it is asked for, in whatever order: it refuses no repeat."""
+
+    def step(self, state, rows, slot, values, randomness):
+        return self._step(state, rows, slot, values, randomness)
 
 
 @dies("users_are_apart")
@@ -282,8 +278,8 @@ class LpuReportsInEverySlot(PopulationUniform):
         super().__init__(**parameters)
         self.ledger = _Generous(self.window, self.ledger.budget)
 
-    def step(self, state, rows, slot, values, randomness):
-        allowed = self.ledger.spend(state, rows, slot, self.spend)
+    def _step(self, state, rows, slot, values, randomness):
+        allowed = self.ledger.charge(state, rows, slot, self.spend)
         return Step(
             self._draw(state, rows, slot, values, (values,), randomness),
             np.where(allowed, SENT, REFUSED),
@@ -292,8 +288,8 @@ class LpuReportsInEverySlot(PopulationUniform):
 
 @dies("own_reports_are_allowed")
 class LpuAsksForMoreThanItsTurn(PopulationUniform):
-    def step(self, state, rows, slot, values, randomness):
-        allowed = self.ledger.spend(state, rows, slot, self.spend)
+    def _step(self, state, rows, slot, values, randomness):
+        allowed = self.ledger.charge(state, rows, slot, self.spend)
         answers = np.zeros(len(rows), np.int64)
         answers[allowed] = self._draw(
             state, rows[allowed], slot, values[allowed], (values[allowed],), randomness

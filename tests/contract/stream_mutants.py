@@ -149,8 +149,8 @@ class SampledPublishesEverySlot(Sampled):
 
     how: ClassVar = {"length": 5}
 
-    def step(self, state, rows, slot, values, randomness):
-        self.ledger.spend(state, rows, slot, 0)
+    def _step(self, state, rows, slot, values, randomness):
+        self.ledger.charge(state, rows, slot, 0)
         return Step(
             self._perturb(state, rows, slot, slot, values, randomness),
             np.full(len(rows), SENT, np.uint8),
@@ -199,11 +199,8 @@ class Absorbing(BudgetAbsorption):
 class _Blind(Ledger):
     """A ledger that pays for anything: the method's own rule is looked at."""
 
-    def spend(self, state, rows, slot, cost):
-        return super().spend(state, rows, slot, np.asarray(cost) * 0)
-
-    def more(self, state, rows, slot, cost):
-        return super().more(state, rows, slot, np.asarray(cost) * 0)
+    def charge(self, state, rows, slot, cost):
+        return super().charge(state, rows, slot, np.asarray(cost) * 0)
 
 
 class Unwatched(Absorbing):

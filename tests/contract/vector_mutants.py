@@ -72,8 +72,8 @@ class BudgetSplitNoiseKnowsNoCoordinate(BudgetSplitIpp):
 class _OneCoordinate(Ledger):
     """Charges for the first coordinate alone."""
 
-    def spend(self, state, rows, slot, cost):
-        return super().spend(state, rows, slot, cost // 2)
+    def charge(self, state, rows, slot, cost):
+        return super().charge(state, rows, slot, cost // 2)
 
 
 @dies("ledger_holds")
@@ -195,11 +195,11 @@ class SampleSplitLedgerForgetsAfterASlot(SampleSplitApp):
 
 @dies("ledger_holds")
 class SampleSplitDrawsBeforeItAsks(SampleSplitApp):
-    def step(self, state, rows, slot, values, randomness):
+    def _step(self, state, rows, slot, values, randomness):
         answers = self._coordinate(
             state, rows, slot, slot // 2, slot % 2, values[:, slot % 2], randomness
         )
-        allowed = self.ledger.spend(state, rows, slot, self.cost)
+        allowed = self.ledger.charge(state, rows, slot, self.cost)
         return Step(
             np.where(allowed, answers, 0),
             np.where(allowed, SENT, 2).astype(np.uint8),

@@ -220,10 +220,10 @@ class CgmPaysForOneReportOnly(_OtherBudget, CorrelatedGaussian):
 
 
 class _Refilling(LifetimeLedger):
-    def spend(self, state, rows, slot, cost):
+    def charge(self, state, rows, slot, cost):
         if slot % 20 == 0:
             state.columns["spent"][rows] = 0
-        return super().spend(state, rows, slot, cost)
+        return super().charge(state, rows, slot, cost)
 
 
 @dies("silent_ever_after")

@@ -10,7 +10,7 @@ from math import exp, inf, log, sqrt
 import numpy as np
 import pytest
 
-from ldp_kafka.accounting import Field, LifetimeLedger, State
+from ldp_kafka.accounting import LifetimeLedger, State
 from ldp_kafka.accounting.composition import (
     approximate_delta,
     approximate_epsilon,
@@ -141,7 +141,9 @@ def test_ledger_never_refills_and_charges_nothing_that_it_refuses():
     state = State(ledger.fields, np.zeros((2, 2), np.uint64))
     rows = np.array([0, 1])
     assert ledger.largest(state) == 0
-    spent = [ledger.spend(state, rows, slot, np.array([1, slot % 2])).tolist() for slot in range(8)]
+    spent = [
+        ledger.charge(state, rows, slot, np.array([1, slot % 2])).tolist() for slot in range(8)
+    ]
     assert [a for a, _ in spent] == [True] * 3 + [False] * 5
     assert [b for _, b in spent] == [True] * 7 + [False]
     assert state.columns["spent"][:2].tolist() == [3, 3]
@@ -150,13 +152,21 @@ def test_ledger_never_refills_and_charges_nothing_that_it_refuses():
 
 def test_ledger_refuses_what_is_no_charge():
     ledger = LifetimeLedger(3, 300, lambda n: 100 * n)
-    assert ledger.fields["last"] == Field("i8", 0, -(2**62))
     state = State(ledger.fields, np.zeros((1, 2), np.uint64))
-    ledger.spend(state, np.array([0]), 5, 1)
-    for slot, cost in ((5, 1), (4, 1), (6, -1)):
+    ledger.charge(state, np.array([0]), 5, 1)
+    for slot, cost in ((6, -1), (6, 0.5), (6, 2**31), (2**61, 1)):
         with pytest.raises(ValueError):
-            ledger.spend(state, np.array([0]), slot, cost)
+            ledger.charge(state, np.array([0]), slot, cost)
         assert state.columns["spent"][0] == 1
     for reports, budget in ((0, 1), (1, 0)):
         with pytest.raises(ConfigurationError):
             LifetimeLedger(reports, budget, lambda n: n)
+
+
+def test_ledger_knows_no_order():
+    """A report of any slot counts once more, earlier ones and repeats too."""
+    ledger = LifetimeLedger(4, 400, lambda n: 100 * n)
+    state = State(ledger.fields, np.zeros((1, 2), np.uint64))
+    slots = (5, 5, 3, 10**9, 4)
+    allowed = [bool(ledger.charge(state, np.array([0]), slot, 1)[0]) for slot in slots]
+    assert allowed == [True] * 4 + [False]

@@ -135,7 +135,7 @@ def live(kind, device, life):
     spent = sent(topology, device / "world")
     if spent:
         state = client._load(client._randomness.digests(Ids.of(["m"])))
-        last, run = int(state.columns["last"][0]), topology.method.run
+        last, run = int(state.columns["ring_end"][0]), topology.method.run
         held = (
             {last - back: int(state.columns["ring"][(last - back) % run, 0]) for back in range(run)}
             if last >= 0

@@ -380,7 +380,7 @@ def _report(
         " 95 % interval"
     )
     click.echo(
-        f"privacy:     largest epsilon spent by any user in {topology.method.ledger.run} slots:"
+        f"privacy:     largest epsilon spent by any user in {topology.method.run} slots:"
         f" {summary['epsilon_spent']:g} of {summary['epsilon']:g}"
     )
     click.echo(

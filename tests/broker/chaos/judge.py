@@ -53,34 +53,22 @@ def booked(ledger) -> Iterator[dict[bytes, Counter[int]]]:
     a lifetime}}.
     """
     book: dict[bytes, Counter[int]] = defaultdict(Counter)
-    kind, kept = (
-        type(ledger),
-        {
-            name: vars(type(ledger))[name]
-            for name in ("spend", "more")
-            if name in vars(type(ledger))
-        },
-    )
+    kind, charge = type(ledger), type(ledger).charge
 
-    def noting(charge):
-        def noted(self, state, rows, slot, cost):
-            allowed = charge(self, state, rows, slot, cost)
-            if self is ledger:
-                for user, paid in zip(
-                    state.digests(rows), (allowed * np.asarray(cost)).tolist(), strict=True
-                ):
-                    book[user.tobytes()][slot] += paid
-            return allowed
+    def noted(self, state, rows, slot, cost):
+        allowed = charge(self, state, rows, slot, cost)
+        if self is ledger:
+            for user, paid in zip(
+                state.digests(rows), (allowed * np.asarray(cost)).tolist(), strict=True
+            ):
+                book[user.tobytes()][slot] += paid
+        return allowed
 
-        return noted
-
-    for name, charge in kept.items():
-        setattr(kind, name, noting(charge))
+    kind.charge = noted
     try:
         yield book
     finally:
-        for name, charge in kept.items():
-            setattr(kind, name, charge)
+        kind.charge = charge
 
 
 def gather(flow: Flow) -> dict[str, tuple[list, list]]:
@@ -305,10 +293,10 @@ def note_paid(payload: bytes, paid: dict[bytes, Counter[int]]) -> None:
     if "ring" not in rows.schema.names:
         return
     for row in rows.to_pylist():
-        last, ring = row["last"], row["ring"]
-        if last != NEVER:
+        end, ring = row["ring_end"], row["ring"]
+        if end != NEVER:
             ring = ring if isinstance(ring, list) else [ring]
-            for slot in range(last - len(ring) + 1, last + 1):
+            for slot in range(end - len(ring) + 1, end + 1):
                 by = paid[row["user"]]
                 by[slot] = max(by[slot], ring[slot % len(ring)])
 
