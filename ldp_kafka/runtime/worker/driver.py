@@ -8,16 +8,14 @@ looks each of them up, so that a new version of Faust or aiokafka fails by name.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import faust
 from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.errors import IllegalStateError
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.manager import TableManager
-from faust.tables.recovery import Recovery
+from faust.tables.recovery import RebalanceAgain, Recovery
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers import aiokafka
 
@@ -25,10 +23,6 @@ from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import end
 
 __all__ = ["LEANS_ON", "App", "dropped"]
-
-RECOVERED: ContextVar[int] = ContextVar("RECOVERED")
-"""In a recovery that has read its tables: the number of the rebalance that it belongs to."""
-OUTDATED = -1  # the number of none
 
 
 class Assignor(PartitionAssignor):  # type: ignore[misc]
@@ -78,13 +72,9 @@ class Thread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         the first offset of its log.
 
         The broker answers on a connection that may wait for a fetch (1.5 s). Where another
-        rebalance begins meanwhile, this recovery is over: it must neither move a partition of the
-        next assignment, nor go on and say that the next rebalance has ended. IllegalStateError is
-        what Faust's recovery takes for that.
+        rebalance begins meanwhile nothing is moved: that is left to the recovery of its assignment.
         """
-        consumer = self._ensure_consumer()
-        # in the caller's context: the thread has another one
-        number = RECOVERED.get(self.app.rebalancing_count)
+        consumer, rebalance = self._ensure_consumer(), self.app.tables.recovery.rebalance
 
         async def seek() -> Any:
             found = await consumer.seek_to_committed()
@@ -94,11 +84,10 @@ class Thread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
                 if not offset and place.topic in self.app.folded
             ]
             first = await consumer.beginning_offsets(fresh) if fresh else {}
-            # no await between this and the seek: a rebalance begins in this thread
-            if number != self.app.rebalancing_count:
-                raise IllegalStateError("another rebalance has begun")
-            for place, offset in first.items():
-                consumer.seek(place, offset)
+            # a rebalance begins in this thread, so none can begin between this and the seek
+            if rebalance == self.app.rebalancing_count:
+                for place, offset in first.items():
+                    consumer.seek(place, offset)
             return found
 
         return await self.call_thread(seek)
@@ -118,23 +107,41 @@ class Consumer(aiokafka.Consumer):  # type: ignore[misc]
 
 
 class Restore(Recovery):  # type: ignore[misc]
-    """Faust's recovery of tables; it knows which rebalance it belongs to."""
+    """Faust's recovery of tables, which ends as soon as another rebalance begins.
 
-    newest = OUTDATED, OUTDATED
-    """Of the newest assignment: the group's generation, and the number of the rebalance."""
+    Faust's goes on until the next assignment is there. It would then let messages flow that are
+    nobody's, and say that a rebalance had ended that had just begun.
+    """
+
+    rebalance = 0
+    """The number of the rebalance that brought the newest assignment."""
+    completing = 0
+    """The group's generation whose tables are there."""
 
     async def on_rebalance(
         self, assigned: Any, revoked: Any, newly_assigned: Any, generation_id: int = 0
     ) -> None:
-        """An assignment has come: its recovery begins."""
-        self.newest = generation_id, self.app.rebalancing_count
+        """An assignment has come: its recovery begins, unless it is outdated already."""
         await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
+        if self._generation_id == generation_id:
+            self.rebalance = self.app.rebalancing_count
 
     async def on_recovery_completed(self, generation_id: int = 0) -> None:
-        """The tables are there: partitions go to where their group stands, and flow."""
-        generation, number = self.newest
-        RECOVERED.set(number if generation == generation_id else OUTDATED)
+        """The tables are there: partitions go to where their group stands, and messages flow."""
+        self.completing = generation_id
         await super().on_recovery_completed(generation_id)
+
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's
+        await super()._wait(coro, timeout)
+        if self.rebalance != self.app.rebalancing_count:
+            raise RebalanceAgain
+
+    def ends(self) -> bool:
+        """Whether the recovery that is completing is of the newest assignment, and no rebalance has
+        begun since.
+        """
+        outdated = self.completing != self._generation_id
+        return not outdated and self.rebalance == int(self.app.rebalancing_count)
 
 
 class Tables(TableManager):  # type: ignore[misc]
@@ -180,10 +187,8 @@ class App(faust.App):  # type: ignore[misc]
         return super()._new_consumer()
 
     def on_rebalance_end(self) -> None:
-        """A recovery has come to its end: so has its rebalance, unless another has begun since,
-        whose end this is not.
-        """
-        if RECOVERED.get(self.rebalancing_count) == self.rebalancing_count:
+        """A recovery has come to its end: so has its rebalance, unless another has begun since."""
+        if self.tables.recovery.ends():
             super().on_rebalance_end()
 
 
@@ -225,12 +230,13 @@ LEANS_ON = (
     Lean(TableManager, "recovery", "Tables makes a Restore"),
     Lean(TableManager, "_recovery", "Tables keeps it there, and Faust stops it there"),
     Lean(Recovery, "on_rebalance", "Restore learns which rebalance it belongs to"),
-    Lean(Recovery, "on_recovery_completed", "Restore says so to what it calls"),
-    Lean(Recovery, "await self._wait(T(self.on_recovery_completed)(", "in a task of its own",
-         "_restart_recovery"),
-    Lean(Recovery, "except IllegalStateError", "a recovery can be given up", "_restart_recovery"),
-    Lean(Recovery, "consumer.perform_seek()", "the seek belongs to it", "on_recovery_completed"),
-    Lean(Recovery, "app.on_rebalance_end()", "so does the end", "on_recovery_completed"),
+    Lean(Recovery, "_generation_id", "whether it took the assignment"),
+    Lean(Recovery, "on_recovery_completed", "Restore learns whose tables are there"),
+    Lean(Recovery, "app.on_rebalance_end()", "App asks it then", "on_recovery_completed"),
+    Lean(Recovery, "_wait", "Restore ends in it"),
+    Lean(Recovery, "await self._wait(\n                consumer.perform_seek()", "also here",
+         "on_recovery_completed"),
+    Lean(Recovery, "except RebalanceAgain", "that is how a recovery ends", "_restart_recovery"),
     Lean(faust.App, "rebalancing_count", "the number of a rebalance"),
     Lean(faust.App, "self.rebalancing_count += 1", "it grows at once", "on_rebalance_start"),
     Lean(aiokafka.ConsumerRebalanceListener, "app.on_rebalance_start()", "in the client's thread",
@@ -239,7 +245,7 @@ LEANS_ON = (
     Lean(faust.App, "_consumer", "dropped looks whether there is one"),
     Lean(aiokafka.Consumer, "_thread", "dropped asks its client"),
     Lean(aiokafka.AIOKafkaConsumerThread, "_consumer", "the client"),
-    Lean(AIOKafkaConsumer, "self._coordinator = ", "the client's group", "start"),
+    Lean(AIOKafkaConsumer, "self._coordinator = ", "the client's group", "__init__"),
     Lean(GroupCoordinator, "self._coordination_task = create_task(", "dropped asks whether it has"
          " ended", "__init__"),
 )  # fmt: skip
