@@ -28,6 +28,10 @@ class AgentSpec(NamedTuple):
     gaps: bool
     header: bool
     """Whether offset 0 of the topic is a header record of ours."""
+    raw: bool = False
+    """Whether it is somebody's own log: what expired before we came was never ours."""
+    ticks: bool = False
+    """Whether its idle partitions get ticks."""
 
 
 def edge_randomness(topology: Topology, key: bytes | Keyring) -> Keyed:
@@ -153,7 +157,9 @@ def agents(topology: Topology, role: str) -> list[AgentSpec]:
                 " (ldp_kafka.Client)"
             )
         return [
-            AgentSpec("collect", topology.device_reports_topic, source.partitions, False, True),
+            AgentSpec(
+                "collect", topology.device_reports_topic, source.partitions, False, True, ticks=True
+            ),
             AgentSpec("merge", topology.partials_topic, 1, False, True),
         ]
     if role == "perturb":
@@ -164,6 +170,8 @@ def agents(topology: Topology, role: str) -> list[AgentSpec]:
                 source.partitions,
                 source.gaps == "allow",
                 source.create is not False,
+                raw=True,
+                ticks=True,
             )
         ]
     return [

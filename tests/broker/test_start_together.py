@@ -80,6 +80,5 @@ def test_workers_that_start_together_live(kafka, tmp_path, prefix):
     """Every round with a group of its own: both workers live, and fold what comes."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = list(pool.map(lambda at: started(kafka, tmp_path, f"{prefix}-{at}"), range(ROUNDS)))
-    assert found == [""] * ROUNDS, "".join(
-        path.read_text()[-3000:] for path in sorted(tmp_path.glob("*.log"))
-    )
+    said = "".join(path.read_text()[-3000:] for path in sorted(tmp_path.glob("*.log")))
+    assert found == [""] * ROUNDS, f"{found}\n{said}"

@@ -87,7 +87,9 @@ def test_an_app_has_our_consumer_and_our_recovery(tmp_path):
     """And another app of Faust's has not."""
 
     async def built(made: faust.App) -> tuple[type, ...]:
-        return type(made.consumer._thread), type(made.tables.recovery), made.conf.PartitionAssignor
+        thread = made.consumer._thread
+        thread.thread_loop.close()
+        return type(thread), type(made.tables.recovery), made.conf.PartitionAssignor
 
     async def both() -> list[tuple[type, ...]]:
         other = faust.App(
