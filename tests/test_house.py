@@ -42,7 +42,7 @@ FRONT = {
 # Third-party package -> the only files or folders that may import it; what is not here may be
 # imported nowhere but by these.
 ONLY = {
-    "aiokafka": (),
+    "aiokafka": ("runtime/worker/driver.py",),
     "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
     "cryptography": ("randomness.py",),

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
@@ -141,67 +139,6 @@ def test_a_worker_that_hangs_while_it_ends_is_ended():
     )
     assert done.returncode == 75
     assert "ending in order came to nothing for 0.2 s" in done.stderr
-
-
-def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there():
-    """Others are where aiokafka puts them; a changelog is read by the tables."""
-    from aiokafka import TopicPartition
-
-    from ldp_kafka.runtime.worker import app
-
-    asked = []
-    stands = {
-        TopicPartition("t", 0): 0,
-        TopicPartition("t", 1): None,
-        TopicPartition("t", 2): 7,
-        TopicPartition("changelog", 0): None,
-    }
-
-    async def committed():
-        return stands
-
-    async def begin(*places):
-        asked.extend(places)
-
-    consumer = SimpleNamespace(seek_to_committed=committed, seek_to_beginning=begin)
-
-    async def call(function):
-        return await function()
-
-    thread = SimpleNamespace(
-        _ensure_consumer=lambda: consumer, call_thread=call, app=SimpleNamespace(folded={"t"})
-    )
-    assert asyncio.run(app.driver.AIOKafkaConsumerThread.seek_to_committed(thread)) == stands
-    assert asked == [TopicPartition("t", 0), TopicPartition("t", 1)]
-
-
-@pytest.mark.parametrize(
-    ("done", "stopping", "lost"), [(True, False, True), (False, False, False), (True, True, False)]
-)
-def test_a_client_that_has_given_up_its_group_is_seen(done, stopping, lost):
-    """Its partitions are still assigned, as far as it knows, and nothing comes."""
-    from ldp_kafka.runtime.worker.app import Worker
-
-    made = object.__new__(Worker)
-    coordinator = SimpleNamespace(_coordination_task=SimpleNamespace(done=lambda: done))
-    consumer = SimpleNamespace(
-        _thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator))
-    )
-    made.app = SimpleNamespace(_consumer=consumer, should_stop=stopping)
-    assert made.dropped() == lost
-    made.app._consumer = None  # not made yet
-    assert not made.dropped()
-
-
-def test_the_names_by_which_the_client_is_asked_are_there():
-    """They are private: another version may have others."""
-    import inspect
-
-    from aiokafka.consumer.group_coordinator import GroupCoordinator
-    from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
-
-    assert "self._coordination_task = create_task(" in inspect.getsource(GroupCoordinator.__init__)
-    assert AIOKafkaConsumerThread._consumer is None
 
 
 def crashed(*modules: str) -> BaseException:

@@ -15,13 +15,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import faust
-import faust.transport.drivers.aiokafka as driver
 import uvloop
-from faust.assignor.partition_assignor import PartitionAssignor
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
@@ -36,6 +33,7 @@ from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
+from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
 from ldp_kafka.runtime.worker.process import Process, passing
 from ldp_kafka.runtime.worker.producers import Producers
@@ -44,70 +42,6 @@ from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import Topology
 
 __all__ = ["Side", "work"]
-
-
-def read_committed() -> None:
-    """Have Faust's consumer leave out what a foreign producer's transaction took back; Faust itself
-    does so under exactly_once only.
-    """
-    create = driver.AIOKafkaConsumerThread._create_worker_consumer  # noqa: SLF001
-
-    def committed(thread: Any, transport: Any) -> Any:
-        consumer = create(thread, transport)
-        consumer._isolation_level = "read_committed"  # noqa: SLF001 - read when it starts
-        return consumer
-
-    driver.AIOKafkaConsumerThread._create_worker_consumer = committed  # noqa: SLF001
-
-
-async def seek_to_committed(thread: Any) -> Any:
-    """What Faust asks for once its tables are there: each partition back to where its group stands.
-
-    Its client leaves one alone that stands at 0 or nowhere yet: what had been fetched of it by then
-    was thrown away, and is not fetched again.
-    """
-    consumer = thread._ensure_consumer()  # noqa: SLF001
-
-    async def seek() -> Any:
-        found = await consumer.seek_to_committed()
-        if fresh := [
-            place
-            for place, offset in found.items()
-            if not offset and place.topic in thread.app.folded
-        ]:
-            await consumer.seek_to_beginning(*fresh)
-        return found
-
-    return await thread.call_thread(seek)
-
-
-driver.AIOKafkaConsumerThread.seek_to_committed = seek_to_committed
-
-
-class Assignor(PartitionAssignor):  # type: ignore[misc]
-    """Gives out all partitions or none.
-
-    A broker that is just back may not know every topic yet. Faust's assignor leaves out what the
-    group's leader is not told of: nobody would fold it, and nobody would say so, until the next
-    rebalance.
-    """
-
-    def _perform_assignment(self, cluster: Any, members: Any) -> Any:
-        for topic in sorted(
-            {topic for member in members.values() for topic in member.subscription}
-        ):
-            known, expected = (
-                len(cluster.partitions_for_topic(topic) or ()),
-                self.app.partitions.get(topic, 1),
-            )
-            if known < expected:
-                end(
-                    BrokerError(
-                        f"the broker knows {known} of the {expected} partitions of {topic} just"
-                        " now: nobody would read the others, so a new worker asks again"
-                    )
-                )
-        return super()._perform_assignment(cluster, members)
 
 
 class Worker:
@@ -134,19 +68,16 @@ class Worker:
         topics = {topic.name: topic.side for topic in topology.topics()}
         topics.setdefault(topology.raw_topic, "edge")
         self.producers = Producers(configs, topics)
-        self.app = self._faust(side)
+        specs = roles.agents(topology, role)
+        self.app = self._faust(side, specs)
         randomness = roles.edge_randomness(topology, key) if key is not None else None
         making: dict[str, Callable[[int], Any]] = {
             "perturb": lambda number: roles.edge(topology, randomness, number),  # type: ignore[arg-type]
             "collect": lambda number: roles.collect(topology, number),
             "merge": lambda _: roles.merge(topology),
         }
-        specs = roles.agents(topology, role)
-        self.app.folded = {spec.topic for spec in specs}
         self.offsets = Standing(topology, role, specs, side.config, sides["collector"].config)
         self.agents = [Agent(self, spec, making[spec.name]) for spec in specs]
-        if any(spec.gaps for spec in specs):
-            read_committed()
         self.watch = Watch(
             self.agents,
             self.assigned,
@@ -160,10 +91,14 @@ class Worker:
         self.last_saved = 0.0
         self.app.timer(1.0)(self.watch.look)
 
-    def _faust(self, side: Side) -> Any:
-        session = self.topology.runtime.session_timeout_ms / 1000
-        app = faust.App(
-            self.topology.group(self.role),
+    def _faust(self, side: Side, specs: Sequence[AgentSpec]) -> App:
+        topology, session = self.topology, self.topology.runtime.session_timeout_ms / 1000
+        partitions = {topic.name: topic.partitions for topic in topology.topics()}
+        return App(
+            topology.group(self.role),
+            partitions={topology.raw_topic: topology.input.partitions} | partitions,
+            folded={spec.topic for spec in specs},
+            read_committed=any(spec.gaps for spec in specs),
             **side.faust(),
             web_enabled=False,
             store="memory://",
@@ -178,14 +113,10 @@ class Worker:
             broker_heartbeat_interval=min(3.0, session / 10),
             broker_commit_interval=0.5,
             producer_max_request_size=1_000_000,
-            PartitionAssignor=Assignor,
             # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over
             # all of this
             env={},
         )
-        app.partitions = {topic.name: topic.partitions for topic in self.topology.topics()}
-        app.partitions.setdefault(self.topology.raw_topic, self.topology.input.partitions)
-        return app
 
     # what agents ask of their host, see `agent.Host`
 
@@ -233,22 +164,13 @@ class Worker:
 
     # the process
 
-    def dropped(self) -> bool:
-        """Whether the client's own task for the group has ended, as after a long silence of all
-        brokers. Nobody else asks: Faust fetches past the place where the client would say so.
-        """
-        # `consumer` would make one
-        client = getattr(getattr(self.app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001
-        task = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
-        return task is not None and task.done() and not self.app.should_stop
-
     def guard(self) -> None:
-        """Look for that from now on, from a thread: none of Faust's timers runs before its first
-        tables are there, which is when it may happen.
+        """Look from now on whether the client has given up its group, from a thread: none of
+        Faust's timers runs before its first tables are there, which is when it may happen.
         """
 
         def keep() -> None:
-            while not self.dropped():
+            while not dropped(self.app):
                 time.sleep(1)
             end(
                 BrokerError(

@@ -26,6 +26,8 @@ import time
 import traceback
 from pathlib import Path
 
+import faust
+
 import ldp_kafka as lk
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime.kafka.setup import resolve
@@ -80,10 +82,10 @@ def work(topology: Topology) -> int:
     beside, last = workers
     beside.guard()
 
-    class Beside(worker.faust.Service):
+    class Beside(faust.Service):
         """The first role's app, started without waiting for it."""
 
-        @worker.faust.Service.task
+        @faust.Service.task
         async def _begin(self) -> None:
             await beside.app.start()
 

@@ -1,0 +1,251 @@
+"""What of Faust and of aiokafka is changed here, and every private name of theirs that is used.
+
+All of it is in subclasses, which `App` puts together when a worker is built: nothing is patched,
+and another Faust app in the same process is left as it is. `LEANS_ON` lists the names; a test
+looks each of them up, so that a new version of Faust or aiokafka fails by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+import faust
+from aiokafka import AIOKafkaConsumer
+from aiokafka.consumer.group_coordinator import GroupCoordinator
+from faust.assignor.partition_assignor import PartitionAssignor
+from faust.tables.manager import TableManager
+from faust.tables.recovery import RebalanceAgain, Recovery
+from faust.transport.consumer import Consumer as BaseConsumer
+from faust.transport.drivers import aiokafka
+
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.worker.exits import end
+
+__all__ = ["LEANS_ON", "App", "dropped"]
+
+
+class Assignor(PartitionAssignor):  # type: ignore[misc]
+    """Gives out all partitions or none.
+
+    A broker that is just back may not know every topic yet. Faust's assignor leaves out what the
+    group's leader is not told of: nobody would fold it, and nobody would say so, until the next
+    rebalance.
+    """
+
+    def _perform_assignment(self, cluster: Any, members: Any) -> Any:
+        for topic in sorted(
+            {topic for member in members.values() for topic in member.subscription}
+        ):
+            known, expected = (
+                len(cluster.partitions_for_topic(topic) or ()),
+                self.app.partitions.get(topic, 1),
+            )
+            if known < expected:
+                end(
+                    BrokerError(
+                        f"the broker knows {known} of the {expected} partitions of {topic} just"
+                        " now: nobody would read the others, so a new worker asks again"
+                    )
+                )
+        return super()._perform_assignment(cluster, members)
+
+
+class Thread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
+    """The thread in which Faust runs its client."""
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        """With ``read_committed``, leave out what a foreign producer's transaction took back; Faust
+        itself does so under exactly_once only.
+        """
+        consumer = super()._create_worker_consumer(transport)
+        if self.app.read_committed:
+            consumer._isolation_level = "read_committed"  # noqa: SLF001 - read when it starts
+        return consumer
+
+    async def seek_to_committed(self) -> Any:
+        """What Faust asks for once its tables are there: each partition back to where its group
+        stands.
+
+        Its client leaves a partition alone whose group stands at 0 or nowhere yet: what had been
+        fetched of it by then was thrown away, and is not fetched again. Such a partition goes to
+        the first offset of its log.
+
+        The broker answers on a connection that may wait for a fetch (1.5 s). Where another
+        rebalance begins meanwhile nothing is moved: that is left to the recovery of its assignment.
+        """
+        consumer, rebalance = self._ensure_consumer(), self.app.tables.recovery.rebalance
+
+        async def seek() -> Any:
+            found = await consumer.seek_to_committed()
+            fresh = [
+                place
+                for place, offset in found.items()
+                if not offset and place.topic in self.app.folded
+            ]
+            first = await consumer.beginning_offsets(fresh) if fresh else {}
+            # a rebalance begins in this thread, so none can begin between this and the seek
+            if rebalance == self.app.rebalancing_count:
+                for place, offset in first.items():
+                    consumer.seek(place, offset)
+            return found
+
+        return await self.call_thread(seek)
+
+    def verify_event_path(self, now: float, tp: Any) -> None:
+        """Nothing: Faust looks for stalled partitions here, and would only log them; the worker
+        looks for itself and acts. Faust's look asserts that every partition has a position, which
+        one that is just assigned has not, and the assertion would end the worker.
+        """
+
+
+class Consumer(aiokafka.Consumer):  # type: ignore[misc]
+    """Faust's consumer, with our thread."""
+
+    def _new_consumer_thread(self) -> Thread:
+        return Thread(self, loop=self.loop, beacon=self.beacon)
+
+
+class Restore(Recovery):  # type: ignore[misc]
+    """Faust's recovery of tables, which ends as soon as another rebalance begins.
+
+    Faust's goes on until the next assignment is there. It would then let messages flow that are
+    nobody's, and say that a rebalance had ended that had just begun.
+    """
+
+    rebalance = 0
+    """The number of the rebalance that brought the newest assignment."""
+    completing = 0
+    """The group's generation whose tables are there."""
+
+    async def on_rebalance(
+        self, assigned: Any, revoked: Any, newly_assigned: Any, generation_id: int = 0
+    ) -> None:
+        """An assignment has come: its recovery begins, unless it is outdated already."""
+        await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
+        if self._generation_id == generation_id:
+            self.rebalance = self.app.rebalancing_count
+
+    async def on_recovery_completed(self, generation_id: int = 0) -> None:
+        """The tables are there: partitions go to where their group stands, and messages flow."""
+        self.completing = generation_id
+        await super().on_recovery_completed(generation_id)
+
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's
+        await super()._wait(coro, timeout)
+        if self.rebalance != self.app.rebalancing_count:
+            raise RebalanceAgain
+
+    def ends(self) -> bool:
+        """Whether the recovery that is completing is of the newest assignment, and no rebalance has
+        begun since.
+        """
+        outdated = self.completing != self._generation_id
+        return not outdated and self.rebalance == int(self.app.rebalancing_count)
+
+
+class Tables(TableManager):  # type: ignore[misc]
+    """Faust's tables, with our recovery."""
+
+    _recovery: Restore | None = None
+
+    @property
+    def recovery(self) -> Restore:
+        """The one recovery of the app."""
+        if self._recovery is None:
+            self._recovery = Restore(self.app, self, beacon=self.beacon, loop=self.loop)
+        return self._recovery
+
+
+class App(faust.App):  # type: ignore[misc]
+    """Faust's app with all of the above.
+
+    Parameters
+    ----------
+    name : the consumer group
+    partitions : of each topic that the app reads: how many it has
+    folded : the topics that agents read
+    read_committed : leave out what a foreign producer's transaction took back
+    settings : Faust's own
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        partitions: Mapping[str, int],
+        folded: Collection[str],
+        read_committed: bool,
+        **settings: Any,
+    ) -> None:
+        super().__init__(name, PartitionAssignor=Assignor, TableManager=Tables, **settings)
+        self.partitions, self.folded = partitions, folded
+        self.read_committed = read_committed
+
+    def _new_consumer(self) -> Any:
+        self.transport.Consumer = Consumer
+        return super()._new_consumer()
+
+    def on_rebalance_end(self) -> None:
+        """A recovery has come to its end: so has its rebalance, unless another has begun since."""
+        if self.tables.recovery.ends():
+            super().on_rebalance_end()
+
+
+def dropped(app: App) -> bool:
+    """Whether the client's own task for the group has ended, as after a long silence of all
+    brokers. Nobody else asks: Faust fetches past the place where the client would say so.
+    """
+    # `consumer` would make one
+    client = getattr(getattr(app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001
+    task = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
+    return task is not None and task.done() and not app.should_stop
+
+
+class Lean(NamedTuple):
+    """A name of Faust's or aiokafka's that this file uses beyond what they document."""
+
+    owner: type
+    name: str
+    why: str
+    within: str = ""
+    """The owner's method whose source says what is relied on; the name itself is looked up where
+    there is none.
+    """
+
+
+LEANS_ON = (
+    Lean(PartitionAssignor, "_perform_assignment", "Assignor refuses part of an assignment"),
+    Lean(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", "Thread sets isolation"),
+    Lean(AIOKafkaConsumer, "self._isolation_level = ", "Thread sets it", "__init__"),
+    Lean(AIOKafkaConsumer, "=self._isolation_level", "it is read after Thread set it", "start"),
+    Lean(aiokafka.AIOKafkaConsumerThread, "_ensure_consumer", "Thread asks the client"),
+    Lean(aiokafka.AIOKafkaConsumerThread, "call_thread", "Thread seeks in the client's loop"),
+    Lean(aiokafka.AIOKafkaConsumerThread, "seek_to_committed", "Thread seeks more partitions"),
+    Lean(BaseConsumer, "await self.seek_to_committed()", "Thread's is called", "perform_seek"),
+    Lean(aiokafka.AIOKafkaConsumerThread, "verify_event_path", "Thread's does nothing"),
+    Lean(aiokafka.Consumer, "_new_consumer_thread", "Consumer makes a Thread"),
+    Lean(faust.App, "_new_consumer", "App has its transport make a Consumer"),
+    Lean(aiokafka.Transport, "Consumer", "the same"),
+    Lean(TableManager, "recovery", "Tables makes a Restore"),
+    Lean(TableManager, "_recovery", "Tables keeps it there, and Faust stops it there"),
+    Lean(Recovery, "on_rebalance", "Restore learns which rebalance it belongs to"),
+    Lean(Recovery, "_generation_id", "whether it took the assignment"),
+    Lean(Recovery, "on_recovery_completed", "Restore learns whose tables are there"),
+    Lean(Recovery, "app.on_rebalance_end()", "App asks it then", "on_recovery_completed"),
+    Lean(Recovery, "_wait", "Restore ends in it"),
+    Lean(Recovery, "await self._wait(\n                consumer.perform_seek()", "also here",
+         "on_recovery_completed"),
+    Lean(Recovery, "except RebalanceAgain", "that is how a recovery ends", "_restart_recovery"),
+    Lean(faust.App, "rebalancing_count", "the number of a rebalance"),
+    Lean(faust.App, "self.rebalancing_count += 1", "it grows at once", "on_rebalance_start"),
+    Lean(aiokafka.ConsumerRebalanceListener, "app.on_rebalance_start()", "in the client's thread",
+         "on_partitions_revoked"),
+    Lean(faust.App, "on_rebalance_end", "App ignores an outdated one"),
+    Lean(faust.App, "_consumer", "dropped looks whether there is one"),
+    Lean(aiokafka.Consumer, "_thread", "dropped asks its client"),
+    Lean(aiokafka.AIOKafkaConsumerThread, "_consumer", "the client"),
+    Lean(AIOKafkaConsumer, "self._coordinator = ", "the client's group", "__init__"),
+    Lean(GroupCoordinator, "self._coordination_task = create_task(", "dropped asks whether it has"
+         " ended", "__init__"),
+)  # fmt: skip

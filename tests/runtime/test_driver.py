@@ -1,0 +1,272 @@
+"""What is changed of Faust, without a broker; tests/broker/test_start_together.py has one."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+from pathlib import Path
+from types import SimpleNamespace
+
+import faust
+import pytest
+from aiokafka import TopicPartition
+from faust.assignor.partition_assignor import PartitionAssignor
+from faust.tables.recovery import RebalanceAgain, Recovery
+from faust.transport.drivers import aiokafka
+from faust.types import TP
+
+from ldp_kafka.runtime.worker import driver
+
+ROOM = Path(driver.__file__).parent
+CLASSES = [one for one in vars(driver).values() if inspect.isclass(one)]
+
+
+@pytest.mark.parametrize(
+    "lean", driver.LEANS_ON, ids=lambda lean: f"{lean.owner.__name__}.{lean.within}:{lean.name}"
+)
+def test_what_the_driver_leans_on_is_there(lean):
+    """Another version of Faust or aiokafka may have other names; what breaks then is why."""
+    if lean.within:
+        method = getattr(lean.owner, lean.within)
+        # a task of a service is wrapped
+        found = lean.name in inspect.getsource(getattr(method, "fun", method))
+    else:
+        found = any(
+            hasattr(one, lean.name) or lean.name in vars(one).get("__annotations__", {})
+            for one in lean.owner.__mro__
+        ) or f"self.{lean.name}: " in inspect.getsource(lean.owner.__init__)
+    where = f"{lean.owner.__module__}.{lean.owner.__qualname__}"
+    assert found, f"{where} has no {lean.name!r} {lean.within and 'in ' + lean.within}: {lean.why}"
+
+
+def test_the_table_has_every_name_that_is_leaned_on():
+    """Private names that the driver reads, and methods of theirs that it replaces."""
+    listed = " ".join(lean.name for lean in driver.LEANS_ON)
+    tree = ast.parse(Path(driver.__file__).read_text())
+    read = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_")
+    } - {"__init__"}
+    theirs = {
+        name
+        for ours in CLASSES
+        if ours.__module__ == driver.__name__
+        for name, value in vars(ours).items()
+        if (inspect.isfunction(value) or isinstance(value, property))
+        and not name.startswith("__")
+        and any(hasattr(base, name) for base in ours.__mro__[1:])
+    }
+    assert {"_ensure_consumer", "_isolation_level", "_consumer"} <= read
+    assert {"seek_to_committed", "recovery", "_wait", "on_rebalance_end"} <= theirs
+    assert not {name for name in read | theirs if name not in listed}
+
+
+def test_nobody_else_leans_on_private_names():
+    """The rest of the room uses what Faust documents."""
+    for file in ROOM.glob("*.py"):
+        if file.name != "driver.py":
+            assert "SLF001" not in file.read_text(), file.name
+
+
+def app(**more) -> driver.App:
+    return driver.App(
+        "group",
+        partitions={"t": 2},
+        folded={"t"},
+        read_committed=False,
+        broker="kafka://127.0.0.1:1",
+        store="memory://",
+        env={},
+        **more,
+    )
+
+
+def test_an_app_has_our_consumer_and_our_recovery(tmp_path):
+    """And another app of Faust's has not."""
+
+    async def built(made: faust.App) -> tuple[type, ...]:
+        thread = made.consumer._thread
+        thread.thread_loop.close()
+        return type(thread), type(made.tables.recovery), made.conf.PartitionAssignor
+
+    async def both() -> list[tuple[type, ...]]:
+        other = faust.App(
+            "other", broker="kafka://127.0.0.1:1", store="memory://", datadir=tmp_path
+        )
+        return [await built(app(datadir=tmp_path)), await built(other)]
+
+    assert asyncio.run(both()) == [
+        (driver.Thread, driver.Restore, driver.Assignor),
+        (aiokafka.AIOKafkaConsumerThread, Recovery, PartitionAssignor),
+    ]
+
+
+@pytest.mark.parametrize("read_committed", [True, False])
+def test_what_a_transaction_took_back_is_left_out_where_it_is_asked_for(
+    monkeypatch, read_committed
+):
+    made = SimpleNamespace(_isolation_level="read_uncommitted")
+    monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", lambda *_: made)
+    thread = object.__new__(driver.Thread)
+    thread.app = SimpleNamespace(read_committed=read_committed)
+    assert thread._create_worker_consumer(None) is made
+    assert made._isolation_level == ("read_committed" if read_committed else "read_uncommitted")
+
+
+@pytest.mark.parametrize(
+    ("newest", "begins", "moved"), [(3, 0, True), (3, 1, False), (2, 0, False)]
+)
+def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there(newest, begins, moved):
+    """From the first offset of its log; others are where aiokafka puts them, and a changelog is
+    read by the tables. Once another rebalance has begun nothing moves.
+    """
+    asked = []
+    stands = {
+        TopicPartition("t", 0): 0,
+        TopicPartition("t", 1): None,
+        TopicPartition("t", 2): 7,
+        TopicPartition("changelog", 0): None,
+    }
+    state = SimpleNamespace(
+        folded={"t"},
+        rebalancing_count=3,
+        tables=SimpleNamespace(recovery=SimpleNamespace(rebalance=newest)),
+    )
+
+    async def committed():
+        return stands
+
+    async def first(places):
+        state.rebalancing_count += begins  # while the broker is asked
+        return {place: 40 + place.partition for place in places}
+
+    consumer = SimpleNamespace(
+        seek_to_committed=committed,
+        beginning_offsets=first,
+        seek=lambda place, offset: asked.append((place, offset)),
+    )
+
+    async def call(function):
+        return await function()
+
+    thread = object.__new__(driver.Thread)
+    thread.app, thread.call_thread, thread._consumer = state, call, consumer
+    assert asyncio.run(thread.seek_to_committed()) == stands
+    assert asked == ([(TopicPartition("t", 0), 40), (TopicPartition("t", 1), 41)] if moved else [])
+
+
+def test_a_partition_without_a_position_ends_nobody():
+    """Faust's look at it asserts that it has one, as one that is just assigned has not."""
+
+    class State:
+        highwater, timestamp = 5, 10**9
+
+        @property
+        def position(self) -> int:
+            raise AssertionError("no position")
+
+    def thread(kind: type):
+        made = object.__new__(kind)
+        assignment = SimpleNamespace(active=True, state_value=lambda _: State())
+        subscription = SimpleNamespace(assignment=assignment)
+        made._consumer = SimpleNamespace(
+            _fetcher=SimpleNamespace(_subscriptions=SimpleNamespace(subscription=subscription))
+        )
+        made.app = SimpleNamespace(
+            monitor=object(), topics=SimpleNamespace(acks_enabled_for=lambda _: True)
+        )
+        made.consumer = SimpleNamespace(app=made.app)
+        made.time_started = 0.0
+        made.tp_fetch_request_timeout_secs = made.tp_stream_timeout_secs = 1e9
+        return made
+
+    with pytest.raises(AssertionError, match="no position"):
+        thread(aiokafka.AIOKafkaConsumerThread).verify_event_path(10.0, TP("t", 0))
+    assert thread(driver.Thread).verify_event_path(10.0, TP("t", 0)) is None
+
+
+def restoring(*, rebalance: int, begun: int) -> driver.Restore:
+    """The recovery of the newest assignment, which came with ``rebalance``, when as many rebalances
+    as ``begun`` have begun.
+    """
+    made = driver.Restore(SimpleNamespace(conf=SimpleNamespace(stream_recovery_delay=0)), None)
+    made.app.rebalancing_count, made.rebalance = begun, rebalance
+    made._generation_id = made.completing = 9
+    return made
+
+
+def test_a_recovery_ends_as_soon_as_another_rebalance_begins():
+    """Faust's waits for the next assignment, and goes on until then."""
+
+    async def waited(*, during: int) -> str:
+        made = restoring(rebalance=2, begun=2)
+
+        async def step() -> None:
+            made.app.rebalancing_count += during
+
+        try:
+            await made._wait(step())
+        except RebalanceAgain:
+            return "ended"
+        return "goes on"
+
+    assert asyncio.run(waited(during=0)) == "goes on"
+    assert asyncio.run(waited(during=1)) == "ended"
+
+
+def test_an_assignment_tells_the_recovery_its_rebalance(monkeypatch):
+    """One that Faust refuses, since a newer one has come, does not."""
+
+    async def assigned(self, *_):
+        self._generation_id = self.app.consumer_generation_id
+
+    monkeypatch.setattr(Recovery, "on_rebalance", assigned)
+
+    async def known(generation: int) -> int:
+        made = restoring(rebalance=1, begun=2)
+        made.app.consumer_generation_id = 7
+        await made.on_rebalance(set(), set(), set(), generation)
+        return made.rebalance
+
+    assert asyncio.run(known(6)) == 1
+    assert asyncio.run(known(7)) == 2
+
+
+@pytest.mark.parametrize(
+    ("rebalance", "begun", "generation", "ends"),
+    [(2, 2, 9, True), (1, 2, 9, False), (2, 2, 8, False)],
+    ids=["newest", "another has begun", "an older one"],
+)
+def test_only_the_newest_recovery_ends_a_rebalance(
+    monkeypatch, tmp_path, rebalance, begun, generation, ends
+):
+    """An older one that is late would end one that is under way."""
+
+    async def late() -> bool:
+        made = app(datadir=tmp_path)
+        made.tables._recovery = restoring(rebalance=rebalance, begun=begun)
+        made.tables.recovery.app = made
+        monkeypatch.setattr(Recovery, "on_recovery_completed", lambda *_: asyncio.sleep(0))
+        await made.tables.recovery.on_recovery_completed(generation)
+        made.rebalancing, made.rebalancing_count = True, begun
+        made.on_rebalance_end()
+        return not made.rebalancing
+
+    assert asyncio.run(late()) is ends
+
+
+@pytest.mark.parametrize(
+    ("done", "stopping", "lost"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_client_that_has_given_up_its_group_is_seen(done, stopping, lost):
+    """Its partitions are still assigned, as far as it knows, and nothing comes."""
+    coordinator = SimpleNamespace(_coordination_task=SimpleNamespace(done=lambda: done))
+    consumer = SimpleNamespace(
+        _thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator))
+    )
+    made = SimpleNamespace(_consumer=consumer, should_stop=stopping)
+    assert driver.dropped(made) == lost
+    made._consumer = None  # not made yet
+    assert not driver.dropped(made)
