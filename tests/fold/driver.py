@@ -4,9 +4,9 @@ script says.
 `World` is what brokers hold of one agent: a log a partition, the compacted changelog, the group's
 offsets, the topics written to. `Worker` is one process. What it runs is the production code
 (`Partition`, `persist`, the stages); what it replaces is Faust: the admission of
-`ldp_kafka.runtime.worker.agent.Agent`, whose words it repeats, and the two producers. Whatever a worker
-waits for is in `Worker.waits` and comes about when the script calls `step`, so that a crash, a
-rebalance or another worker's step fits between any two.
+`ldp_kafka.runtime.worker.agent.Agent`, whose words it repeats, and the two producers. Whatever a
+worker waits for is in `Worker.waits` and comes about when the script calls `step`, so that a
+crash, a rebalance or another worker's step fits between any two.
 
 Offsets are committed as Faust does it: the end of the first run of acknowledged offsets, also where
 exactly one is missing before it (#606), and refused once the partition is another's.

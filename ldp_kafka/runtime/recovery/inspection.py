@@ -327,8 +327,8 @@ def _log(made: Held, *, answered: bool) -> None:
             "log",
             [
                 (
-                    f"the state covers offset {made.cover}, but the log ends before {end}: it was made"
-                    " anew"
+                    f"the state covers offset {made.cover}, but the log ends before {end}: it was"
+                    " made anew"
                 )
             ],
         )
@@ -338,8 +338,8 @@ def _log(made: Held, *, answered: bool) -> None:
             "log",
             [
                 (
-                    f"offset {committed - 1} was acknowledged, but the log ends before {end}: it was"
-                    " made anew"
+                    f"offset {committed - 1} was acknowledged, but the log ends before {end}: it"
+                    " was made anew"
                 )
             ],
         )

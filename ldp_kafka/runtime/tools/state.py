@@ -186,8 +186,8 @@ def plan_rewind(spec: AgentSpec, held: Held, first: int = 0) -> Plan:
             [],
             [
                 (
-                    f"{where}: the log begins at offset {start}, but the state needs what comes after"
-                    f" {held.cover}: give the topology a new name"
+                    f"{where}: the log begins at offset {start}, but the state needs what comes"
+                    f" after {held.cover}: give the topology a new name"
                 )
             ],
         )
@@ -196,8 +196,8 @@ def plan_rewind(spec: AgentSpec, held: Held, first: int = 0) -> Plan:
             [],
             [
                 (
-                    f"{where}: there is no complete state that would tell whether the key is still the"
-                    " same: bring the changelog back"
+                    f"{where}: there is no complete state that would tell whether the key is still"
+                    " the same: bring the changelog back"
                 )
             ],
         )

@@ -239,7 +239,11 @@ class Worker:
         }
         randomness = roles.edge_randomness(topology, key) if key is not None else None
         making: dict[str, Callable[[int], Any]] = {
-            "perturb": lambda number: roles.edge(topology, randomness, number),  # type: ignore[arg-type]
+            "perturb": lambda number: roles.edge(
+                topology,
+                randomness,  # type: ignore[arg-type]
+                number,
+            ),
             "collect": lambda number: roles.collect(topology, number),
             "merge": lambda _: roles.merge(topology),
         }
@@ -340,8 +344,8 @@ class Worker:
         """Whether the client's own task for the group has ended, as after a long silence of all
         brokers. Nobody else asks: Faust fetches past the place where the client would say so.
         """
-        # `consumer` would make one
-        client = getattr(getattr(self.app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001
+        consumer = self.app._consumer  # noqa: SLF001 - `consumer` would make one
+        client = getattr(getattr(consumer, "_thread", None), "_consumer", None)
         task = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
         return task is not None and task.done() and not self.app.should_stop
 

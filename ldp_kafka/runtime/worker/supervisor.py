@@ -91,8 +91,9 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     metrics = Metrics(topology.name, role, topology.privacy.method)
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
-    # what the command says
-    print(f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True)  # noqa: T201
+    print(  # noqa: T201 - what the command says
+        f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True
+    )
     if until is not None:
         _end_at(until, topology.name)
     from ldp_kafka.runtime.worker.app import Side, work
