@@ -200,8 +200,8 @@ class Metrics:
                 self._counters[family.name] = counter.labels(*self._constant)
 
     def count(self, counts: Mapping[str, float], partition: int = 0) -> None:
-        """Take what the fold of a partition counted (`ldp_kafka.runtime.recovery.partition.Folded.counts`); of
-        watermark and closed, the least of all partitions held is shown.
+        """Add up what a stage counted of one partition. Of the watermark and of the last closed
+        slot, the smallest value over all partitions of this process is shown.
         """
         for key, value in counts.items():
             if key == "watermark":

@@ -197,7 +197,8 @@ def frees(spender: Spender, limit: Limit) -> int | None:
 
     Examples
     --------
-    >>> retired = Spender("a", Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound"), 1, last_ms=1000)
+    >>> guarantee = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
+    >>> retired = Spender("a", guarantee, 1, last_ms=1000)
     >>> frees(retired, Limit(Loss(1, Fraction(0)), run_ms=24, kept_ms=100))
     1124
     """
@@ -270,17 +271,22 @@ class Claim:
 
     @property
     def arithmetic(self) -> str:
-        """The sum, in words.
+        r"""The sum, in words.
 
         Examples
         --------
         >>> def daily(name, epsilon):
-        ...     return Spender(name, Guarantee("w-event", epsilon, 0.0, 2, 2, "values", "sound"), 86_400_000)
+        ...     guarantee = Guarantee("w-event", epsilon, 0.0, 2, 2, "values", "sound")
+        ...     return Spender(name, guarantee, 86_400_000)
         >>> limit = Limit(Loss(3_000_000, Fraction(0)), run_ms=86_400_000)
-        >>> judge(limit, [daily("a", 1.5)], daily("b", 1.0), 0).arithmetic
-        'any run of 1d: spent epsilon 1.5 (a 1.5), requested by b epsilon 1, together epsilon 2.5, limit epsilon 3: 0.5 is left'
-        >>> judge(limit, [daily("a", 1.5)], daily("b", 2.0), 0).arithmetic
-        'any run of 1d: spent epsilon 1.5 (a 1.5), requested by b epsilon 2, together epsilon 3.5, limit epsilon 3: 0.5 too much; it frees: never, as long as nothing more is retired'
+        >>> sum_of = judge(limit, [daily("a", 1.5)], daily("b", 1.0), 0).arithmetic
+        >>> print(*sum_of.split(", "), sep="\n")
+        any run of 1d: spent epsilon 1.5 (a 1.5)
+        requested by b epsilon 1
+        together epsilon 2.5
+        limit epsilon 3: 0.5 is left
+        >>> judge(limit, [daily("a", 1.5)], daily("b", 2.0), 0).arithmetic.partition("limit ")[2]
+        'epsilon 3: 0.5 too much; it frees: never, as long as nothing more is retired'
         """
         spent, most = self.spent, self.limit.most
         total = spent.plus(self.asked)

@@ -59,7 +59,8 @@ def reachable_by_addition(reports: ArrayLike, value: float) -> NDArray[np.bool_]
 
     Examples
     --------
-    >>> reachable_by_addition([0.1, 1.5], 1.0).tolist()  # 0.1 has finer bits than any 1 + z so close to 0
+    >>> # 0.1 has finer bits than any 1 + z so close to 0
+    >>> reachable_by_addition([0.1, 1.5], 1.0).tolist()
     [False, True]
     """
     found = np.asarray(reports, np.float64)

@@ -372,7 +372,9 @@ def worst_loss(
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> round(worst_loss(lambda mechanism: lk.method("sw_direct", epsilon=1.0, window=2, domain=(0.0, 1.0), mechanism=mechanism), 2), 9)
+    >>> settings = {"epsilon": 1.0, "window": 2, "domain": (0.0, 1.0)}
+    >>> make = lambda mechanism: lk.method("sw_direct", mechanism=mechanism, **settings)
+    >>> round(worst_loss(make, 2), 9)
     1.0
     """
     every = [

@@ -60,7 +60,7 @@ class Threshold(Timed):
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("etm", epsilon=8.0, window=4, domain=(0.0, 10.0))
-    >>> m.release(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]), lk.randomness.seeded(7)).round(2).tolist()
+    >>> m.release(np.arange(1.0, 9.0), lk.randomness.seeded(7)).round(2).tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 6.0, 8.0]
     >>> m.guarantee.protects, m.guarantee.epsilon
     ('time', 8.0)

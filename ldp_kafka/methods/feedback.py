@@ -235,7 +235,8 @@ class AccumulatedPerturbation(Feedback):
     >>> m = lk.method("app", epsilon=1.0, window=10, domain=(0.0, 1.0))
     >>> m.block, m.guarantee.influence
     (5, 14)
-    >>> lk.method("app", epsilon=1.0, window=10, domain=(0.0, 1.0), calibration="published").guarantee.epsilon
+    >>> settings = {"epsilon": 1.0, "window": 10, "domain": (0.0, 1.0)}
+    >>> lk.method("app", calibration="published", **settings).guarantee.epsilon
     inf
     """
 

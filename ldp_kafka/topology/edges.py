@@ -130,11 +130,10 @@ class Admission:
             if self.now_ms > when
             else f"counts until {moment(when)}"
         )
+        if when is not None and each.topology.guarantee.level == "user":
+            counts += " in any run"
         until = each.until_ms or 0
-        return (
-            f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)},"
-            f" {counts}{' in any run' if when is not None and each.topology.guarantee.level == 'user' else ''}"
-        )
+        return f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)}, {counts}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""

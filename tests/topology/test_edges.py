@@ -471,8 +471,8 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     file.
     """
     script = (
-        "import time; from ldp_kafka.runtime.worker.supervisor import _end_at; _end_at(time.time() * 1000 + 300,"
-        " 'a'); time.sleep(60)"
+        "import time; from ldp_kafka.runtime.worker.supervisor import _end_at;"
+        " _end_at(time.time() * 1000 + 300, 'a'); time.sleep(60)"
     )
     begun = time.monotonic()
     done = subprocess.run(

@@ -55,8 +55,16 @@ _POM = """<project>
   <artifactId>broker</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{version}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.slf4j</groupId>
+      <artifactId>slf4j-simple</artifactId>
+      <version>1.7.36</version>
+    </dependency>
   </dependencies>
 </project>
 """
@@ -282,7 +290,9 @@ class KafkaServer:
         # Through a shell, so that the node is nobody's child: it outlives us, is never our zombie,
         # and Ctrl-C in our terminal does not reach it.
         shell = ["/bin/sh", "-c", '"$@" >>"$0" 2>&1 </dev/null & echo $!', str(log), *serve]
-        answer = subprocess.run(shell, stdout=subprocess.PIPE, check=True, start_new_session=True)  # noqa: S603
+        answer = subprocess.run(  # noqa: S603
+            shell, stdout=subprocess.PIPE, check=True, start_new_session=True
+        )
         (home / "server.pid").write_text(answer.stdout.decode())
 
     def _pid(self, node: int) -> int | None:
@@ -401,7 +411,9 @@ def java() -> str:
             f"Apache Kafka needs Java {JAVA} or later, and"
             f" {'JAVA_HOME has no bin/java' if home else 'java is not on the PATH'}"
         )
-    answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    answer = subprocess.run(  # noqa: S603
+        [program, "-version"], capture_output=True, text=True, check=False
+    )
     found = re.search(r'version "(\d+)', answer.stderr)
     if found is None or int(found[1]) < JAVA:
         raise ConfigurationError(

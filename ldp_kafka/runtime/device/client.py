@@ -142,9 +142,14 @@ class Client:
     ...         calls, self.calls = self.calls, []
     ...         return len([call(None, None) for call in calls])
     >>> folder, broker = tempfile.TemporaryDirectory(), Memory()
-    >>> with Client(topology, user="m1", database=f"{folder.name}/m1.db", key_file=f"{folder.name}/m1.key", create=True, producer=broker) as client:
-    ...     print(client.report(37.5, time="2024-05-01T10:00:00Z"), client.report(99.0, time="2024-05-01T10:59:59Z"), client.report(41.0, time="2024-05-01T11:00:00Z"))
-    sent late sent
+    >>> files = {"database": f"{folder.name}/m1.db", "key_file": f"{folder.name}/m1.key"}
+    >>> with Client(topology, user="m1", create=True, producer=broker, **files) as client:
+    ...     print(client.report(37.5, time="2024-05-01T10:00:00Z"))
+    ...     print(client.report(99.0, time="2024-05-01T10:59:59Z"))  # the same hour
+    ...     print(client.report(41.0, time="2024-05-01T11:00:00Z"))
+    sent
+    late
+    sent
     >>> len(broker.log), broker.log[0][0]
     (2, 'meters.device-reports')
     >>> folder.cleanup()

@@ -6,15 +6,15 @@ topology's fingerprint and to the key, and one process at a time has it. After a
 nothing is written through this object again: what a disk says after a failed write is not to be
 relied on, what it holds when it is opened anew is.
 
-==========
-=============================================================================================================
-table       rows ==========
-=============================================================================================================
-``bound``   ``name``, ``value``: what the file belongs to ``users``   ``digest`` (16 bytes, keyed),
-``state``: the method's arrays of one user, little-endian, one after the other ``queue``   ``seq``
-(never used again), ``id`` (of the report), ``payload``: until the broker has acknowledged it
-==========
-=============================================================================================================
+=========  ===================================================================================
+table      rows
+=========  ===================================================================================
+``bound``  ``name``, ``value``: what the file belongs to
+``users``  ``digest`` (16 bytes, keyed), ``state``: the method's arrays of one user,
+           little-endian, one after the other
+``queue``  ``seq`` (never used again), ``id`` (of the report), ``payload``: until the broker has
+           acknowledged it
+=========  ===================================================================================
 """
 
 from __future__ import annotations
