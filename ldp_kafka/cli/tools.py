@@ -130,7 +130,7 @@ def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: b
     Before: stop the perturb workers of all of these topologies. After: copy the key file to every
     host of theirs, and start them; one with the old file halts. The old key stays in the file,
     since state and replays need it. To be rid of it, give the topology a new name and a new key,
-    and let the edge file (edge.budget_file, `until`) wait until the old one's runs have ended.
+    and let the budget file (edge.budget_file, `until`) wait until the old one's runs have ended.
 
     It can be stopped at any point: workers halt over what is half done, and the same command
     finishes it.

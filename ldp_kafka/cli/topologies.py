@@ -201,7 +201,9 @@ def _say_unset(topology: Topology) -> None:
     )
 )
 @click.option(
-    "--edge", is_flag=True, help="Of edge files, which limit what several topologies lose together."
+    "--edge",
+    is_flag=True,
+    help="Of budget files, which limit what several topologies lose.",
 )
 def schema(edge: bool) -> None:
     """Print the JSON Schema of topology files, for editors."""

@@ -65,7 +65,9 @@ class Plan:
     state_bytes_per_user: int
     warnings: tuple[str, ...]
     edge_budget: Admission | None = None
-    """What all topologies on the raw topic lose together, where the topology names an edge file."""
+    """What all topologies on the raw topic lose together, where the topology names a budget
+    file.
+    """
     devices: bool = False
     """Whether devices report by themselves."""
 
@@ -107,8 +109,6 @@ class Plan:
         """Text, a line at a time."""
         wide = max(len(topic.name) for topic in self.topics)
         unbounded = self.guarantee.influence == inf
-        altered = "no bound" if unbounded else f"{self.guarantee.influence:g}"
-        changed = "stream" if self.guarantee.level == "user" else "window"
         alike = (
             unbounded
             or 0
@@ -125,8 +125,7 @@ class Plan:
             f"guarantee    {self.guarantee_line}",
             (
                 f"spending     epsilon {self.epsilon_per_report:g}"
-                f" {'a' if alike else 'the first'} report; reports that one changed {changed} can"
-                f" alter: {altered}"
+                f" {'a' if alike else 'the first'} report"
             ),
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
@@ -147,8 +146,8 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
 
     Raises
     ------
-    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the edge file that
-        it names cannot be read or is wrong
+    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the budget file
+        that it names cannot be read or is wrong
 
     """
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:

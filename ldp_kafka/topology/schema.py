@@ -40,7 +40,7 @@ _KINDS = {
     ),
     "edge": (
         "edge.schema.json",
-        "an edge file must be a mapping of keys such as edge, raw_topic, limit and admits",
+        "a budget file must be a mapping of keys such as edge, raw_topic, limit and admits",
     ),
 }
 """Of file: its schema, and what to say of one that is no mapping."""

@@ -127,8 +127,8 @@ def test_a_plan_in_numbers():
 def test_the_price_of_a_report_or_of_the_first(method, more, said):
     """Later reports of ba_sw take what earlier slots have left."""
     assert (
-        f"spending     epsilon {said};"
-        in plan(topology(method, "per_user", shape=f"domain: [0, 10]{more}")).lines()[2]
+        f"spending     epsilon {said}"
+        == plan(topology(method, "per_user", shape=f"domain: [0, 10]{more}")).lines()[2]
     )
 
 

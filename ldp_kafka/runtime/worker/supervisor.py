@@ -135,7 +135,7 @@ def _end_at(moment_ms: int, name: str) -> None:
     def wait() -> None:
         while time.time() * 1000 < moment_ms:
             time.sleep(0.5)  # short, since clocks are set and machines sleep
-        end(f"{name} is retired by its edge file", WRONG)
+        end(f"{name} is retired by its budget file", WRONG)
 
     threading.Thread(target=wait, daemon=True, name="retired").start()
 
