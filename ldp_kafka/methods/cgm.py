@@ -1,4 +1,4 @@
-"""CGM: normal noise that is carried on from report to report, because streams change slowly."""
+"""CGM: normal noise that is reused from report to report, because streams change slowly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of a crowd from releases per user: post-processing, so they cost no privacy."""
+"""Statistics of all users from releases per user: post-processing, so they cost no privacy."""
 
 from __future__ import annotations
 

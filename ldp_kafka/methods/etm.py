@@ -1,4 +1,4 @@
-"""ETM: values keep their size and lose their place."""
+"""ETM: values are reported as they are, in slots that are drawn at random."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["Threshold"]
 
 
 class Threshold(Timed):
-    """Dispatch each value to one of k = delay + 1 slots by randomised response; never lose one,
-    never leave a slot empty for want of one.
+    """Release each value as it is, in one of k = delay + 1 slots drawn by randomised response. No
+    value is lost, and no slot stays empty.
 
     Parameters
     ----------

@@ -1,4 +1,6 @@
-"""FAST: sample some slots, filter what they say, and sample more often where the stream moves."""
+"""FAST: report some slots with noise, smooth these samples by a Kalman filter, and sample more
+often where the stream changes.
+"""
 
 from __future__ import annotations
 

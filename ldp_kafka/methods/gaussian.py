@@ -1,5 +1,5 @@
-"""Normal noise in every slot, fresh or carried on from the last: what CGM and its baselines share,
-and the baselines.
+"""Normal noise in every slot, fresh or reused from the slot before: what CGM and its baselines
+share, and the baselines.
 """
 
 from __future__ import annotations

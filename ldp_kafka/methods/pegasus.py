@@ -1,4 +1,6 @@
-"""PeGaSus on a user's own stream: perturb, group, smooth."""
+"""PeGaSus on one user's stream: perturb each value, and release the mean of a group of slots over
+which little changes.
+"""
 
 from __future__ import annotations
 
