@@ -50,7 +50,7 @@ __all__ = ["audit"]
     type=FILE,
     nargs=2,
     metavar="FIRST SECOND",
-    help="Dumps of two topics of reports, of users who all have one value each.",
+    help="Dumps of two topics of reports; in each, all users have the same value.",
 )
 @click.option(
     "--topics",

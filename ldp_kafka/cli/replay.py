@@ -63,7 +63,7 @@ __all__ = ["replay"]
     ),
 )
 @click.option(
-    "--speed", type=float, help="Seconds of event time in one second; default: as fast as can be."
+    "--speed", type=float, help="Seconds of event time in one second; default: as fast as possible."
 )
 @click.option(
     "--batch",
