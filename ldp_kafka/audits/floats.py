@@ -1,4 +1,4 @@
-"""What the last bits of float64 tell (Mironov, CCS 2012).
+"""What the last bits of float64 reports reveal about the input (Mironov, CCS 2012).
 
 A sum x + z of two floats is a whole multiple of the smaller of their last places. Which multiples
 occur depends on x: a report with finer bits than input x' could ever leave tells x from x'.

@@ -72,7 +72,7 @@ _POM = """<project>
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a server from its directory.
+    """The status of a Kafka server, as its directory tells it.
 
     Parameters
     ----------
@@ -362,7 +362,7 @@ def artefacts(version: str = DEFAULT_VERSION) -> Path:
     maven = shutil.which("mvn")
     if maven is None:
         raise ConfigurationError(
-            f"Apache Kafka {version} is brought by Maven, and mvn is not on the PATH: install"
+            f"Apache Kafka {version} is downloaded by Maven, and mvn is not on the PATH: install"
             " Maven, or use a broker of your own"
         )
     libs.parent.mkdir(parents=True, exist_ok=True)
@@ -383,7 +383,7 @@ def artefacts(version: str = DEFAULT_VERSION) -> Path:
             command, cwd=temporary, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
         )
         if done.returncode:
-            raise BrokerError(f"Maven could not bring Apache Kafka {version}; log: {log}")
+            raise BrokerError(f"Maven could not download Apache Kafka {version}; log: {log}")
         # Another process may have been first: then its copy is as good.
         with suppress(OSError):
             (Path(temporary) / "libs").rename(libs)
