@@ -78,10 +78,10 @@ OPERATION = (
         "Messages waiting",
         "short",
         {"{{topology}} {{role}}": gauge("ldp_lag_messages", "sum", "topology, role")},
-        "In all partitions that are held.",
+        "In all assigned partitions.",
     ),
     Chart(
-        "Time to fold a run of messages",
+        "Time to process a run of messages",
         "s",
         {
             "{{topology}} {{role}} p50": quantile(0.5, "ldp_step_seconds"),
@@ -100,7 +100,7 @@ OPERATION = (
         "Release lag",
         "s",
         {"{{topology}}": gauge("ldp_release_lag_seconds", "min")},
-        "From the end of the slot that was released last to its release.",
+        "Time from the end of the slot that was released last to its release.",
     ),
     Chart(
         "Slots",
@@ -109,7 +109,7 @@ OPERATION = (
             "{{topology}} closed": gauge("ldp_closed_slot", "min"),
             "{{topology}} released": gauge("ldp_released_slot"),
         },
-        "Last one that every source has closed, and last one released.",
+        "The last slot that every source has closed, and the last one released.",
     ),
     Chart(
         "Dead letters",
@@ -119,7 +119,7 @@ OPERATION = (
                 "increase(ldp_dead_letters_total" + SELECT + WINDOW + ") > 0"
             )
         },
-        "By reason, in each interval; nothing shown is nothing bad.",
+        "By reason, in each interval. Empty where there are none.",
     ),
     Chart(
         "Events without a report, repeats",
@@ -189,7 +189,7 @@ PRIVACY = (
         "Standard error of the last release",
         "short",
         {"{{topology}}": gauge("ldp_release_standard_error")},
-        "In the unit of the values; the largest, of a list.",
+        "In the unit of the values. Of a list, the largest.",
         12,
     ),
 )
@@ -313,7 +313,7 @@ def build() -> str:
         .with_panel(
             number(
                 "Messages waiting",
-                "In all partitions that are held.",
+                "In all assigned partitions.",
                 gauge("ldp_lag_messages", "sum"),
                 "short",
                 1000,

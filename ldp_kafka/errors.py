@@ -5,11 +5,15 @@
     LdpKafkaError
     ├── ConfigurationError    halt   (ValueError) what the user wrote cannot be run
     │   └── TopologyError     halt   names file, line and key of all that is wrong
-    ├── StateError            halt   the state found does not belong to this topology, or is behind what was acknowledged
-    ├── InvariantError        halt   something that cannot be, is: the process ends before anything is acknowledged
+    ├── StateError            halt   the state found does not belong to this topology, or is behind
+    │                                what was acknowledged
+    ├── InvariantError        halt   something that cannot be, is: the process ends before anything
+    │                                is acknowledged
     ├── BrokerError           retry  a broker did not answer, or refused
-    ├── GapError              retry  an offset is missing from what was delivered; a new assignment brings it
-    └── BadRecord             drop   (ValueError) one record is no good: a dead letter with its reason, and on
+    ├── GapError              retry  an offset is missing from what was delivered; a new assignment
+    │                                brings it
+    └── BadRecord             drop   (ValueError) one record is no good: it becomes a dead letter
+                                     with a reason, and the worker goes on
 
 An error's text says what must hold and which parameter or field got it wrong. It never holds a
 value of the data.
@@ -100,8 +104,8 @@ class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record tha
 
     Parameters
     ----------
-    reason : a code from a fixed list (``runtime.wire.events.REASONS``): what goes to the dead letter and
-        the metric
+    reason : a code from a fixed list (``runtime.wire.events.REASONS``): what goes to the dead
+        letter and the metric
     """
 
     action = "drop"

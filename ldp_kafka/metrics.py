@@ -1,4 +1,4 @@
-"""What a worker lets be seen of itself, for Prometheus: one value made from a registry.
+"""The Prometheus metrics of a worker, made from one registry.
 
 Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the
 topology, the role and the method, which are constant in a process, the reason of dead letters, and
@@ -35,7 +35,7 @@ BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Family(NamedTuple):
-    """One metric: who has it, and which labels beside `LABELS`."""
+    """One metric: the roles that have it, and its labels beside `LABELS`."""
 
     kind: type[Counter | Gauge | Histogram]
     name: str
@@ -45,55 +45,66 @@ class Family(NamedTuple):
 
 
 FAMILIES = (
-    Family(Counter, "ldp_events_total", "Valid events that were folded.", PERTURB),
+    Family(Counter, "ldp_events_total", "Valid events that were processed.", PERTURB),
     Family(Counter, "ldp_reports_total", "Reports: written (perturb), counted (collect)."),
     Family(
-        Counter, "ldp_silent_total", "Events of users whose turn it was not to report.", PERTURB
+        Counter, "ldp_silent_total", "Events of users who were not to report in this slot.", PERTURB
     ),
-    Family(Counter, "ldp_late_total", "Events of slots that were closed.", PERTURB),
-    Family(Counter, "ldp_duplicates_total", "Events at or before their user's last slot.", PERTURB),
+    Family(Counter, "ldp_late_total", "Events that came after their slot was closed.", PERTURB),
     Family(
-        Counter, "ldp_refused_total", "Reports that the ledger refused for want of budget.", PERTURB
+        Counter,
+        "ldp_duplicates_total",
+        "Events at or before their user's last slot, dropped.",
+        PERTURB,
+    ),
+    Family(
+        Counter,
+        "ldp_refused_total",
+        "Reports that the ledger refused: the budget was spent.",
+        PERTURB,
     ),
     Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", PERTURB),
     Family(
         Counter,
         "ldp_repeated_total",
-        "Batches, devices' reports and partials that came again and were not counted again.",
+        "Batches, devices' reports and partials that arrived again and were not counted again.",
         COLLECT,
     ),
     Family(
         Counter,
         "ldp_second_reports_total",
-        "Reports whose id its slot had already, in a sample (of devices: all): a user in two"
-        " partitions, an edge without its state, a device's database that was copied.",
+        "Second reports of a user in a slot, found by their ids (in a sample; of devices: all)."
+        " Causes: a user in two partitions, an edge that lost its state, a copied device database.",
         COLLECT,
     ),
     Family(
-        Counter, "ldp_partials_total", "Partials written: what one source has of a slot.", COLLECT
+        Counter,
+        "ldp_partials_total",
+        "Partials written: the sums of one source partition for a slot.",
+        COLLECT,
     ),
     Family(Counter, "ldp_releases_total", "Releases written.", COLLECT),
     Family(
         Counter,
         "ldp_dead_letters_total",
-        "Records that were no good, by reason.",
+        "Records that could not be used and became dead letters, by reason.",
         labels=("reason",),
     ),
     Family(
         Gauge,
         "ldp_watermark_timestamp_seconds",
-        "Greatest event time accepted; the least of the partitions held.",
+        "Greatest event time accepted, of the assigned partition where it is smallest.",
         PERTURB,
     ),
     Family(
         Gauge,
         "ldp_closed_slot",
-        "Last slot that the edge has closed, or the watermark of devices; the least of the"
-        " partitions held.",
+        "Last slot that the edge (or the watermark of devices) has closed, of the assigned"
+        " partition where it is smallest.",
         COLLECT,
     ),
-    Family(Gauge, "ldp_released_slot", "Last slot that was released or passed over.", COLLECT),
-    Family(Histogram, "ldp_step_seconds", "Time to fold one run of messages."),
+    Family(Gauge, "ldp_released_slot", "Last slot that was released or skipped.", COLLECT),
+    Family(Histogram, "ldp_step_seconds", "Time to process one run of messages."),
     Family(Histogram, "ldp_snapshot_seconds", "Time to write a snapshot of one partition's state."),
     Family(Counter, "ldp_snapshot_bytes_total", "Bytes of state written in snapshots."),
     Family(Gauge, "ldp_release_reports", "Reports in the slot that was released last.", COLLECT),
@@ -106,7 +117,7 @@ FAMILIES = (
     Family(
         Gauge,
         "ldp_release_lag_seconds",
-        "From the end of the slot that was released last to its release.",
+        "Time from the end of the slot that was released last to its release.",
         COLLECT,
     ),
     Family(
@@ -121,12 +132,12 @@ FAMILIES = (
         "What the topology promises.",
         labels=("level", "epsilon", "window", "calibration", "protects"),
     ),
-    Family(Gauge, "ldp_partitions", "Partitions held."),
-    Family(Gauge, "ldp_lag_messages", "Messages that wait in the partitions held."),
+    Family(Gauge, "ldp_partitions", "Partitions assigned to this process."),
+    Family(Gauge, "ldp_lag_messages", "Messages that wait in the assigned partitions."),
     Family(
         Gauge,
         "ldp_idle_partitions",
-        "Partitions held that are without events; each holds every release back.",
+        "Assigned partitions without events; each holds every release back.",
     ),
 )
 
@@ -200,8 +211,8 @@ class Metrics:
                 self._counters[family.name] = counter.labels(*self._constant)
 
     def count(self, counts: Mapping[str, float], partition: int = 0) -> None:
-        """Take what the fold of a partition counted (`ldp_kafka.runtime.recovery.partition.Folded.counts`); of
-        watermark and closed, the least of all partitions held is shown.
+        """Add up what a stage counted of one partition. Of the watermark and of the last closed
+        slot, the smallest value over all partitions of this process is shown.
         """
         for key, value in counts.items():
             if key == "watermark":
@@ -263,7 +274,7 @@ class Metrics:
         info.labels(*self._constant, *said).set(1)
 
     def partitions(self, number: int) -> None:
-        """Partitions held, of all of the role's logs."""
+        """Partitions assigned, of all of the role's logs."""
         self._set("ldp_partitions", number)
 
     def revoked(self) -> None:
@@ -277,11 +288,11 @@ class Metrics:
         self.partitions(0)
 
     def lag(self, messages: int) -> None:
-        """Messages that wait in the partitions held."""
+        """Messages that wait in the assigned partitions."""
         self._set("ldp_lag_messages", messages)
 
     def idle_partitions(self, number: int) -> None:
-        """Partitions held that are without events."""
+        """Assigned partitions without events."""
         self._set("ldp_idle_partitions", number)
 
     def _hold(

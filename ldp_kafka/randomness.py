@@ -4,9 +4,9 @@ Every draw of the library is a function of secure 32-bit words. Where they come 
 the noise is good for::
 
     system()     OS entropy, AES-256-CTR: private, not repeatable
-    keyed(key)   a PRF of each row's context under AES-256: private while the key is secret, and the
-    same report after every replay seeded(n)    keyed by a public number: repeatable, NOT private;
-    for tests and evaluation
+    keyed(key)   a PRF of each row's context under AES-256: private against anyone without the
+                 key, and the same report after every replay
+    seeded(n)    keyed by a public number: repeatable, NOT private; for tests and evaluation
 
 Keyed words are a CBC-MAC over whole blocks of (user digest), (slot, phase | columns | counter),
 (bound integers ...). The second block tells how many follow it, so no message is a prefix of

@@ -324,11 +324,8 @@ def test_the_guarantee_is_one_series():
     shown = {
         name: value for name, value in samples(metrics).items() if name.startswith("ldp_guarantee")
     }
-    assert shown == {
-        "ldp_guarantee_info{level=w-event,epsilon=inf,window=10,calibration=published,protects=values}": (
-            1
-        )
-    }
+    labels = "level=w-event,epsilon=inf,window=10,calibration=published,protects=values"
+    assert shown == {f"ldp_guarantee_info{{{labels}}}": 1}
 
 
 def test_an_unknown_role_is_refused():

@@ -187,8 +187,12 @@ def loss(spender: Spender, limit: Limit) -> Loss:
 
 
 def frees(spender: Spender, limit: Limit) -> int | None:
-    """The last moment, in epoch milliseconds, at which a topology that begins may still read values
-    that lie in one run with values that this one read; None: there is no such moment.
+    """The moment, in epoch milliseconds, up to which a retired topology counts against a limit;
+    None: it counts for ever.
+
+    It is the last moment at which a topology that begins may still read values that lie in one run
+    with values that the retired one read. An example: hours, a limit over 9h, a raw topic that
+    keeps 15d, retired on 2027-01-01, events at most 1d ahead: it counts up to 2027-01-17T09:00Z.
 
     One that begins at T reads the raw topic from its first record: values of times from T - kept
     on. The retired one read none after ``last``. Where T - kept - last > W no run of W ms holds
@@ -197,7 +201,8 @@ def frees(spender: Spender, limit: Limit) -> int | None:
 
     Examples
     --------
-    >>> retired = Spender("a", Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound"), 1, last_ms=1000)
+    >>> guarantee = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
+    >>> retired = Spender("a", guarantee, 1, last_ms=1000)
     >>> frees(retired, Limit(Loss(1, Fraction(0)), run_ms=24, kept_ms=100))
     1124
     """
@@ -214,7 +219,7 @@ class Claim:
     ----------
     limit : that it is held against
     spender, asked : who asks, and for how much
-    before : (topology, its loss, when it frees) of each that still counts
+    before : (topology, its loss, up to when it counts) of each that still counts
     """
 
     limit: Limit
@@ -270,17 +275,22 @@ class Claim:
 
     @property
     def arithmetic(self) -> str:
-        """The sum, in words.
+        r"""The sum, in words.
 
         Examples
         --------
         >>> def daily(name, epsilon):
-        ...     return Spender(name, Guarantee("w-event", epsilon, 0.0, 2, 2, "values", "sound"), 86_400_000)
+        ...     guarantee = Guarantee("w-event", epsilon, 0.0, 2, 2, "values", "sound")
+        ...     return Spender(name, guarantee, 86_400_000)
         >>> limit = Limit(Loss(3_000_000, Fraction(0)), run_ms=86_400_000)
-        >>> judge(limit, [daily("a", 1.5)], daily("b", 1.0), 0).arithmetic
-        'any run of 1d: spent epsilon 1.5 (a 1.5), requested by b epsilon 1, together epsilon 2.5, limit epsilon 3: 0.5 is left'
-        >>> judge(limit, [daily("a", 1.5)], daily("b", 2.0), 0).arithmetic
-        'any run of 1d: spent epsilon 1.5 (a 1.5), requested by b epsilon 2, together epsilon 3.5, limit epsilon 3: 0.5 too much; it frees: never, as long as nothing more is retired'
+        >>> sum_of = judge(limit, [daily("a", 1.5)], daily("b", 1.0), 0).arithmetic
+        >>> print(*sum_of.split(", "), sep="\n")
+        any run of 1d: spent epsilon 1.5 (a 1.5)
+        requested by b epsilon 1
+        together epsilon 2.5
+        limit epsilon 3: 0.5 is left
+        >>> judge(limit, [daily("a", 1.5)], daily("b", 2.0), 0).arithmetic.partition("limit ")[2]
+        'epsilon 3: 0.5 too much; room for it: never, as long as nothing more is retired'
         """
         spent, most = self.spent, self.limit.most
         total = spent.plus(self.asked)
@@ -298,7 +308,7 @@ class Claim:
         over = Loss(
             max(total.epsilon - most.epsilon, 0), max(total.delta - most.delta, Fraction(0))
         )
-        return f"{words}{_bare(over)} too much; it frees: {self._when}"
+        return f"{words}{_bare(over)} too much; room for it: {self._when}"
 
     @property
     def _when(self) -> str:

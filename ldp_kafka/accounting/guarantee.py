@@ -47,15 +47,21 @@ class Guarantee(NamedTuple):
     """What else is asked of neighbours, in words; empty: nothing."""
 
     def describe(self, *, linkable: bool = False) -> str:
-        """The line that is printed wherever a topology is; ``linkable``: its reports carry one
+        r"""The line that is printed wherever a topology is; ``linkable``: its reports carry one
         pseudonym a user.
 
         Examples
         --------
-        >>> Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe()
-        'w-event, epsilon 1 over any 10 consecutive slots of a user; protects values; calibration sound (influence 10); computational, while the key is secret'
-        >>> Guarantee("user", 1.0, 1e-5, 100, 100, "values", "sound").describe()[:106]
-        'user, epsilon 1 and delta 1e-05 over the first 100 reports of a user, after which it is silent; protects v'
+        >>> line = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe()
+        >>> print(*line.split("; "), sep="\n")
+        w-event, epsilon 1 over any 10 consecutive slots of a user
+        protects values
+        calibration sound
+        reports that one changed window can alter: 10
+        holds against anyone without the edge key
+        >>> line = Guarantee("user", 1.0, 1e-5, 100, 100, "values", "sound").describe()
+        >>> line.split("; ")[0].split(", ")[1]
+        'epsilon 1 and delta 1e-05 over the first 100 reports of a user'
         """
         linked = "; the reports of a user are linkable" if linkable else ""
         protects = (
@@ -74,10 +80,11 @@ class Guarantee(NamedTuple):
             )
         else:
             over = f"over any {self.window} consecutive slots of a user"
+        changed = "stream" if self.level == "user" else "window"
         return (
             f"{self.level}, epsilon {self.epsilon:g}{failure} {over}; protects {protects};"
-            f" calibration {self.calibration} (influence {self.influence:g}); computational, while"
-            f" the key is secret{linked}"
+            f" calibration {self.calibration}; reports that one changed {changed} can alter:"
+            f" {self.influence:g}; holds against anyone without the edge key{linked}"
         )
 
     def _none(self, protects: str) -> str:

@@ -28,10 +28,10 @@ class Ledger:
 
     Notes
     -----
-    A charge is billed to the slot of its *value*, whenever it is asked for: billed when they arrive,
-    values of one run could be paid for in two. It adds to what the slot has spent already. The
-    ledger has a clock for each user, ``ring_end``: the latest slot that was asked for, allowed or
-    not. A slot may be ahead of it, or up to ``lag`` behind; what is older is refused, so whoever
+    A charge is billed to the slot of its *value*, whenever it is asked for: billed when they
+    arrive, values of one run could be paid for in two. It adds to what the slot has spent already.
+    The ledger has a clock for each user, ``ring_end``: the latest slot that was asked for, allowed
+    or not. A slot may be ahead of it, or up to ``lag`` behind; what is older is refused, so whoever
     asks for slots far ahead gains refusals by it and nothing else. The ring holds what each of the
     ``run + lag`` slots up to the clock has spent, at position ``slot % (run + lag)``; ``spent`` is
     the sum of the run that ends at the clock. All integers: nothing drifts.

@@ -26,8 +26,8 @@ class LifetimeLedger:
 
     Notes
     -----
-    All reports cost the same, so their number is what counts; it never falls. A `BudgetLedger` whose
-    costs are numbers of reports.
+    All reports cost the same, so their number is what counts; it never falls. A `BudgetLedger`
+    whose costs are numbers of reports.
 
     Examples
     --------

@@ -46,8 +46,10 @@ def upper(hits: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float6
 
     Examples
     --------
-    >>> round(float(upper(7, 10, 0.025)), 6), round(float(upper(0, 1000, 0.05)), 6)  # none of 1000: about 3 / 1000
-    (0.93326, 0.002991)
+    >>> round(float(upper(7, 10, 0.025)), 6)
+    0.93326
+    >>> round(float(upper(0, 1000, 0.05)), 6)  # none of 1000: about 3 / 1000
+    0.002991
     """
     k, n = np.broadcast_arrays(np.asarray(hits, np.float64), np.asarray(trials, np.float64))
     bound = 1 - lower(n - k, n, alpha)

@@ -1,4 +1,4 @@
-"""What the last bits of float64 tell (Mironov, CCS 2012).
+"""What the last bits of float64 reports reveal about the input (Mironov, CCS 2012).
 
 A sum x + z of two floats is a whole multiple of the smaller of their last places. Which multiples
 occur depends on x: a report with finer bits than input x' could ever leave tells x from x'.
@@ -59,7 +59,8 @@ def reachable_by_addition(reports: ArrayLike, value: float) -> NDArray[np.bool_]
 
     Examples
     --------
-    >>> reachable_by_addition([0.1, 1.5], 1.0).tolist()  # 0.1 has finer bits than any 1 + z so close to 0
+    >>> # 0.1 has finer bits than any 1 + z so close to 0
+    >>> reachable_by_addition([0.1, 1.5], 1.0).tolist()
     [False, True]
     """
     found = np.asarray(reports, np.float64)

@@ -1,4 +1,4 @@
-"""The picture of an audit: log likelihood ratios of sets of reports, beside what was claimed."""
+"""The plot of an audit: log likelihood ratios of sets of reports, beside what was claimed."""
 
 from __future__ import annotations
 

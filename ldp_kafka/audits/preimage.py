@@ -107,7 +107,8 @@ def preimage_attack(
     --------
     >>> from ldp_kafka.audits import FORMULAS
     >>> noise = np.random.default_rng(7).laplace(0, 1, (2, 500))
-    >>> preimage_attack(0.0 + noise[0], 1.0 + noise[1], 0.0, 1.0, FORMULAS["additive"](1.0, (0.0, 1.0)), claimed=1.0).verdict
+    >>> formula = FORMULAS["additive"](1.0, (0.0, 1.0))
+    >>> preimage_attack(noise[0], 1.0 + noise[1], 0.0, 1.0, formula, claimed=1.0).verdict
     'epsilon is infinite, for certain (claimed 1): VIOLATED'
     """
     a, b = np.asarray(first, np.float64), np.asarray(second, np.float64)

@@ -61,11 +61,14 @@ def audit(
     >>> import numpy as np
     >>> from ldp_kafka.audits import FORMULAS, audit
     >>> textbook = lambda values: values + np.random.default_rng(7).laplace(0, 1, len(values))
-    >>> audit(textbook, 0.0, 1.0, claimed=1.0, formula=FORMULAS["additive"](1.0, (0.0, 1.0))).verdict
+    >>> formula = FORMULAS["additive"](1.0, (0.0, 1.0))
+    >>> audit(textbook, 0.0, 1.0, claimed=1.0, formula=formula).verdict
     'epsilon is infinite, for certain (claimed 1): VIOLATED'
     >>> found = audit(textbook, 0.0, 1.0, claimed=1.0, reports=100_000)  # its last bits alone
-    >>> found.verdict, found.event
-    ('epsilon is at least 6.809 with confidence 99.9999 % (claimed 1): VIOLATED', 'power of two that divides the report (its exponent) below -53')
+    >>> found.verdict
+    'epsilon is at least 6.809 with confidence 99.9999 % (claimed 1): VIOLATED'
+    >>> found.event
+    'power of two that divides the report (its exponent) below -53'
     """
     claimed = getattr(target, "epsilon", None) if claimed is None else claimed
     delta = _delta_of(target) if delta is None else delta
@@ -155,7 +158,8 @@ def each(function: Callable[[Any], Any]) -> Callable[[NDArray[Any]], NDArray[Any
     Examples
     --------
     >>> import random
-    >>> audit(each(lambda x: x if random.random() < 0.9 else 1 - x), 0, 1, claimed=1.0, reports=10_000).violated
+    >>> flip = each(lambda x: x if random.random() < 0.9 else 1 - x)
+    >>> audit(flip, 0, 1, claimed=1.0, reports=10_000).violated
     True
     """
     return lambda values: np.asarray([function(value) for value in values.tolist()])

@@ -1,5 +1,5 @@
-"""Ways to look at reports: each gives every report a small whole number, and sets of numbers are
-the events that an audit chooses from.
+"""Views of reports. Each view maps a report to a small whole number; sets of these numbers are the
+events among which an audit looks for the most telling one.
 
 A view is fitted to some reports and looks at others: what it learned is then no function of what it
 is tested on.

@@ -4,7 +4,10 @@ on theirs.
 >>> import ldp_kafka as lk
 >>> from ldp_kafka.checks import check_mechanism, check_method
 >>> check_mechanism(lambda epsilon: lk.mechanism("grr", epsilon=epsilon, categories=3))
->>> check_method(lambda mechanism: lk.method("sw_direct", epsilon=1.0, window=2, domain=(0.0, 1.0), mechanism=mechanism), window=2)
+>>> def direct(mechanism):
+...     settings = {"epsilon": 1.0, "window": 2, "domain": (0.0, 1.0)}
+...     return lk.method("sw_direct", mechanism=mechanism, **settings)
+>>> check_method(direct, window=2)
 
 A mechanism of one's own: the answers 0, 1 and 2, the true one with probability p and each other one
 with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each member must do.
@@ -16,16 +19,19 @@ with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each me
 ...     categories, scale, index_range = 3, 1, (0, 2)
 ...
 ...     def __init__(self, epsilon):
-...         if isinstance(epsilon, bool) or not isinstance(epsilon, int | float) or not 0 < epsilon < inf:
+...         number = isinstance(epsilon, int | float) and not isinstance(epsilon, bool)
+...         if not (number and 0 < epsilon < inf):
 ...             raise ValueError("epsilon must be a positive finite number")
 ...         self.epsilon = epsilon
-...         self.lie = int(2**32 / (exp(min(epsilon, 20)) + 2)) + 1  # rounded up: the ratio stays below e^epsilon
+...         # rounded up: the ratio stays below e^epsilon
+...         self.lie = int(2**32 / (exp(min(epsilon, 20)) + 2)) + 1
 ...         self.truth = 2**32 - 2 * self.lie
 ...
 ...     def perturb(self, values, randomness):
 ...         codes = self.codes(values)
 ...         word = randomness.words(len(codes), 1)[:, 0]
-...         away = (word >= self.lie).astype(np.int64) + (word >= 2 * self.lie)  # 0 and 1 lie, 2 tells the truth
+...         # 0 and 1 lie, 2 tells the truth
+...         away = (word >= self.lie).astype(np.int64) + (word >= 2 * self.lie)
 ...         return (codes + 1 + away) % 3
 ...
 ...     def codes(self, values):
@@ -36,14 +42,16 @@ with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each me
 ...
 ...     def law(self, value):
 ...         (code,) = self.codes([value])
-...         return lk.Law(np.arange(3), [self.truth if answer == code else self.lie for answer in range(3)], 2**32)
+...         weights = [self.truth if answer == code else self.lie for answer in range(3)]
+...         return lk.Law(np.arange(3), weights, 2**32)
 ...
 ...     def certificate(self):
 ...         ratio = Fraction(self.truth, self.lie)
 ...         return lk.Certificate(ratio, log(ratio))
 ...
 ...     def support(self, reports):
-...         return np.concatenate([[len(reports)], np.bincount(reports, minlength=3)]).astype(np.int64)
+...         counts = np.bincount(reports, minlength=3)
+...         return np.concatenate([[len(reports)], counts]).astype(np.int64)
 ...
 ...     def estimate(self, reports, *, population=False):
 ...         return self.estimate_support(self.support(reports), population=population)
@@ -54,7 +62,8 @@ with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each me
 ...             return lk.Estimate(np.full(3, nan), np.full(3, inf), 0)
 ...         p, q, seen = self.truth / 2**32, self.lie / 2**32, support[1:] / n
 ...         value = (seen - q) / (p - q)
-...         variance = seen * (1 - seen) if population else value * p * (1 - p) + (1 - value) * q * (1 - q)
+...         noise = value * p * (1 - p) + (1 - value) * q * (1 - q)
+...         variance = seen * (1 - seen) if population else noise
 ...         return lk.Estimate(value, np.sqrt(variance.clip(min=0) / n) / (p - q), n)
 ...
 ...     def tables(self):

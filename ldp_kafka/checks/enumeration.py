@@ -1,5 +1,5 @@
-"""Every outcome of a short stream, exactly: a method is run over a mechanism with a handful of
-outputs, once for each way that its draws can fall.
+"""The exact law of what a method publishes of a short stream. The method is run over a tiny
+mechanism with a handful of outputs, once for each possible sequence of draws.
 
 Methods are batch first, so all the ways are rows of one release: row (s, o) carries stream s and is
 dealt the outputs of outcome o, whatever their probability; the tiny mechanism notes that
@@ -39,7 +39,7 @@ SAME = 1e-12  # probabilities closer than this are equal: they come from equal i
 
 
 class Draw(NamedTuple):
-    """One call of the mechanism: whose noise, bound to what, for which inputs."""
+    """One call of the mechanism: the users, the context of the noise, and the inputs."""
 
     rows: NDArray[np.intp]
     slot: int
@@ -372,7 +372,9 @@ def worst_loss(
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> round(worst_loss(lambda mechanism: lk.method("sw_direct", epsilon=1.0, window=2, domain=(0.0, 1.0), mechanism=mechanism), 2), 9)
+    >>> settings = {"epsilon": 1.0, "window": 2, "domain": (0.0, 1.0)}
+    >>> make = lambda mechanism: lk.method("sw_direct", mechanism=mechanism, **settings)
+    >>> round(worst_loss(make, 2), 9)
     1.0
     """
     every = [

@@ -1,4 +1,4 @@
-"""How a check says no."""
+"""The error of a check that fails, and helpers that raise it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Trial = TypeVar("Trial")
 
 
 class CheckFailure(AssertionError):  # noqa: N818 - the contract's word for it
-    """The contract does not hold.
+    """A mechanism or method breaks its contract.
 
     Parameters
     ----------

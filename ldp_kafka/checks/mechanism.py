@@ -1,6 +1,6 @@
-"""What every one-value mechanism must do.
+"""The checks that every one-value mechanism must pass.
 
-The lever is ``law(value)``, the exact distribution of a report. Privacy, bias and error are algebra
+They rest on ``law(value)``, the exact distribution of a report. Privacy, bias and error are algebra
 on it; a statistical test with a fixed false-alarm rate ties ``perturb`` to it.
 """
 

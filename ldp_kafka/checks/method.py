@@ -1,6 +1,6 @@
-"""What every streaming method must do.
+"""The checks that every streaming method must pass.
 
-The lever is exact enumeration (`ldp_kafka.checks.enumeration`): over a mechanism of three outputs
+They rest on exact enumeration (`ldp_kafka.checks.enumeration`): over a mechanism of three outputs
 the law of everything that a short stream publishes is known, so the guarantee is compared with the
 true loss and not with samples. The rest of the contract runs over the real mechanism with keyed
 noise.

@@ -1,4 +1,4 @@
-"""Sources of words that watch, or that answer always the same."""
+"""Sources of words for checks: one records the requests, one always gives the same words."""
 
 from __future__ import annotations
 

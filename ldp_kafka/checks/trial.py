@@ -1,4 +1,4 @@
-"""One mechanism under test: what is called of it, and what its exact laws give."""
+"""One mechanism under test: its members, its exact laws, and what is computed from them."""
 
 from __future__ import annotations
 

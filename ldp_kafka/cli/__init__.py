@@ -1,5 +1,5 @@
-"""The command line: thin. Each command reads its arguments, calls one function of `runtime` or
-`topology`, and prints what it got.
+"""The command line. Each command reads its arguments, calls one function of `runtime` or
+`topology`, and prints the result.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ __all__ = ["audit"]
 
 @click.command(epilog=example(
     "ldp-kafka audit --mechanism square_wave --epsilon 1 --domain 0 1",
-    "ldp-kafka audit --callable mycode:randomize --inputs 0 1 --epsilon 1 --formula additive --plot audit.png",
+    "ldp-kafka audit --callable mycode:randomize --inputs 0 1 --epsilon 1 --plot audit.png",
     "ldp-kafka audit --topics a.reports b.reports --bootstrap-servers localhost:9092 --epsilon 1",
 ))  # fmt: skip
 @click.option(
@@ -50,7 +50,7 @@ __all__ = ["audit"]
     type=FILE,
     nargs=2,
     metavar="FIRST SECOND",
-    help="Dumps of two topics of reports, of users who all have one value each.",
+    help="Dumps of two topics of reports; in each, all users have the same value.",
 )
 @click.option(
     "--topics",

@@ -35,7 +35,7 @@ worker has one more, `runtime.worker.exits.RETRY`.
 CODES = """\b
 Exit codes:
     0  done, or ended as it was told
-    1  failed: the error says why; a worker that halts wants somebody to look at it
+    1  failed: the error says why; a worker that exits so needs somebody to look at it
     2  used wrongly, or configured so that it cannot run
    75  a worker lost its broker or a message: start it again (run without --role does)
   130  stopped by Ctrl-C

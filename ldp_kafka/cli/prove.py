@@ -19,22 +19,23 @@ __all__ = ["prove_once"]
 @click.option(
     "--key-file",
     type=FILE,
-    help="The edge's key: make all reports once more from the raw topic, and compare.",
+    help="The edge's key: make all reports again from the raw topic, and compare.",
 )
 @as_json
 def prove_once(topology: Path, key_file: Path | None, json_: bool) -> int:
     """Read a topology's reports topic and say whether any (user, slot, phase) has two different
     reports.
 
-    A report's id stands for its user, slot and phase. The same report again is what a replay after
-    a crash writes; another one under the same id would be a second draw of noise, and a second
-    epsilon. The exit code is 1 where there is one.
+    A report's id stands for its user, slot and phase. A replay after a crash writes the same report
+    again, which is harmless. Another report under the same id would be a second draw of noise, and
+    would spend a second epsilon. The exit code is 1 where there is one.
 
-    With --key-file, and where the raw topic can be read, all reports are made once more from the
-    raw log: those that are missing, different or unexpected are counted, and make the exit code 1.
-    The raw log must still hold everything. Whoever may do this knows every value anyway.
+    With --key-file, and where the raw topic can be read, all reports are made again from the raw
+    log. Those that are missing, different or unexpected are counted, and make the exit code 1. The
+    raw log must still hold every event.
 
-    Nothing is said of records that have expired. It runs beside the workers and disturbs nobody.
+    Records that have expired are not checked. The command only reads, and may run beside the
+    workers.
     """
     from contextlib import ExitStack
 

@@ -17,7 +17,7 @@ __all__ = ["replay"]
 
 
 @click.command(epilog=example(
-    "ldp-kafka replay readings.csv --topology topology.yaml --user-column meter --value-column kwh --time-column ts",
+    "ldp-kafka replay data.csv -t meters.yaml --user-column m --value-column kwh --time-column ts",
     "ldp-kafka replay volume.csv --topology topology.yaml --slice 3000 --speed 3600",
     "ldp-kafka replay --generate lns --users 10000 --slots 100 --topology topology.yaml",
 ))  # fmt: skip
@@ -63,7 +63,7 @@ __all__ = ["replay"]
     ),
 )
 @click.option(
-    "--speed", type=float, help="Seconds of event time in one second; default: as fast as can be."
+    "--speed", type=float, help="Seconds of event time in one second; default: as fast as possible."
 )
 @click.option(
     "--batch",

@@ -20,7 +20,7 @@ __all__ = ["state"]
 _role = click.option(
     "--role",
     type=click.Choice(["perturb", "collect"]),
-    help="Of one role only: of the other side's cluster nothing needs to be known.",
+    help="One role only; the other side's cluster is not asked.",
 )
 
 
@@ -30,7 +30,7 @@ _role = click.option(
     )
 )
 def state() -> None:
-    """The workers' state as it lies in Kafka: sums over users, never what is of one of them."""
+    """Look at the workers' state in Kafka, in sums over users, or set a group back to it."""
 
 
 @state.command(
@@ -43,11 +43,13 @@ def state() -> None:
 @_role
 @as_json
 def inspect(topology: Path, role: str | None, json_: bool) -> None:
-    """Show what the changelogs hold: epochs, checkpoint and committed offsets, watermarks, users, and
-    the most that any user has spent.
+    """Show what the changelogs hold: epochs, checkpoint and committed offsets, watermarks, users,
+    and the largest epsilon that any user has spent.
 
-    An epoch is one term of ownership of a partition. The worker that comes next loads the complete
-    checkpoint with the greatest offset. This command runs beside the workers and disturbs nobody.
+    An epoch is one assignment of a partition to a worker. Its checkpoint offset is the last offset
+    of the log that its state includes. The next worker loads the epoch with the largest checkpoint
+    offset among those whose records are complete. The command only reads, and may run beside the
+    workers.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.tools.state import read_state
@@ -74,10 +76,10 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     """Check every rule that a worker relies on when it loads its state; the exit code is 1 where
     one does not hold.
 
-    The chosen state is complete and has all that was acknowledged; it was written under this
-    topology and, where the key can be read here, under this key; every user lies in its own shard,
-    once, with a ledger that adds up and is within the budget; the log still holds what comes after
-    it.
+    The state to load is complete, and its checkpoint offset is not behind the committed offset. It
+    was written under this topology and, where the key can be read here, under this key. Every user
+    is in its own shard, once, with a ledger that adds up and is within the budget. The log still
+    holds everything after the checkpoint offset.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.recovery.inspection import RULES
@@ -122,27 +124,27 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     "--role",
     type=click.Choice(["perturb", "collect"]),
     required=True,
-    help="Whose group is set back.",
+    help="The role whose group is set back.",
 )
 @click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
 @as_json
 def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
-    """Set a group's committed offsets back to what its state has: the way out where a worker
-    halts over a changelog that is older than what was acknowledged.
+    """Set a group's committed offsets back to the checkpoint offset of its state: the way out where
+    a worker halts because its changelog is older than what was acknowledged.
 
-    It is sound: noise is keyed, a function of the key, the user, the slot, the value and the state,
-    and the state is what the log before it gives. So the events that are read again give the same
-    reports, byte for byte; nothing is drawn twice, and no budget is spent twice. The collector
-    counts a report batch once, by the offset of the message that it answers.
+    It is sound. Noise is a function of the key, the user, the slot, the value and the state, and
+    the state follows from the log before it. So the events that are read again give the same
+    reports, byte for byte: nothing is drawn twice, and no budget is spent twice. The collector
+    counts a report batch once, by the offset of its raw message.
 
-    It is refused where that would not hold: the log has lost what is to be read again or was made
-    anew, the state is of another topology or key, or the group still has members. Offsets are never
-    set forward.
+    It is refused where that would not hold: the log no longer holds what is to be read again, or
+    was created anew; the state belongs to another topology or key; or the group still has members.
+    Offsets are never set forward.
 
     Before: stop all workers of the role, and bring back the newest changelog that you have. After:
-    start them, and look with `ldp-kafka state verify` and `ldp-kafka prove-once`. Without any
-    complete state the role collect begins anew from a log that is still whole; perturb does not,
-    since only the state tells whether the key is still the same.
+    start them, and check with `ldp-kafka state verify` and `ldp-kafka prove-once`. Without any
+    complete state the role collect starts anew from a log that is still whole. The role perturb
+    does not: only the state tells whether the key is still the same.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.tools.state import rewind as set_back
@@ -173,7 +175,7 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
             f" {'went' if done else 'would go'} back from {move.committed} to {move.to}"
         )
     if not plan.moves:
-        click.echo("every state has what was acknowledged: nothing to do")
+        click.echo("no checkpoint offset is behind what was acknowledged: nothing to do")
     elif not done:
         click.echo("nothing was done: --yes does it")
     return 0

@@ -80,7 +80,7 @@ def demo(
 
 @click.group(epilog=example("ldp-kafka key new edge.key"))
 def key() -> None:
-    """The edge's key, which every user's noise hangs on."""
+    """The edge's key, which decides every user's noise."""
 
 
 @key.command(
@@ -96,8 +96,8 @@ def key_new(file: Path) -> None:
 
     new_key(file)
     click.echo(
-        f"{file}: a new key. Keep it secret, and do not lose it: whoever has it can undo every"
-        " report, and without it the workers cannot go on."
+        f"{file}: a new key. Keep it secret: whoever has it can remove the noise from every report."
+        " Keep a copy: without it the workers stop."
     )
 
 
@@ -114,26 +114,25 @@ def key_new(file: Path) -> None:
     "--at",
     metavar="TIME",
     help=(
-        "Event time, ISO 8601, from which on the new key is used.  [default: as early as is sound]"
+        "Event time, ISO 8601, from which on the new key is used.  [default: after the last event]"
     ),
 )
 @click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
 @as_json
 def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: bool) -> int:
-    """Give the edge a new key from a time slot on; name every topology that uses the key file.
+    """Give the edge a new key from a time slot on. Name every topology that uses the key file.
 
-    Every slot before it keeps the old key, every slot from it on has the new one, so no (user,
-    slot) is drawn twice; and the ledger goes on, so no budget begins anew. The new key begins after
-    the last event that the raw log holds: what was reported was read from there. Pseudonyms per
+    Slots before it keep the old key, and slots from it on have the new one. So no user and slot is
+    drawn under both. The ledgers go on: no budget starts anew. The new key begins after the last
+    event that the raw log holds, since everything that was reported is in there. Pseudonyms per
     user change with the key.
 
-    Before: stop the perturb workers of all of these topologies. After: copy the key file to every
-    host of theirs, and start them; one with the old file halts. The old key stays in the file,
+    Before: stop the perturb workers of all of these topologies. After: copy the key file to all of
+    their hosts, and start them. A worker with the old file halts. The old key stays in the file,
     since state and replays need it. To be rid of it, give the topology a new name and a new key,
-    and let the edge file (edge.budget_file, `until`) wait until the old one's runs have ended.
+    and retire the old name in a budget file (edge.budget_file, `until`).
 
-    It can be stopped at any point: workers halt over what is half done, and the same command
-    finishes it.
+    If the command is interrupted, workers halt until the same command is run again and finishes.
     """
     from ldp_kafka.accounting.words import moment
     from ldp_kafka.runtime.demo.show import waiting
@@ -186,7 +185,7 @@ def broker() -> None:
 
 
 _directory = click.option(
-    "--directory", type=FOLDER, help="Its data and logs; default: in the cache directory."
+    "--directory", type=FOLDER, help="Where its data and logs are; default: in the cache directory."
 )
 
 

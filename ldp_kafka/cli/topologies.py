@@ -39,12 +39,12 @@ __all__ = ["plan", "run", "schema", "topics", "validate"]
     "--metrics-host",
     default="127.0.0.1",
     show_default=True,
-    help="Address they are served at; any other lets a network read them.",
+    help="Address of the metrics; any but loopback lets a network read them.",
 )
 @click.option(
     "--until-idle",
     metavar="DURATION",
-    help="End once nothing has been left to read for so long, such as 10s.",
+    help="End once the workers have had nothing to read for so long, such as 10s.",
 )
 def run(
     topology: Path,
@@ -124,8 +124,8 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
 )
 @as_json
 def plan(topology: Path, users: int, json_: bool) -> None:
-    """Say what a topology will do: its topics, traffic and state, what it promises, and how good
-    its releases can be.
+    """Say what a topology will do: its guarantee, topics, traffic and state, and the error to
+    expect.
     """
     from ldp_kafka.topology import plan as make
 
@@ -143,7 +143,7 @@ def plan(topology: Path, users: int, json_: bool) -> None:
 )
 @click.argument("topology", type=FILE)
 @click.option(
-    "--dry-run", is_flag=True, help="Only say what it needs; nothing is asked or created."
+    "--dry-run", is_flag=True, help="List the topics; no broker is asked, nothing is created."
 )
 @as_json
 def topics(topology: Path, dry_run: bool, json_: bool) -> None:
@@ -186,8 +186,8 @@ def _as_json(problem: TopologyError) -> dict[str, Any]:
 
 
 def _say_unset(topology: Topology) -> None:
-    """What is left to variables that are not set here: no error, where the role that needs them
-    runs elsewhere.
+    """Name the variables that are not set here. It is no error, where the role that needs them runs
+    elsewhere.
     """
     from ldp_kafka.topology import unset
 
@@ -201,7 +201,9 @@ def _say_unset(topology: Topology) -> None:
     )
 )
 @click.option(
-    "--edge", is_flag=True, help="Of edge files, which limit what several topologies lose together."
+    "--edge",
+    is_flag=True,
+    help="Of budget files, which limit what several topologies lose.",
 )
 def schema(edge: bool) -> None:
     """Print the JSON Schema of topology files, for editors."""

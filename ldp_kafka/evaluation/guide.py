@@ -1,5 +1,5 @@
-"""Which mechanism when: notation, exact variances and plots, all computed from the mechanisms
-themselves.
+"""The page that says which mechanism to use when: notation, exact variances and plots,
+all computed from the mechanisms themselves.
 """
 
 from __future__ import annotations

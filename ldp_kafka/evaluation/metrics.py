@@ -1,4 +1,4 @@
-"""How far releases are from the truth."""
+"""Utility metrics: distances between releases and the truth."""
 
 from __future__ import annotations
 

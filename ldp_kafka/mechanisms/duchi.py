@@ -138,8 +138,12 @@ class Duchi:
         """Mean of the values behind the reports, on the domain."""
         return self.estimate_support(self.support(reports), population=population)
 
-    # two reports cannot tell: see the notes
-    def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:  # noqa: ARG002
+    def estimate_support(
+        self,
+        support: NDArray[np.int64],
+        *,
+        population: bool = False,  # noqa: ARG002 - two reports cannot tell: see the notes
+    ) -> Estimate:
         """Mean by inverting the affine chance of the upper report."""
         n, upper = (int(s) for s in support)
         if n == 0:

@@ -16,7 +16,9 @@ WIDEST = 0.25
 
 
 class ClippedAccumulatedPerturbation(AccumulatedPerturbation):
-    """Perturb x + D clipped to [l, u], where D is the deviation accumulated since the block began.
+    """Report each value corrected for the noise of earlier reports, within a clip range chosen to
+    fit the noise: perturb x + D clipped to [l, u], where D is the deviation accumulated since the
+    block began.
 
     Parameters
     ----------

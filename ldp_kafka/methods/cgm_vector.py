@@ -91,9 +91,12 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> m = lk.method("cgm_vector", epsilon=1.0, delta=1e-5, horizon=100, dimension=2, diameter=10.0)
-    >>> m.release(np.full((3, 2), 1.0), lk.randomness.seeded(7)).shape, round(m.variance(100) / m.variance(1), 3)
-    ((3, 2), 0.19)
+    >>> budget = {"epsilon": 1.0, "delta": 1e-5, "horizon": 100}
+    >>> m = lk.method("cgm_vector", dimension=2, diameter=10.0, **budget)
+    >>> m.release(np.full((3, 2), 1.0), lk.randomness.seeded(7)).shape
+    (3, 2)
+    >>> round(m.variance(100) / m.variance(1), 3)
+    0.19
     """
 
     name = "cgm_vector"

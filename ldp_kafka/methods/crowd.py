@@ -1,4 +1,4 @@
-"""Statistics of a crowd from releases per user: post-processing, so they cost no privacy."""
+"""Statistics of all users from releases per user: post-processing, so they cost no privacy."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def distribution(
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("sw_direct", epsilon=2.0, window=1, domain=(0.0, 10.0))
-    >>> released = m.release(np.repeat([1.0, 5.0], [30_000, 10_000])[:, None], lk.randomness.seeded(7))
+    >>> values = np.repeat([1.0, 5.0], [30_000, 10_000])[:, None]
+    >>> released = m.release(values, lk.randomness.seeded(7))
     >>> distribution(m, released, bins=5, smooth=False).shares.round(1).tolist()
     [0.7, 0.0, 0.3, 0.0, 0.0]
     """

@@ -69,7 +69,8 @@ class PiecewiseDirect(Direct):
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("pm_direct", epsilon=30.0, window=3, domain=(0.0, 10.0))
-    >>> bool(np.abs(m.release(np.array([1.0, 5.0, 9.0]), lk.randomness.seeded(7)) - [1.0, 5.0, 9.0]).max() < 1)
+    >>> stream = np.array([1.0, 5.0, 9.0])
+    >>> bool(np.abs(m.release(stream, lk.randomness.seeded(7)) - stream).max() < 1)
     True
     """
 

@@ -1,4 +1,4 @@
-"""ETM: values keep their size and lose their place."""
+"""ETM: values are reported as they are, in slots that are drawn at random."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["Threshold"]
 
 
 class Threshold(Timed):
-    """Dispatch each value to one of k = delay + 1 slots by randomised response; never lose one,
-    never leave a slot empty for want of one.
+    """Release each value as it is, in one of k = delay + 1 slots drawn by randomised response. No
+    value is lost, and no slot stays empty.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Threshold(Timed):
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("etm", epsilon=8.0, window=4, domain=(0.0, 10.0))
-    >>> m.release(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]), lk.randomness.seeded(7)).round(2).tolist()
+    >>> m.release(np.arange(1.0, 9.0), lk.randomness.seeded(7)).round(2).tolist()
     [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 6.0, 8.0]
     >>> m.guarantee.protects, m.guarantee.epsilon
     ('time', 8.0)

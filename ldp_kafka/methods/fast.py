@@ -1,4 +1,6 @@
-"""FAST: sample some slots, filter what they say, and sample more often where the stream moves."""
+"""FAST: report some slots with noise, smooth these samples by a Kalman filter, and sample more
+often where the stream changes.
+"""
 
 from __future__ import annotations
 
@@ -479,7 +481,8 @@ def natural_exp(powers: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> bool(np.abs(natural_exp(np.array([-1.0, 0.0, 3.0])) / np.exp([-1.0, 0.0, 3.0]) - 1).max() < 1e-13)
+    >>> x = np.array([-1.0, 0.0, 3.0])
+    >>> bool(np.abs(natural_exp(x) / np.exp(x) - 1).max() < 1e-13)
     True
     """
     x = np.clip(powers, -32.0, 32.0) / 64

@@ -1,4 +1,4 @@
-"""Deviation feedback: give back at the next report what the noise took at the last ones."""
+"""Deviation feedback: each report is corrected for the noise of the reports before it."""
 
 from __future__ import annotations
 
@@ -163,7 +163,8 @@ class Feedback(PerSlot):
 
 
 class IterativePerturbation(Feedback):
-    """Perturb x + D clipped to the domain, where D is the deviation of the last report alone.
+    """Report each value corrected for the noise of the last report: perturb x + D clipped to the
+    domain, where D is the deviation of the last report alone.
 
     Parameters
     ----------
@@ -211,8 +212,8 @@ class IterativePerturbation(Feedback):
 
 
 class AccumulatedPerturbation(Feedback):
-    """Perturb x + D clipped to the domain, where D is the deviation accumulated since the block
-    began.
+    """Report each value corrected for the noise of all reports of its block: perturb x + D clipped
+    to the domain, where D is the deviation accumulated since the block began.
 
     Parameters
     ----------
@@ -235,7 +236,8 @@ class AccumulatedPerturbation(Feedback):
     >>> m = lk.method("app", epsilon=1.0, window=10, domain=(0.0, 1.0))
     >>> m.block, m.guarantee.influence
     (5, 14)
-    >>> lk.method("app", epsilon=1.0, window=10, domain=(0.0, 1.0), calibration="published").guarantee.epsilon
+    >>> settings = {"epsilon": 1.0, "window": 10, "domain": (0.0, 1.0)}
+    >>> lk.method("app", calibration="published", **settings).guarantee.epsilon
     inf
     """
 

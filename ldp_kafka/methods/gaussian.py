@@ -1,5 +1,5 @@
-"""Normal noise in every slot, fresh or carried on from the last: what CGM and its baselines share,
-and the baselines.
+"""Normal noise in every slot, fresh or reused from the slot before: what CGM and its baselines
+share, and the baselines.
 """
 
 from __future__ import annotations
@@ -446,7 +446,8 @@ class GaussianDifferential(GaussianStream):
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> m = lk.method("gaussian_differential", epsilon=1.0, delta=1e-5, horizon=100, domain=(0.0, 1.0))
+    >>> budget = {"epsilon": 1.0, "delta": 1e-5, "horizon": 100}
+    >>> m = lk.method("gaussian_differential", domain=(0.0, 1.0), **budget)
     >>> round(m.variance(51) / m.variance(1), 3)
     1.5
     >>> m.release(np.full(3, 0.5), lk.randomness.seeded(7)).round(1).tolist()

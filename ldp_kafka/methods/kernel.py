@@ -73,7 +73,8 @@ def kernel(n: int, *, symmetric: bool = True) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> [int(kernel(5)[x * SLOT]) for x in range(5)] == [WEIGHT, 0, 0, 0, 0]  # it goes through the samples
+    >>> # it goes through the samples
+    >>> [int(kernel(5)[x * SLOT]) for x in range(5)] == [WEIGHT, 0, 0, 0, 0]
     True
     """
     steps = n * SLOT

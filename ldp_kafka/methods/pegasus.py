@@ -1,4 +1,6 @@
-"""PeGaSus on a user's own stream: perturb, group, smooth."""
+"""PeGaSus on one user's stream: perturb each value, and release the mean of a group of slots over
+which little changes.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ class PegasusLocal(PerSlot):
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("pegasus_local", epsilon=100.0, window=2, block=4, domain=(0.0, 10.0))
-    >>> m.release(np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0]), lk.randomness.seeded(7)).round(1).tolist()
+    >>> stream = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])
+    >>> m.release(stream, lk.randomness.seeded(7)).round(1).tolist()
     [0.9, 1.2, 1.1, 8.9, 9.0, 8.8]
     >>> m.guarantee.epsilon, m.guarantee.influence
     (100.0, 6)

@@ -1,5 +1,5 @@
-"""How a method's releases read: their mean and variance by the value behind them, by simulation
-with public words.
+"""Response curves: the mean and the variance of a method's release, as functions of the true value
+behind it. They are simulated once, with fixed public words.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ WORDS = 0x5EED  # public words of the simulation: its result is a function of th
 
 
 class Reading(NamedTuple):
-    """How a method's release, or the mean of some, reads its user's value or mean: by simulation,
-    in lengths of the domain.
+    """The response curve of a method: the mean release, its noise and its uncertainty at each level
+    of the true value (or of the mean of several), in lengths of the domain.
     """
 
     levels: NDArray[np.float64]
@@ -80,7 +80,8 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, method: Method, length: int = 1, slots: int | None = None) -> Reading:
-        """Simulate ``method`` on constant streams and on streams with large steps.
+        """The response curve of ``method``, simulated on constant streams and on streams with large
+        steps.
 
         Parameters
         ----------
@@ -90,11 +91,11 @@ class Reading(NamedTuple):
 
         Notes
         -----
-        Real streams are taken to lie anywhere between the two shapes; the deviation of a number
-        spread evenly between what these say is counted as doubt. The mean of a draw given the
-        mechanism's input is known exactly, so only the inputs' means are left to chance
-        (Rao-Blackwell). Words are public and fixed, sums are exact: every machine finds the same
-        reading.
+        Real streams are assumed to lie anywhere between the two shapes. The curve is the middle of
+        the two results; `doubt` is the standard deviation of a number spread evenly between them.
+        The mean of a draw given the mechanism's input is known exactly, so only the inputs' means
+        are simulated (Rao-Blackwell). Words are public and fixed, and sums are exact, so every
+        machine finds the same curve.
         """
         check_slots(length, "length")
         slots = _slots(method, length) if slots is None else check_slots(slots, "slots")
@@ -127,7 +128,9 @@ class Affine(NamedTuple):
 
 
 def law_of(method: Method) -> Affine:
-    """From the exact laws at the ends and in the middle."""
+    """The moments of the mechanism's answer, from its exact laws at both ends of the domain and in
+    the middle.
+    """
     first, second = [], []
     for x in (0.0, 0.5, 1.0):
         law = method.mechanism.law(x)
@@ -278,7 +281,7 @@ def _moments(
 
 
 def _together(one: _Shape, other: _Shape) -> Reading:
-    """Both shapes as one reading: their middle, and their difference as doubt."""
+    """Both shapes as one response curve: their middle, and their difference as doubt."""
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
     doubt = [

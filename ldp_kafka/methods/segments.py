@@ -310,7 +310,8 @@ class SegmentedAccumulatedPerturbation(Segmented, AccumulatedPerturbation):
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> lk.method("app_s", epsilon=1.0, window=10, segment=3, block=2, domain=(0.0, 1.0)).guarantee.influence
+    >>> m = lk.method("app_s", epsilon=1.0, window=10, segment=3, block=2, domain=(0.0, 1.0))
+    >>> m.guarantee.influence
     5
     """
 
@@ -345,7 +346,8 @@ class SegmentedClippedAccumulatedPerturbation(
     Examples
     --------
     >>> import ldp_kafka as lk
-    >>> lk.method("capp_s", epsilon=1.0, window=10, segment=3, block=1, domain=(0.0, 1.0)).guarantee.influence
+    >>> m = lk.method("capp_s", epsilon=1.0, window=10, segment=3, block=1, domain=(0.0, 1.0))
+    >>> m.guarantee.influence
     4
     """
 

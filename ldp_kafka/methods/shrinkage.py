@@ -1,5 +1,5 @@
-"""Empirical-Bayes shrinkage of releases per user: what noise cannot tell is taken from the crowd,
-or from the domain's midpoint. Post-processing: it costs no privacy.
+"""Empirical-Bayes shrinkage of releases per user: each is drawn towards the mean of all users, or
+towards the domain's midpoint, as far as noise hides it. Post-processing: it costs no privacy.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Shrinkage:
     method : numeric
     length : consecutive reports of a user in one release (their mean)
     slots : see `Reading.of`
-    reading : one that is known, of this method and these lengths: saves simulating it again
+    reading : the response curve, where it is known for this method and these lengths: saves
+        simulating it again
 
     Notes
     -----
@@ -74,7 +75,7 @@ class Shrinkage:
     values have mean m and variance V, with rho = slope^2 V / (slope^2 V + noise). The law of y is
     the method's `Reading`. m and V are estimated from all reports counted so far:
 
-    - m: the reading's inverse of the mean report, with standard error s; it is drawn to the
+    - m: the response curve's inverse of the mean report, with standard error s; it is drawn to the
       midpoint by t^2 / (t^2 + s^2), where t^2 is SPREAD^2 or, if that is more, the squared distance
       of the estimate from the midpoint less SURE s^2. A crowd that says nothing is given the
       midpoint.
@@ -171,7 +172,7 @@ class Shrinkage:
         away = raw - 0.5
         slope = (
             (y - read.at(0.5)) / away if abs(away) > 0.25 else read.slope(0.5)
-        )  # of the chord: a reading may be flat where it ends
+        )  # of the chord: a response curve may be flat where it ends
         doubt = read.doubt_at(raw)
         square = (total / n + doubt * doubt) / (slope * slope)
         spread = max(SPREAD * SPREAD, away * away - SURE * square)
@@ -179,7 +180,7 @@ class Shrinkage:
         mean = 0.5 + share * away
         wrong = share * share * square + (1 - share) * (1 - share) * min(0.25, away * away + square)
         slope, bound = read.slope(mean), mean * (1 - mean)
-        if not slope > 0:  # a reading that is flat there says nothing of how far values lie apart
+        if not slope > 0:  # a flat response curve says nothing of how far values lie apart
             return Prior(mean, sqrt(wrong), 0.0, bound)
         scale = slope * slope + read.curve
         variance = (total - read.noise(mean)) / scale

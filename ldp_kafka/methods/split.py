@@ -170,8 +170,8 @@ class Split(Method):
     ) -> NDArray[Any]:
         """Answers (n,) for coordinate ``at``, whose noise is of the phase of that number."""
         lane = state.lane(at, self._own)
-        # of its own kind: a method within a method
-        answers: NDArray[Any] = self.each._perturb(lane, rows, slot, turn, values, randomness, at)  # noqa: SLF001
+        inner = self.each._perturb  # noqa: SLF001 - of its own kind: a method within a method
+        answers: NDArray[Any] = inner(lane, rows, slot, turn, values, randomness, at)
         return answers
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
@@ -336,7 +336,8 @@ class SampleSplit(Split):
     >>> m = lk.method("sample_split", epsilon=60.0, window=3, dimension=2, domain=(0.0, 10.0))
     >>> m.guarantee.influence
     3
-    >>> m.release(np.array([[1.0, 9.0], [2.0, 8.0], [3.0, 7.0]]), lk.randomness.seeded(7)).round(1).tolist()
+    >>> stream = np.array([[1.0, 9.0], [2.0, 8.0], [3.0, 7.0]])
+    >>> m.release(stream, lk.randomness.seeded(7)).round(1).tolist()
     [[1.0, 5.0], [1.0, 8.0], [3.0, 8.0]]
     """
 

@@ -69,7 +69,8 @@ class SingleWindow(Timed):
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("swp", epsilon=20.0, window=4, domain=(0.0, 10.0))
-    >>> m.release(np.array([1.0, 2.0, 4.0, 5.0, 4.0, 2.0]), lk.randomness.seeded(7)).round(1).tolist()
+    >>> stream = np.array([1.0, 2.0, 4.0, 5.0, 4.0, 2.0])
+    >>> m.release(stream, lk.randomness.seeded(7)).round(1).tolist()
     [nan, 1.8, 3.6, 4.9, 4.6, nan]
     >>> m.guarantee.protects, m.guarantee.influence
     ('time', 2)
@@ -237,11 +238,13 @@ class SamplingPeriod(SingleWindow):
     --------
     >>> import ldp_kafka as lk
     >>> m = lk.method("sppa", epsilon=30.0, window=4, domain=(0.0, 10.0))
-    >>> m.release(np.array([1.0, 2.0, 4.0, 5.0, 4.0, 2.0, 1.0, 2.0, 4.0, 5.0]), lk.randomness.seeded(7)).round(1).tolist()
+    >>> stream = np.array([1.0, 2.0, 4.0, 5.0, 4.0, 2.0, 1.0, 2.0, 4.0, 5.0])
+    >>> m.release(stream, lk.randomness.seeded(7)).round(1).tolist()
     [nan, 1.8, 3.6, 4.9, 4.6, 2.1, 1.0, 1.7, 3.6, nan]
     >>> m.guarantee.influence
     3
-    >>> lk.method("sppa", epsilon=1.0, window=4, domain=(0.0, 1.0), calibration="published").guarantee.epsilon
+    >>> settings = {"epsilon": 1.0, "window": 4, "domain": (0.0, 1.0)}
+    >>> lk.method("sppa", calibration="published", **settings).guarantee.epsilon
     inf
     """
 

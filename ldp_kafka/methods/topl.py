@@ -1,5 +1,5 @@
-"""ToPL: find out from some noisy reports how far up values go, then clamp to that and
-perturb less.
+"""ToPL: find a threshold that few values exceed from the first noisy reports. Then clamp later
+values to it, so that they need less noise.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What protects a user's whole stream: so many reports in a life, and then silence."""
+"""Methods that protect a user's whole stream: a fixed number of reports, and then silence."""
 
 from __future__ import annotations
 

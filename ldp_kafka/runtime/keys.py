@@ -1,8 +1,9 @@
-"""The edge's key: read, checked, never shown.
+"""The edge's key: read and checked, and never shown.
 
-A file holds one key, its bytes and nothing else, or a ring of keys, as `rotation` writes it: a
-first line that says so, the first key, and of each rotation the time from which on the next key is
-used. Keys are in base64 there, times in milliseconds since 1970-01-01 UTC.
+A file holds one key (its bytes and nothing else), or a ring of keys as `ldp-kafka key rotate`
+writes it. The first line of a ring says that it is one. Then come the first key, and for each
+rotation the next key with the time from which on it is used. Keys are in base64 there, times in
+milliseconds since 1970-01-01 UTC.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Keyring:
             )
         except ValueError:  # binascii.Error is one
             raise ConfigurationError(
-                "is not a ring of keys as `ldp-kafka key rotate` writes it"
+                "is not a ring of keys as `ldp-kafka key rotate` writes it: put the right file back"
             ) from None
 
     def __repr__(self) -> str:

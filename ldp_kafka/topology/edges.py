@@ -1,4 +1,4 @@
-"""An edge file: what all topologies on one raw topic may lose together, which are admitted, and
+"""A budget file: what all topologies on one raw topic may lose together, which are admitted, and
 whether one of them may run.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["Admission", "Admitted", "EdgeFile", "admission", "admit", "load_edge
 
 
 class Admitted(NamedTuple):
-    """One topology of an edge file."""
+    """One topology of a budget file."""
 
     topology: Topology
     until_ms: int | None
@@ -50,7 +50,7 @@ class Admitted(NamedTuple):
 
 @dataclass(frozen=True)
 class EdgeFile:
-    """An edge file, checked.
+    """A budget file, checked.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class EdgeFile:
 
 @dataclass(frozen=True)
 class Admission:
-    """What an edge file says of one topology, at one moment.
+    """What a budget file says of one topology, at one moment.
 
     Parameters
     ----------
@@ -130,11 +130,10 @@ class Admission:
             if self.now_ms > when
             else f"counts until {moment(when)}"
         )
+        if when is not None and each.topology.guarantee.level == "user":
+            counts += " in any run"
         until = each.until_ms or 0
-        return (
-            f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)},"
-            f" {counts}{' in any run' if when is not None and each.topology.guarantee.level == 'user' else ''}"
-        )
+        return f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)}, {counts}"
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -170,9 +169,9 @@ def load_edge(path: str | os.PathLike[str]) -> EdgeFile:
     try:
         text = FilePath(path).read_text("utf-8")
     except OSError as error:
-        raise ConfigurationError(f"cannot read the edge file {file}: {error.strerror}") from None
+        raise ConfigurationError(f"cannot read the budget file {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise TopologyError("an edge file must be UTF-8 text", file=file) from None
+        raise TopologyError("a budget file must be UTF-8 text", file=file) from None
     document = read(text, file, os.environ)
     found = [error for _, error in document.problems]
     found += [error for place, error in problems(document, "edge") if place not in document.unread]
@@ -184,11 +183,11 @@ def load_edge(path: str | os.PathLike[str]) -> EdgeFile:
 
 
 def admission(topology: Topology, now_ms: int | None = None) -> Admission | None:
-    """What its edge file says of a topology; None where it names none.
+    """What its budget file says of a topology; None where it names none.
 
     Raises
     ------
-    TopologyError : the edge file is wrong, or its name is left to a variable that is not set
+    TopologyError : the budget file is wrong, or its name is left to a variable that is not set
     ConfigurationError : it cannot be read
 
     """
@@ -210,7 +209,7 @@ def admit(topology: Topology, now_ms: int | None = None) -> int | None:
 
     Raises
     ------
-    ConfigurationError : its edge file does not admit it, or it would lose more than is left; with
+    ConfigurationError : its budget file does not admit it, or it would lose more than is left; with
         the sum
 
     """
@@ -296,7 +295,7 @@ def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
 
 
 def _unfit(document: Document, topology: Topology, admits: list[Admitted]) -> Iterator[str]:
-    """Why a topology cannot stand in an edge file after those before it."""
+    """Why a topology cannot stand in a budget file after those before it."""
     name, source = topology.name, topology.input
     if name in {each.topology.name for each in admits}:
         yield f"admits {name} twice: two topologies of one name would draw the same noise"

@@ -65,7 +65,9 @@ class Plan:
     state_bytes_per_user: int
     warnings: tuple[str, ...]
     edge_budget: Admission | None = None
-    """What all topologies on the raw topic lose together, where the topology names an edge file."""
+    """What all topologies on the raw topic lose together, where the topology names a budget
+    file.
+    """
     devices: bool = False
     """Whether devices report by themselves."""
 
@@ -107,26 +109,23 @@ class Plan:
         """Text, a line at a time."""
         wide = max(len(topic.name) for topic in self.topics)
         unbounded = self.guarantee.influence == inf
-        influence = (
-            "without bound"
-            if unbounded
-            else f"{self.guarantee.influence:g} report{'s' * (self.guarantee.influence != 1)}"
-        )
-        reached = (
-            "all of a user" if self.guarantee.level == "user" else "one window of changed values"
-        )
         alike = (
             unbounded
             or 0
             <= self.guarantee.epsilon / self.guarantee.influence - self.epsilon_per_report
             <= 1e-6
         )  # budgets are whole millionths
+        state = (
+            "in the database of the device"
+            if self.devices
+            else f"{_bytes(self.state_bytes_per_user * self.users)} in all"
+        )
         return [
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
             (
-                f"influence    {influence} reached by {reached}; epsilon"
-                f" {self.epsilon_per_report:g} {'a' if alike else 'the first'} report"
+                f"spending     epsilon {self.epsilon_per_report:g}"
+                f" {'a' if alike else 'the first'} report"
             ),
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
@@ -135,10 +134,7 @@ class Plan:
                 for topic in self.topics
             ),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
-            (
-                f"state        {self.state_bytes_per_user} bytes a user,"
-                f" {'in the database of the device' if self.devices else f'{_bytes(self.state_bytes_per_user * self.users)} in all'}"
-            ),
+            f"state        {self.state_bytes_per_user} bytes a user, {state}",
             *(f"error        {_sentence(prediction)}" for prediction in self.predictions),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
@@ -150,8 +146,8 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
 
     Raises
     ------
-    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the edge file that
-        it names cannot be read or is wrong
+    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the budget file
+        that it names cannot be read or is wrong
 
     """
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:

@@ -40,7 +40,7 @@ _KINDS = {
     ),
     "edge": (
         "edge.schema.json",
-        "an edge file must be a mapping of keys such as edge, raw_topic, limit and admits",
+        "a budget file must be a mapping of keys such as edge, raw_topic, limit and admits",
     ),
 }
 """Of file: its schema, and what to say of one that is no mapping."""
@@ -98,7 +98,10 @@ def _validator(kind: str) -> Any:
     whole_numbers: TypeChecker = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    return extend(Draft202012Validator, type_checker=whole_numbers)(schema(kind))  # type: ignore[no-untyped-call]
+    strict: Any = extend(  # type: ignore[no-untyped-call]
+        Draft202012Validator, type_checker=whole_numbers
+    )
+    return strict(schema(kind))
 
 
 def _resolved(section: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:

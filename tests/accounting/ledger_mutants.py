@@ -120,8 +120,8 @@ class SumsLateChargesNowhere(Ledger):
 
 @into(OVERSPENDS)
 class ClearsNothing(Ledger):
-    """What was spent a ring ago stays in the places of slots that were passed over, and is taken off
-    the sum when these leave the run.
+    """What was spent a ring ago stays in the places of slots that were passed over, and is taken
+    off the sum when these leave the run.
     """
 
     def _advance(self, ring, rows, slot, gap, total):

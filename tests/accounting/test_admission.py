@@ -287,7 +287,7 @@ def test_a_life():
         None,
     )
     assert life.arithmetic.endswith(
-        "it frees: never, since what is lost for life does not come back"
+        "room for it: never, since what is lost for life does not come back"
     )
     run = limit(3.0, 5, 1e-6, kept=1)
     assert not judge(run, [whole("b", 2.0, 1e-6, last=0)], whole("c", 2.0, 0.0), 6).allowed
@@ -304,7 +304,7 @@ def test_when_it_frees():
     assert asked(2.0, a, b, c).frees_ms == 50 + 15
     assert asked(3.0, a, b, c).frees_ms == 100 + 15
     assert asked(3.0, a, b, c).arithmetic.endswith(
-        "3 too much; it frees: after 1970-01-01T00:00:00.115000Z"
+        "3 too much; room for it: after 1970-01-01T00:00:00.115000Z"
     )
     assert asked(3.1, a, b, c).arithmetic.endswith("never, as long as nothing more is retired")
     assert asked(4.1, a, b, c).arithmetic.endswith(

@@ -32,7 +32,8 @@ input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1}}
 privacy: {{method: {method}, {shape}, epsilon: 4.0, window: 3}}
 output: {{statistics: [{statistics}]}}
 edge: {{key_file: {key}}}
-runtime: {{shards: 4, snapshot_messages: 100000, snapshot_seconds: 3600, session_timeout: {session}}}
+runtime:
+  {{shards: 4, snapshot_messages: 100000, snapshot_seconds: 3600, session_timeout: {session}}}
 """
 USERS = 30
 CASES = {

@@ -50,7 +50,8 @@ from ldp_kafka import Client
 
 topology, folder, number, first, last, users, slot_ms = *sys.argv[1:4], *map(int, sys.argv[4:])
 log = os.open(f"{folder}/{number}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-client = Client(topology, database=f"{folder}/{number}.db", key_file=f"{folder}/{number}.key", create=True)
+mine = f"{folder}/{number}"
+client = Client(topology, database=f"{mine}.db", key_file=f"{mine}.key", create=True)
 for slot in range(first, last):
     for user in range(users):
         name, value = f"d{number}u{user}", (os.getpid() * 7.31 + slot * 3 + user) % 100

@@ -76,7 +76,8 @@ def secured(can_start, tmp_path_factory):
     )
     more = {
         "listeners": (
-            f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1},SASL_SSL://127.0.0.1:{other}"
+            f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1},"
+            f"SASL_SSL://127.0.0.1:{other}"
         ),
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_SSL://localhost:{other}",
         "listener.security.protocol.map": (

@@ -256,8 +256,10 @@ def test_sigma_that_is_fixed_pays_for_the_grid():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"dimension": 0}, {"dimension": 128}, {"dimension": True}, {"dimension": 2.0}, {"diameter": 0.0}, {"diameter": inf}, {"diameter": nan}, {"diameter": True},
-        {"domain": (0.0, 1.0)}, {"change": "multiplicative"}, {"mechanism": "gaussian"}, {"differential_bound": 0.5}, {"categories": 3},
+        {"dimension": 0}, {"dimension": 128}, {"dimension": True}, {"dimension": 2.0},
+        {"diameter": 0.0}, {"diameter": inf}, {"diameter": nan}, {"diameter": True},
+        {"domain": (0.0, 1.0)}, {"change": "multiplicative"}, {"mechanism": "gaussian"},
+        {"differential_bound": 0.5}, {"categories": 3},
     ],
 )  # fmt: skip
 def test_wrong_parameters_are_refused(wrong):

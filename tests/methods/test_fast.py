@@ -218,9 +218,12 @@ def test_a_filter_that_takes_the_noise_for_fresh_trusts_it_too_far():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"epsilon": 0.0}, {"epsilon": nan}, {"epsilon": True}, {"epsilon": 1e-7}, {"horizon": 0}, {"horizon": True}, {"horizon": 2.5},
-        {"samples": 0}, {"samples": 61}, {"samples": True}, {"drift": 0.0}, {"drift": inf}, {"drift": nan}, {"drift": True}, {"drift": 1e-9},
-        {"interval": 0}, {"interval": True}, {"domain": None}, {"categories": 2}, {"calibration": "x"},
+        {"epsilon": 0.0}, {"epsilon": nan}, {"epsilon": True}, {"epsilon": 1e-7},
+        {"horizon": 0}, {"horizon": True}, {"horizon": 2.5},
+        {"samples": 0}, {"samples": 61}, {"samples": True},
+        {"drift": 0.0}, {"drift": inf}, {"drift": nan}, {"drift": True}, {"drift": 1e-9},
+        {"interval": 0}, {"interval": True}, {"domain": None}, {"categories": 2},
+        {"calibration": "x"},
     ],
 )  # fmt: skip
 def test_wrong_parameters_are_refused(wrong):

@@ -132,7 +132,8 @@ from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
 from ldp_kafka.runtime.device.client import Client
 
 folder, last = sys.argv[1], int(sys.argv[2])
-left, told = (os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) for name in ("left", "told"))
+append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+left, told = (os.open(os.path.join(folder, name), append, 0o600) for name in ("left", "told"))
 
 class Broker:
     flying, calls = [], 0
@@ -147,8 +148,9 @@ class Broker:
             while self.flying:
                 self.flying.pop(0)(None, None)
 
-client = Client(loads(TOPOLOGIES["capp"]), user="m", database=os.path.join(folder, "m.db"), key_file=os.path.join(folder, "m.key"), create=True,
-                producer=Broker(), clock=lambda: (FIRST + 10**6) * SLOT)
+files = {"database": os.path.join(folder, "m.db"), "key_file": os.path.join(folder, "m.key")}
+client = Client(loads(TOPOLOGIES["capp"]), user="m", create=True, producer=Broker(),
+                clock=lambda: (FIRST + 10**6) * SLOT, **files)
 slot = sum(1 for _ in open(os.path.join(folder, "told")))
 while last < 0 or slot < last:
     status = client.report(os.getpid() * 7.31 % 100, (FIRST + slot) * SLOT)

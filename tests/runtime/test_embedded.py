@@ -119,7 +119,8 @@ def test_other_processes_find_it(broker):
     code = """if True:
         from confluent_kafka.admin import AdminClient
         from ldp_kafka.runtime.brokers.embedded import address_of
-        print(list(AdminClient({"bootstrap.servers": address_of("meters")}).list_topics(timeout=5).topics))
+        client = AdminClient({"bootstrap.servers": address_of("meters")})
+        print(list(client.list_topics(timeout=5).topics))
     """
     assert (
         subprocess.run(

@@ -158,7 +158,10 @@ def test_repeats_change_nothing():
             "wrong_fields",
         ),
         (
-            b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,"support":[9223372036854775808,2]}',
+            (
+                b'{"ldp_kafka":1,"type":"partial","source":0,"slot":5,"first":5,'
+                b'"support":[9223372036854775808,2]}'
+            ),
             "wrong_fields",
         ),
         (

@@ -308,7 +308,10 @@ def test_start_shifts_by_whole_slots():
 def test_files(tmp_path):
     """CSV and Parquet, incomplete rows left out and counted; numbers as user ids."""
     made = topology()
-    rows = "meter,kwh,ts\n7,1.5,2023-11-14T22:00:00\n8,,2023-11-14T22:00:00\n7,2.5,2023-11-14T23:00:00\n"
+    rows = (
+        "meter,kwh,ts\n7,1.5,2023-11-14T22:00:00\n"
+        "8,,2023-11-14T22:00:00\n7,2.5,2023-11-14T23:00:00\n"
+    )
     (tmp_path / "x.csv").write_text(rows)
     columns = {
         "meter": [7, 8, 7],

@@ -467,7 +467,10 @@ def test_reports_that_are_no_batch_are_refused_when_written(wrong):
             "wrong_fields",
         ),
         (
-            b'{"ldp_kafka":1,"type":"request","id":"r","slot":"1","phase":0,"epsilon":1,"deadline":1}',
+            (
+                b'{"ldp_kafka":1,"type":"request","id":"r","slot":"1","phase":0,"epsilon":1,'
+                b'"deadline":1}'
+            ),
             "wrong_fields",
         ),
     ],

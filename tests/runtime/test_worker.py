@@ -24,9 +24,12 @@ privacy: {method: sw_direct, epsilon: 1.0, window: 2, domain: [0, 1]}
 output: {statistics: [mean]}
 ''')
 side = Side(topology.edge_kafka, "127.0.0.1:1")
-app = Worker(topology, "perturb", {"edge": side, "collector": side}, Metrics("t", "perturb", "sw_direct"), bytes(32), None).app
+metrics = Metrics("t", "perturb", "sw_direct")
+sides = {"edge": side, "collector": side}
+app = Worker(topology, "perturb", sides, metrics, bytes(32), None).app
 conf = app.conf
-print(conf.web_enabled, [str(url) for url in conf.broker], conf.version, conf.producer_acks, conf.processing_guarantee.value)
+kept = [conf.version, conf.producer_acks, conf.processing_guarantee.value]
+print(conf.web_enabled, [str(url) for url in conf.broker], *kept)
 os._exit(0)
 """
 
@@ -108,7 +111,8 @@ import sys
 from types import SimpleNamespace
 known = {"t.raw": int(sys.argv[1]), "t-perturb-perturb-changelog": 2}
 cluster = SimpleNamespace(partitions_for_topic=lambda topic: set(range(known[topic])) or None)
-[member] = app.assignor._perform_assignment(cluster, {"a": app.assignor.metadata(set(known))}).values()
+members = {"a": app.assignor.metadata(set(known))}
+[member] = app.assignor._perform_assignment(cluster, members).values()
 print(sorted((topic, tuple(given)) for topic, given in member.assignment), flush=True)
 os._exit(0)
 """

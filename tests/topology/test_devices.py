@@ -126,7 +126,7 @@ def test_what_tells_how_to_read_a_raw_topic_is_refused(key, value):
 
 
 def test_the_edges_budget_and_other_sources_are_refused():
-    """An edge file sums what is lost on a raw topic."""
+    """A budget file sums what is lost on a raw topic."""
     with pytest.raises(
         TopologyError, match=r"edge\.budget_file: must not be given where input\.source is devices"
     ):

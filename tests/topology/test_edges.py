@@ -44,7 +44,7 @@ LIFE = "level: user, delta: 1.0e-6, horizon: 10, domain: [0, 10]"
 
 @pytest.fixture
 def house(tmp_path):
-    """A folder with an edge file and two topologies in it."""
+    """A folder with a budget file and two topologies in it."""
 
     def write(edge=EDGE, **more):
         for name, how in {"a": {}, "b": {}, **more}.items():
@@ -241,15 +241,15 @@ def test_topologies_that_fit_no_edge(house, how, said):
 
 def test_no_file(house, tmp_path):
     """Or no text, or no mapping."""
-    with pytest.raises(ConfigurationError, match="cannot read the edge file"):
+    with pytest.raises(ConfigurationError, match="cannot read the budget file"):
         load_edge(tmp_path / "none.yaml")
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(TopologyError, match="must be UTF-8"):
         load_edge(tmp_path / "binary")
     assert refused(house("[]")) == [
         (
-            "edge.yaml:1: an edge file must be a mapping of keys such as edge, raw_topic, limit and"
-            " admits"
+            "edge.yaml:1: a budget file must be a mapping of keys such as edge, raw_topic, limit"
+            " and admits"
         )
     ]
 
@@ -320,7 +320,7 @@ def test_retirement(house):
     with pytest.raises(ConfigurationError, match="retired a on 2027-01-01T00:00:00Z"):
         admit(a, T2027)
     free = T2027 + DAY + 7 * DAY + 23 * 3_600_000  # max_ahead, kept, a run
-    with pytest.raises(ConfigurationError, match="it frees: after 2027-01-09T23:00:00Z"):
+    with pytest.raises(ConfigurationError, match="room for it: after 2027-01-09T23:00:00Z"):
         admit(b, free)
     assert admit(b, free + 1) is None
     assert "retired 2027-01-01T00:00:00Z, counts until 2027-01-09T23:00:00Z" in "\n".join(
@@ -428,7 +428,7 @@ def test_plan_prints_it(house, capsys):
     assert main(["plan", str(folder / "b.yaml")]) == 0
     text = capsys.readouterr().out
     assert re.search(
-        r"^refused      edge household-meters, .* 0\.1 too much; it frees: never, as long as"
+        r"^refused      edge household-meters, .* 0\.1 too much; room for it: never, as long as"
         r" nothing more is retired$",
         text,
         re.MULTILINE,
@@ -445,7 +445,7 @@ def test_run_refuses(house, role, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert (
         "spent epsilon 1.5 (a 1.5), requested by b epsilon 1.6, together epsilon 3.1, limit epsilon"
-        " 3: 0.1 too much; it frees: never" in said
+        " 3: 0.1 too much; room for it: never" in said
     )
     assert "Traceback" not in said
     assert main(["run", str(folder / "a.yaml"), *role]) == 2
@@ -462,7 +462,7 @@ def test_a_collector_does_not_need_the_file(house, monkeypatch):
     (folder / "edge.yaml").unlink()
     with pytest.raises(BrokerError, match="this far"):
         runner.run(load(folder / "a.yaml"), role="collect")
-    with pytest.raises(ConfigurationError, match="cannot read the edge file"):
+    with pytest.raises(ConfigurationError, match="cannot read the budget file"):
         runner.run(load(folder / "a.yaml"), role="perturb")
 
 
@@ -471,14 +471,14 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     file.
     """
     script = (
-        "import time; from ldp_kafka.runtime.worker.supervisor import _end_at; _end_at(time.time() * 1000 + 300,"
-        " 'a'); time.sleep(60)"
+        "import time; from ldp_kafka.runtime.worker.supervisor import _end_at;"
+        " _end_at(time.time() * 1000 + 300, 'a'); time.sleep(60)"
     )
     begun = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=50, check=False
     )
-    assert (done.returncode, done.stderr) == (2, "ldp-kafka: a is retired by its edge file\n")
+    assert (done.returncode, done.stderr) == (2, "ldp-kafka: a is retired by its budget file\n")
     assert time.monotonic() - begun > 0.3
     told = []
     folder = house(EDGE.replace("a.yaml}", "a.yaml, until: 9000-01-01}"))
@@ -493,7 +493,7 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
 
 
 def test_the_example_of_the_readme(tmp_path):
-    """It is an edge file, but for the topologies that it names."""
+    """It is a budget file, but for the topologies that it names."""
     text = (Path(__file__).parents[2] / "topologies" / "README.md").read_text("utf-8")
     (block,) = re.findall(r"```yaml\n(edge: .*?)```", text, re.DOTALL)
     (tmp_path / "edge.yaml").write_text(block)

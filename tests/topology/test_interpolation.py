@@ -145,19 +145,29 @@ def test_half_a_variable_is_refused(wrong):
         loads(TEXT.replace("${NAME:-meters}", f"'{wrong}'"), "t.yaml")
 
 
-SIDES = """\
+EDGE_CLIENT = """
+      security.protocol: SASL_SSL
+      sasl.mechanism: PLAIN
+      sasl.username: edge
+      sasl.password: "${EDGE_PASSWORD}"
+"""
+SIDES = f"""\
 topology: meters
 kafka:
   bootstrap_servers: 127.0.0.1:1
   edge:
-    bootstrap_servers: ${EDGE_BROKER}
-    client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: edge, sasl.password: "${EDGE_PASSWORD}"}
+    bootstrap_servers: ${{EDGE_BROKER}}
+    client:{EDGE_CLIENT}\
   collector:
-    client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: collector, sasl.password: "a-${COLLECTOR_PASSWORD}-${SUFFIX}"}
-input: {slot: 1h}
-privacy: {method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 1]}
-output: {statistics: [mean]}
-edge: {key_file: "${KEY}"}
+    client:
+      security.protocol: SASL_SSL
+      sasl.mechanism: PLAIN
+      sasl.username: collector
+      sasl.password: "a-${{COLLECTOR_PASSWORD}}-${{SUFFIX}}"
+input: {{slot: 1h}}
+privacy: {{method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 1]}}
+output: {{statistics: [mean]}}
+edge: {{key_file: "${{KEY}}"}}
 """
 SECRETS = {
     "EDGE_BROKER": "edge:9092",
@@ -188,7 +198,7 @@ def test_nobody_needs_the_others_secrets(secrets):
             " set here, and has no default: the perturb role needs it"
         ),
         (
-            "t.yaml:6: kafka.edge.client.sasl.password: the environment variable EDGE_PASSWORD is"
+            "t.yaml:10: kafka.edge.client.sasl.password: the environment variable EDGE_PASSWORD is"
             " not set here, and has no default: the perturb role needs it"
         ),
     ]
@@ -210,7 +220,7 @@ def test_perturb_needs_both(secrets):
     with pytest.raises(
         TopologyError,
         match=(
-            r"t.yaml:8: kafka.collector.client.sasl.password: the environment variables"
+            r"t.yaml:16: kafka.collector.client.sasl.password: the environment variables"
             r" COLLECTOR_PASSWORD, SUFFIX are not set"
         ),
     ):
@@ -224,7 +234,7 @@ def test_perturb_needs_both(secrets):
     [
         SIDES.replace("127.0.0.1:1", "${EDGE_BROKER}"),
         SIDES.replace("1h", '"${EDGE_BROKER}"'),
-        SIDES.replace("{security", "${EDGE_BROKER} #", 1),
+        SIDES.replace(EDGE_CLIENT, " ${EDGE_BROKER}\n"),
     ],
 )
 def test_what_everybody_needs_is_still_required(secrets, text):
@@ -244,7 +254,7 @@ def test_validate_and_plan_say_what_is_missing(secrets, tmp_path, capsys):
         assert all(name in said.err for name in SECRETS)
     assert main(["validate", str(path), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert [each["line"] for each in found["unset"]] == [5, 6, 8]
+    assert [each["line"] for each in found["unset"]] == [5, 10, 16]
     assert main(["topics", str(path)]) == 2
     said = capsys.readouterr().err
     assert all(name in said for name in SECRETS)

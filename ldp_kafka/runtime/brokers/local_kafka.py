@@ -55,8 +55,16 @@ _POM = """<project>
   <artifactId>broker</artifactId>
   <version>1</version>
   <dependencies>
-    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>{version}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.slf4j</groupId>
+      <artifactId>slf4j-simple</artifactId>
+      <version>1.7.36</version>
+    </dependency>
   </dependencies>
 </project>
 """
@@ -64,7 +72,7 @@ _POM = """<project>
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a server from its directory.
+    """The status of a Kafka server, as its directory tells it.
 
     Parameters
     ----------
@@ -282,7 +290,9 @@ class KafkaServer:
         # Through a shell, so that the node is nobody's child: it outlives us, is never our zombie,
         # and Ctrl-C in our terminal does not reach it.
         shell = ["/bin/sh", "-c", '"$@" >>"$0" 2>&1 </dev/null & echo $!', str(log), *serve]
-        answer = subprocess.run(shell, stdout=subprocess.PIPE, check=True, start_new_session=True)  # noqa: S603
+        answer = subprocess.run(  # noqa: S603
+            shell, stdout=subprocess.PIPE, check=True, start_new_session=True
+        )
         (home / "server.pid").write_text(answer.stdout.decode())
 
     def _pid(self, node: int) -> int | None:
@@ -352,7 +362,7 @@ def artefacts(version: str = DEFAULT_VERSION) -> Path:
     maven = shutil.which("mvn")
     if maven is None:
         raise ConfigurationError(
-            f"Apache Kafka {version} is brought by Maven, and mvn is not on the PATH: install"
+            f"Apache Kafka {version} is downloaded by Maven, and mvn is not on the PATH: install"
             " Maven, or use a broker of your own"
         )
     libs.parent.mkdir(parents=True, exist_ok=True)
@@ -373,7 +383,7 @@ def artefacts(version: str = DEFAULT_VERSION) -> Path:
             command, cwd=temporary, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
         )
         if done.returncode:
-            raise BrokerError(f"Maven could not bring Apache Kafka {version}; log: {log}")
+            raise BrokerError(f"Maven could not download Apache Kafka {version}; log: {log}")
         # Another process may have been first: then its copy is as good.
         with suppress(OSError):
             (Path(temporary) / "libs").rename(libs)
@@ -401,7 +411,9 @@ def java() -> str:
             f"Apache Kafka needs Java {JAVA} or later, and"
             f" {'JAVA_HOME has no bin/java' if home else 'java is not on the PATH'}"
         )
-    answer = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    answer = subprocess.run(  # noqa: S603
+        [program, "-version"], capture_output=True, text=True, check=False
+    )
     found = re.search(r'version "(\d+)', answer.stderr)
     if found is None or int(found[1]) < JAVA:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""The run itself: broker, key, topics, workers, replay, releases."""
+"""The demo's run: broker, key, topics, workers, replay, releases."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _URL = re.compile(r"http://[0-9.]+:[0-9]+/metrics")
 
 
 class _Played(NamedTuple):
-    """What came of it."""
+    """The releases of a demo's run, the addresses of its metrics, and how long it took."""
 
     releases: dict[int, bytes]
     urls: list[str]

@@ -1,5 +1,5 @@
-"""Releases beside the truth: which of them cover it, what was spent, and whether a second
-computation agrees.
+"""The demo's releases beside the truth: which intervals cover it, the epsilon spent, and whether a
+second computation gives the same releases.
 """
 
 from __future__ import annotations

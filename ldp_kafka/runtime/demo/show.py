@@ -1,4 +1,4 @@
-"""What people see: progress on standard error, tables on standard output."""
+"""Progress bars on standard error, and tables on standard output."""
 
 from __future__ import annotations
 

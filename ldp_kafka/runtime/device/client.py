@@ -1,14 +1,17 @@
 """`ldp_kafka.Client`: a device that perturbs its own values and has no raw topic.
 
 It takes the same step as the edge's workers, so its reports have the same law and the same ledger
-bounds them. What it must never do is draw twice for one slot::
+bounds them. It must never draw twice for one slot::
 
-    report(value) ─▶ slot later than the user's last? ─▶ method.step ─▶ ONE transaction: state +
-    report, on the disk ─▶ producer ─▶ acknowledged ─▶ the row goes
+    report(value) ─▶ is the slot later than the user's last?
+                  ─▶ method.step
+                  ─▶ one transaction: state and report, on the disk
+                  ─▶ producer ─▶ acknowledged ─▶ the queue's row is deleted
 
-A crash before the transaction ends leaves nothing, and nothing has left the device: another value
-may take the slot. A crash after it leaves both, and the same bytes are sent once more. The
-collector counts a report's id once in an open slot (`ldp_kafka.runtime.stages.collect_devices`).
+A crash before the transaction ends leaves nothing on the disk, and nothing has left the device:
+another value may take the slot. A crash after it leaves both, and the same bytes are sent again.
+The collector counts a report's id once in an open slot
+(`ldp_kafka.runtime.stages.collect_devices`).
 """
 
 from __future__ import annotations
@@ -50,12 +53,12 @@ QUEUE = 100_000  # reports that may wait for the broker; about 40 MB on the disk
 
 
 class Status(StrEnum):
-    """What became of a value."""
+    """What `Client.report` did with a value."""
 
     SENT = "sent"
     """Its report is on the disk, and the producer has it."""
     QUEUED = "queued"
-    """Its report is on the disk, and the producer takes no more now: it goes later."""
+    """Its report is on the disk. The producer is full; the report is sent later."""
     LATE = "late"
     """The user's slot was over: nothing was drawn, nothing spent."""
     REFUSED = "refused"
@@ -142,9 +145,14 @@ class Client:
     ...         calls, self.calls = self.calls, []
     ...         return len([call(None, None) for call in calls])
     >>> folder, broker = tempfile.TemporaryDirectory(), Memory()
-    >>> with Client(topology, user="m1", database=f"{folder.name}/m1.db", key_file=f"{folder.name}/m1.key", create=True, producer=broker) as client:
-    ...     print(client.report(37.5, time="2024-05-01T10:00:00Z"), client.report(99.0, time="2024-05-01T10:59:59Z"), client.report(41.0, time="2024-05-01T11:00:00Z"))
-    sent late sent
+    >>> files = {"database": f"{folder.name}/m1.db", "key_file": f"{folder.name}/m1.key"}
+    >>> with Client(topology, user="m1", create=True, producer=broker, **files) as client:
+    ...     print(client.report(37.5, time="2024-05-01T10:00:00Z"))
+    ...     print(client.report(99.0, time="2024-05-01T10:59:59Z"))  # the same hour
+    ...     print(client.report(41.0, time="2024-05-01T11:00:00Z"))
+    sent
+    late
+    sent
     >>> len(broker.log), broker.log[0][0]
     (2, 'meters.device-reports')
     >>> folder.cleanup()
@@ -165,8 +173,8 @@ class Client:
         self._topology = topology if isinstance(topology, Topology) else load(topology)
         if not self._topology.devices:
             raise ConfigurationError(
-                f"input.source of {self._topology.name} must be devices: nobody would count what"
-                " this one sends"
+                f"input.source of {self._topology.name} must be devices: nobody would count the"
+                " reports of this client"
             )
         self._method, self._user, self._most = self._topology.method, user, most_queued
         self._clock = clock or _now
@@ -288,7 +296,7 @@ class Client:
 
     @property
     def problem(self) -> str | None:
-        """What the broker, or the way to it, said last against a report; None where the last one
+        """The last error of the broker, or of the connection, for a report; None where the last one
         arrived.
         """
         return self._problem
@@ -322,8 +330,8 @@ class Client:
         return name, now if time is None else at, self._method.bound(np.array([found], self._dtype))
 
     def _load(self, digests: Digests) -> State:
-        """The user's own arrays, or fresh ones. Nothing of them is kept between reports: what is on
-        the disk is what holds.
+        """The arrays of one user, read from the database, or fresh ones. They are read for each
+        report anew: the database is the only state.
         """
         state = State(self._method.fields, digests)
         held = self._store.state(digests.tobytes())
@@ -448,7 +456,7 @@ def _now() -> int:
 
 
 def _plain(found: Any) -> Any:
-    """What JSON would have in its place."""
+    """A value as JSON would hold it."""
     if isinstance(found, datetime):
         return found.isoformat()
     return found.tolist() if isinstance(found, np.generic | np.ndarray) else found
@@ -469,7 +477,7 @@ def _packed(state: State) -> bytes:
 
 
 def _bound(topology: Topology, randomness: Keyed) -> dict[str, str]:
-    """What a database belongs to."""
+    """The topology and key that a database belongs to."""
     fields = [
         [name, dtype.str, length] for name, dtype, length in _layout(State(topology.method.fields))
     ]

@@ -1,20 +1,20 @@
-"""What a device knows of its users, and what it has still to send, in one SQLite file.
+"""A device's database, one SQLite file: the state of its users and the reports still to send.
 
 State and outgoing reports change in one transaction, made durable (write-ahead log,
 ``synchronous=FULL``) before it ends: a power cut leaves both or neither. The file is bound to the
-topology's fingerprint and to the key, and one process at a time has it. After any error of SQLite
-nothing is written through this object again: what a disk says after a failed write is not to be
-relied on, what it holds when it is opened anew is.
+topology's fingerprint and to the key, and one process at a time may open it. After any error of
+SQLite nothing is written through this object again: after a failed write, only what is read from
+the disk anew can be relied on.
 
-==========
-=============================================================================================================
-table       rows ==========
-=============================================================================================================
-``bound``   ``name``, ``value``: what the file belongs to ``users``   ``digest`` (16 bytes, keyed),
-``state``: the method's arrays of one user, little-endian, one after the other ``queue``   ``seq``
-(never used again), ``id`` (of the report), ``payload``: until the broker has acknowledged it
-==========
-=============================================================================================================
+=========  ===================================================================================
+table      rows
+=========  ===================================================================================
+``bound``  ``name``, ``value``: what the file belongs to
+``users``  ``digest`` (16 bytes, keyed), ``state``: the method's arrays of one user,
+           little-endian, one after the other
+``queue``  ``seq`` (never used again), ``id`` (of the report), ``payload``: until the broker has
+           acknowledged it
+=========  ===================================================================================
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class DeviceStore:
         return rows[len(rows) - len(reports) :]
 
     def forget(self, acknowledged: Iterable[int]) -> None:
-        """Let go of what the broker has acknowledged."""
+        """Delete the reports that the broker has acknowledged."""
         work = [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
         if work:
             self._write(work)

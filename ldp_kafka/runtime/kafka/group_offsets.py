@@ -94,8 +94,8 @@ class Standing:
             message = reader.poll(PROBE)
             if message is not None and message.error() is None:
                 return int(message.offset())
-            # that is its name
-            if message is not None and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            end = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
+            if message is not None and message.error().code() == end:
                 return None
         finally:
             reader.close()

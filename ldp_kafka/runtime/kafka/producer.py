@@ -128,8 +128,11 @@ class Outbox:
         """What has been handed over so far."""
         return dict(self._given)
 
-    # what is late is an error of ours
-    async def settle(self, mark: Mapping[tuple[str, int], int], timeout: float = 20.0) -> None:  # noqa: ASYNC109
+    async def settle(
+        self,
+        mark: Mapping[tuple[str, int], int],
+        timeout: float = 20.0,  # noqa: ASYNC109 - what is late is an error of ours
+    ) -> None:
         """Wait until all of it has arrived: within a partition records arrive in order. BrokerError
         after ``timeout`` seconds.
         """

@@ -1,7 +1,7 @@
 """One set of client settings (librdkafka's names) for both Kafka clients.
 
-What the second client (aiokafka, below Faust) cannot do is refused by its name: an option that only
-one of them had would be a promise half kept.
+An option that the second client (aiokafka, below Faust) does not have is refused by its name:
+otherwise only one of the two connections would be secured by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages to the raw topic, at a pace that event time, and what the workers have read, allow."""
+"""Send messages to the raw topic, at the pace of event time and no faster than workers read."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ class SlotEvents(NamedTuple):
 
 
 def no_column(missing: Sequence[str], there: Sequence[str]) -> str:
-    """What to say of columns that are not there; never what is: the first line of a file without a
-    header is data.
+    """The error for columns that are missing. It does not name those that exist: the first line of
+    a file without a header is data.
     """
     return (
         f"no column {', '.join(missing)} among the {len(there)} that the file's first line names:"

@@ -73,8 +73,8 @@ class Proof:
         """The same in words."""
         out = [
             (
-                f"{self.reports:,} reports with {self.ids:,} ids, {self.repeats:,} of them repeated as"
-                f" they were: {self.second:,} ids have a second report"
+                f"{self.reports:,} reports with {self.ids:,} ids, {self.repeats:,} of them repeated"
+                f" as they were: {self.second:,} ids have a second report"
             )
         ]
         out += (

@@ -1,13 +1,13 @@
 """Our own records as bytes: one as JSON, a batch as an Arrow IPC stream.
 
-==================
-=====================================================================================================================
-bytes               meaning ==================
-=====================================================================================================================
-``{"ldp_kafka":1,`` one record as JSON; ``"type"`` says which: event, report, request, release,
-tick, partial, header ``ff ff ff ff``     a batch as an Arrow IPC stream; the schema's metadata hold
-``ldp_kafka`` (version), ``type``, and what the rows share ==================
-=====================================================================================================================
+===================  ============================================================================
+bytes                meaning
+===================  ============================================================================
+``{"ldp_kafka":1,``  one record as JSON; ``"type"`` says which: event, report, request, release,
+                     tick, partial, header
+``ff ff ff ff``      a batch as an Arrow IPC stream; the schema's metadata hold ``ldp_kafka``
+                     (version), ``type``, and what the rows share
+===================  ============================================================================
 
 A report batch has the columns ``id`` (16 bytes), ``slot`` (int64), what the mechanism emitted, and,
 only for releases per user, ``series`` (16 bytes). What it emitted is ``index`` (a whole number of

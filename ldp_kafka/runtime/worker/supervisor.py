@@ -91,8 +91,9 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     metrics = Metrics(topology.name, role, topology.privacy.method)
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
-    # what the command says
-    print(f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True)  # noqa: T201
+    print(  # noqa: T201 - what the command says
+        f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True
+    )
     if until is not None:
         _end_at(until, topology.name)
     from ldp_kafka.runtime.worker.app import Side, work
@@ -134,7 +135,7 @@ def _end_at(moment_ms: int, name: str) -> None:
     def wait() -> None:
         while time.time() * 1000 < moment_ms:
             time.sleep(0.5)  # short, since clocks are set and machines sleep
-        end(f"{name} is retired by its edge file", WRONG)
+        end(f"{name} is retired by its budget file", WRONG)
 
     threading.Thread(target=wait, daemon=True, name="retired").start()
 

@@ -154,7 +154,8 @@ def commit(
         end = time.monotonic() + timeout
         while not answers and time.monotonic() < end:
             consumer.poll(0.02)
-        error, found = answers[0] if answers else (KafkaError(KafkaError._TIMED_OUT), [])  # noqa: SLF001
+        late = KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
+        error, found = answers[0] if answers else (late, [])
         if error is not None:
             raise KafkaException(error)
         return without_errors(found)
