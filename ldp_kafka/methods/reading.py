@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import Method, check_slots
 from ldp_kafka.randomness import Randomness, seeded
 
@@ -130,13 +131,9 @@ def law_of(method: Method) -> Affine:
     """From the exact laws at the ends and in the middle."""
     first, second = [], []
     for x in (0.0, 0.5, 1.0):
-        law = method.mechanism.law(x)
-        points = np.asarray(law.support, np.float64).tolist()
-        shares = [weight / law.denominator for weight in law.weights]
-        first.append(fsum(share * point for share, point in zip(shares, points, strict=True)))
-        second.append(
-            fsum(share * point * point for share, point in zip(shares, points, strict=True))
-        )
+        law = Law.of(method.mechanism.law(x))
+        first.append(law.mean())
+        second.append(law.mean_square())
     curve = 2 * (second[0] - 2 * second[1] + second[2])
     return Affine(first[0], first[2] - first[0], second[0], second[2] - second[0] - curve, curve)
 

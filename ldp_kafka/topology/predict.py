@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.reading import Reading
 from ldp_kafka.randomness import seeded
@@ -149,8 +150,8 @@ def _error(method: Method, value: Any, reports: int) -> float:
 
 def _support(method: Method, value: Any, reports: int) -> NDArray[np.int64]:
     """The support of so many reports spread over the law of one input as evenly as can be."""
-    law = method.mechanism.law(value)
-    steps = np.cumsum(np.array([weight / law.denominator for weight in law.weights]))
+    law = Law.of(method.mechanism.law(value))
+    steps = np.cumsum(law.probabilities())
     rank = np.searchsorted(steps, (np.arange(reports) + 0.5) / reports)
     support: NDArray[np.int64] = method.mechanism.support(
         law.support[np.minimum(rank, len(steps) - 1)]
