@@ -129,7 +129,7 @@ class Outbox:
         return dict(self._given)
 
     # what is late is an error of ours
-    async def settle(self, mark: Mapping[tuple[str, int], int], timeout: float = 20.0) -> None:  # noqa: ASYNC109
+    async def flush(self, mark: Mapping[tuple[str, int], int], timeout: float = 20.0) -> None:  # noqa: ASYNC109
         """Wait until all of it has arrived: within a partition records arrive in order. BrokerError
         after ``timeout`` seconds.
         """

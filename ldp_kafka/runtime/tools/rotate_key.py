@@ -36,7 +36,8 @@ from ldp_kafka.randomness import KEY_BYTES
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
-from ldp_kafka.runtime.kafka.group_offsets import Position, Standing
+from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets, Position
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, read_key, write_secret
@@ -45,7 +46,7 @@ from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.partition import Partition, persist
 from ldp_kafka.runtime.roles import agents, edge_randomness
 from ldp_kafka.runtime.stages.perturb import Edge
-from ldp_kafka.runtime.tools.state import alone, compacted, key_bytes
+from ldp_kafka.runtime.tools.state import alone
 from ldp_kafka.topology import Topology
 
 __all__ = ["Rotation", "rebound", "rotate"]
@@ -152,24 +153,24 @@ class _Held:
         (self.spec,) = agents(topology, "perturb")
         if do:
             alone(topology, self.config, topology.group("perturb"))
-        standing = Standing(
+        group = GroupOffsets(
             topology, "perturb", [self.spec], self.config, client_config(topology, "collector")
         )
-        standing.counted()
+        group.counted()
         self.records = compacted(self.config, self.name)
-        self.parts = [self._part(standing, number, rings) for number in range(self.spec.partitions)]
+        self.parts = [self._part(group, number, rings) for number in range(self.spec.partitions)]
         reached = max(watermark for _, _, watermark in self.parts)
         slot_ms = topology.input.slot_ms
         self.free = 0 if reached < 0 else (reached // slot_ms + 1) * slot_ms
 
     def _part(
-        self, standing: Standing, number: int, rings: Sequence[Keyring]
+        self, group: GroupOffsets, number: int, rings: Sequence[Keyring]
     ) -> tuple[Edge, int, int]:
         """Who reads the state, where it ends, and the greatest event time that the log
         has reached.
         """
-        position = standing.position(self.spec.topic, number)
-        answered = position.start > 0 and standing.reported(self.spec, number)
+        position = group.position(self.spec.topic, number)
+        answered = position.start > 0 and group.reported(self.spec, number)
         edges = [
             roles.edge(self.topology, edge_randomness(self.topology, ring), number)
             for ring in rings
@@ -228,7 +229,7 @@ class _Held:
                 )
             )
         alone(self.topology, self.config, self.topology.group("perturb"))
-        standing = Standing(
+        group = GroupOffsets(
             self.topology,
             "perturb",
             [self.spec],
@@ -237,7 +238,7 @@ class _Held:
         )
         found = compacted(self.config, self.name)
         for number, key in keys.items():
-            position = standing.position(self.spec.topic, number)
+            position = group.position(self.spec.topic, number)
             if inspect(
                 self.topology, self.spec, number, found, position, key=key
             ).violations:  # a worker's own state covers more, and is bound to the old ring

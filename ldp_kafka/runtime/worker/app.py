@@ -30,7 +30,7 @@ from ldp_kafka.errors import BrokerError, GapError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.producer import Outbox
 from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.keys import Keyring
@@ -245,7 +245,7 @@ class Worker:
         }
         specs = roles.agents(topology, role)
         self.app.folded = {spec.topic for spec in specs}
-        self.standing = Standing(topology, role, specs, self.side.config, self.collector.config)
+        self.standing = GroupOffsets(topology, role, specs, self.side.config, self.collector.config)
         self.agents = [Agent(self, spec, making[spec.name]) for spec in specs]
         if any(agent.spec.gaps for agent in self.agents):
             read_committed()
@@ -271,7 +271,7 @@ class Worker:
     async def settle(self, mark: list[dict[tuple[str, int], int]]) -> None:
         """Wait until it has arrived."""
         for box, part in zip(self.boxes, mark, strict=True):
-            await box.settle(part, WAIT)
+            await box.flush(part, WAIT)
 
     def poll(self) -> None:
         """Serve delivery reports."""
@@ -321,7 +321,7 @@ class Worker:
             if assigned and (self.until_idle is not None or now - self._asked > 5):
                 self._asked = now
                 left = await asyncio.get_running_loop().run_in_executor(
-                    None, self.standing.left, assigned
+                    None, self.standing.lag, assigned
                 )
                 await asyncio.get_running_loop().run_in_executor(None, self.standing.counted)
                 self.metrics.lag(sum(left.values()))
