@@ -84,22 +84,6 @@ class AliasTable:
         place += below  # arithmetic: a branch on random bits would be mispredicted half the time
         return self._pair.take(place.view(np.int64))
 
-    def implied(self) -> list[int]:
-        """How many of the 2**64 words give each outcome, counted from the columns that `draw`
-        reads.
-        """
-        columns = len(self._cut)
-        bits = columns.bit_length() - 1
-        weights = [0] * columns
-        pairs = (self._pair.astype(np.int64) - self.start).reshape(-1, 2).tolist()
-        for column, (cut, (alias, own)) in enumerate(zip(self._cut.tolist(), pairs, strict=True)):
-            kept = -(
-                (column - cut) >> bits
-            )  # of the words that end in this column, those below the cut
-            weights[own] += kept
-            weights[alias] += (WORD >> bits) - kept
-        return weights[: self.outcomes]
-
     def digest(self) -> tuple[int, ...]:
         """Four integers of 64 bits that stand for the table: SHA-256 of what `draw` reads."""
         raw = sha256(

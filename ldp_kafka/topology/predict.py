@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.randomness import seeded
 
 __all__ = [
     "Prediction",
     "crowd_error",
-    "noisiest",
     "predict",
     "release_error",
     "reporting",
@@ -85,7 +84,7 @@ def shrunk(method: Method) -> Prediction:
     the crowd is large enough to know that.
     """
     lo, hi = method.domain
-    read = Reading.of(method.single)
+    read = ResponseCurve.of(method.single)
     slope = float(read.mean[-1] - read.mean[0])
     signal, noise = slope * slope / 12, read.noise(0.5) + read.curve / 12
     reliability = signal / (signal + noise)
@@ -108,12 +107,6 @@ def crowd_error(method: Method, reports: int) -> float:
     """
     method = getattr(method, "each", method)  # of a coordinate
     return max(_error(method, value, reports) for value in _inputs(method))
-
-
-def noisiest(method: Method, reports: int = 1000) -> Any:
-    """The mechanism's input at which a release has its largest error."""
-    method = getattr(method, "each", method)
-    return max(_inputs(method), key=lambda value: _error(method, value, reports))
 
 
 def release_error(method: Method) -> float:

@@ -1,4 +1,4 @@
-"""How a method's releases read: their mean and variance by the value behind them, by simulation
+"""How a method's release responds to the value behind it: its mean and variance, by simulation
 with public words.
 """
 
@@ -16,7 +16,7 @@ from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import Method, check_slots
 from ldp_kafka.randomness import Randomness, seeded
 
-__all__ = ["Affine", "Reading", "affine", "law_of"]
+__all__ = ["Affine", "ResponseCurve", "affine", "law_of"]
 
 LEVELS = 9  # of the simulated streams: 0, 1/8, ..., 1 of the domain
 STREAMS = 1024  # of each level and shape
@@ -24,9 +24,9 @@ SLOTS = 64  # of a simulated stream, at most, where its start is left behind
 WORDS = 0x5EED  # public words of the simulation: its result is a function of the topology
 
 
-class Reading(NamedTuple):
-    """How a method's release, or the mean of some, reads its user's value or mean: by simulation,
-    in lengths of the domain.
+class ResponseCurve(NamedTuple):
+    """Mean and variance of a release, or of a mean of some, by the value behind it; found by
+    simulation, in lengths of the domain.
     """
 
     levels: NDArray[np.float64]
@@ -80,7 +80,7 @@ class Reading(NamedTuple):
         return float(self.levels[right - 1] + (mean - low) / (high - low) / (LEVELS - 1))
 
     @classmethod
-    def of(cls, method: Method, length: int = 1, slots: int | None = None) -> Reading:
+    def of(cls, method: Method, length: int = 1, slots: int | None = None) -> ResponseCurve:
         """Simulate ``method`` on constant streams and on streams with large steps.
 
         Parameters
@@ -95,7 +95,7 @@ class Reading(NamedTuple):
         spread evenly between what these say is counted as doubt. The mean of a draw given the
         mechanism's input is known exactly, so only the inputs' means are left to chance
         (Rao-Blackwell). Words are public and fixed, sums are exact: every machine finds the same
-        reading.
+        curve.
         """
         check_slots(length, "length")
         slots = _slots(method, length) if slots is None else check_slots(slots, "slots")
@@ -274,8 +274,8 @@ def _moments(
     return _Shape(mean, error, variance, fourth / (second * second), n)
 
 
-def _together(one: _Shape, other: _Shape) -> Reading:
-    """Both shapes as one reading: their middle, and their difference as doubt."""
+def _together(one: _Shape, other: _Shape) -> ResponseCurve:
+    """Both shapes as one curve: their middle, and their difference as doubt."""
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
     doubt = [
@@ -297,7 +297,7 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
     apart = fits[0][0] - fits[1][0]
     doubted = sqrt(apart * apart / 12 + sampled)
-    return Reading(
+    return ResponseCurve(
         levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis
     )
 
