@@ -31,8 +31,7 @@ class AliasTable:
     Walker 1977, built as by Vose 1991. The lowest m bits of the word choose one of 2**m columns,
     the other 64 - m are compared with the column's integer cut: below it the column's own outcome,
     from it on its alias. Each column holds 2**(64 - m) words; building it moves whole words between
-    outcomes, so no weight is rounded: what the columns hold is again the weights, to the last unit
-    (`implied` counts them).
+    outcomes, so no weight is rounded: what the columns hold is again the weights, to the last unit.
 
     Time and memory access do not depend on how likely an outcome is, but the cells of the table
     that are read do depend on the word: as elsewhere in this library, whoever watches the cache of
