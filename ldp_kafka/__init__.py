@@ -8,12 +8,13 @@ wire and the workers need the extra ``kafka``::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ldp_kafka import errors, randomness
 from ldp_kafka.accounting import Guarantee
+from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
@@ -138,13 +139,6 @@ def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
     if not isinstance(name, str) or name not in registry:
         raise ConfigurationError(
             f"unknown {what} {name!r}; known:"
-            f" {', '.join(sorted(registry))}{_nearest(name, registry)}"
+            f" {', '.join(sorted(registry))}{did_you_mean(name, registry)}"
         )
     return registry[name]
-
-
-def _nearest(name: Any, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(str(name), list(known), 1)
-    return f" (did you mean {close[0]}?)" if close else ""

@@ -1,11 +1,13 @@
-"""Budgets, durations and times as messages spell them."""
+"""Budgets, durations, times and names as messages spell them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from difflib import get_close_matches
 
-__all__ = ["moment", "nats", "span"]
+__all__ = ["did_you_mean", "instant", "moment", "nats", "span"]
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,3 +49,36 @@ def moment(milliseconds: int) -> str:
         return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat().replace("+00:00", "Z")
     except OverflowError:
         return "the year 9999"
+
+
+def instant(text: str) -> int:
+    """Milliseconds since 1970, rounded down, of a time in ISO 8601; UTC where it names no zone.
+    ValueError, which does not show the text, where it is none.
+
+    Examples
+    --------
+    >>> instant("2023-11-14T22:13:20Z"), instant("2023-11-14T23:13:20.0005+01:00")
+    (1700000000000, 1700000000000)
+    """
+    found = None
+    if text.isascii() and text.isprintable():  # fromisoformat stops at a nul
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:  # its message shows the text
+            found = None
+    if found is None:
+        raise ValueError("must be a time in ISO 8601, such as 2026-03-01T00:00:00Z")
+    since = (found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH
+    return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The nearest of the known names, in brackets; empty where none is near.
+
+    Examples
+    --------
+    >>> did_you_mean("square_wav", ["laplace", "square_wave"]), did_you_mean("x", ["laplace"])
+    (' (did you mean square_wave?)', '')
+    """
+    close = get_close_matches(str(name), list(known), 1)
+    return f" (did you mean {close[0]}?)" if close else ""

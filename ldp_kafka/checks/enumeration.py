@@ -200,10 +200,7 @@ class TinyNumeric(_Tiny):
 
     def estimate(self, reports: NDArray[np.float64]) -> Estimate:
         """Unbiased, as any mechanism's."""
-        ends = [
-            float(self.outputs @ np.array([w / law.denominator for w in law.weights]))
-            for law in map(self.law, self.domain)
-        ]
+        ends = [self.law(end).mean() for end in self.domain]
         one = self.domain[0] + (np.asarray(reports) - ends[0]) / (ends[1] - ends[0]) * (
             self.domain[1] - self.domain[0]
         )

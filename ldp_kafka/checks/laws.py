@@ -16,7 +16,6 @@ __all__ = [
     "counts",
     "mean_support",
     "numbers",
-    "probabilities",
     "rows",
     "variance",
     "worst_ratio",
@@ -123,11 +122,6 @@ def _rows(names: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
         names.view(np.uint8).reshape(len(names), names.itemsize)[:, :size]
     )
     return as_bytes.reshape(-1).view(like.dtype).reshape(len(names), *like.shape[1:])
-
-
-def probabilities(law: Law) -> NDArray[np.float64]:
-    """The weights as floats."""
-    return np.array([weight / law.denominator for weight in law.weights])
 
 
 def mean_support(law: Law, singles: NDArray[np.int64]) -> NDArray[Any]:

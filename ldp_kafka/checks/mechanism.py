@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.checks.chisquare import FALSE_ALARM, by_place, by_weight, limit, statistic
 from ldp_kafka.checks.failure import CheckFailure, refused, require, run_all
-from ldp_kafka.checks.laws import counts, probabilities, rows, variance, worst_ratio
+from ldp_kafka.checks.laws import counts, rows, variance, worst_ratio
 from ldp_kafka.checks.sources import KEY, Constant
 from ldp_kafka.checks.trial import MEMBERS, SAMPLES, MechanismTrial, is_a
 from ldp_kafka.mechanisms.base import CHUNK, Certificate, Estimate, Law, exp_below, nats
@@ -176,7 +176,7 @@ def sampler_follows_law(trial: MechanismTrial) -> None:
     tests = 2 * len(trial.inputs)
     for value, law in zip(trial.inputs, trial.laws, strict=True):
         observed = trial.tally(value, law)
-        expected = probabilities(law) * observed.sum()
+        expected = law.probabilities() * observed.sum()
         for bins in (by_place(expected), by_weight(expected, law.weights)):
             found, freedom = statistic(observed, expected, bins)
             require(
@@ -203,7 +203,7 @@ def reports_are_float_safe(trial: MechanismTrial) -> None:
             "packed bits must be uint8 (n, width)",
         )
     rarest = max(
-        OFTEN / SAMPLES, min(float(probabilities(law).min(initial=1)) for law in trial.laws)
+        OFTEN / SAMPLES, min(float(law.probabilities().min(initial=1)) for law in trial.laws)
     )  # an impossible one is for `law_is_exact`
     for n in (0, 1, CHUNK + 1, int(OFTEN / rarest)):
         reports = np.asarray(m.perturb(trial.spread(n), system()))
@@ -235,7 +235,7 @@ def randomness_has_one_door(trial: MechanismTrial) -> None:
         "the same seed must give the same reports: some randomness does not come from the source",
     )
     if (
-        len(values) * min(1 - float((probabilities(law) ** 2).sum()) for law in trial.laws) > 100
+        len(values) * min(1 - float((law.probabilities() ** 2).sum()) for law in trial.laws) > 100
     ):  # else two honest batches could be the same by chance
         require(
             not np.array_equal(first, m.perturb(values, seeded(8))),
@@ -314,7 +314,7 @@ def estimator_is_unbiased(trial: MechanismTrial) -> None:
     single = trial.singles
     pairs = [(i, j) for i in range(len(trial.inputs)) for j in dict.fromkeys((i, 0))]
     for i, j in pairs:
-        mixed = (probabilities(trial.laws[i]) + probabilities(trial.laws[j])) / 2
+        mixed = (trial.laws[i].probabilities() + trial.laws[j].probabilities()) / 2
         truth = (_truth(trial, i) + _truth(trial, j)) / 2
         mean = mixed @ single
         require(
@@ -340,13 +340,14 @@ def error_is_stated(trial: MechanismTrial) -> None:
         for j in dict.fromkeys((i, 0)):
             support, laws = _expected_support(trial, i, j), (trial.laws[i], trial.laws[j])
             noise = (
-                variance(probabilities(laws[0]), single) + variance(probabilities(laws[1]), single)
+                variance(laws[0].probabilities(), single)
+                + variance(laws[1].probabilities(), single)
             ) / 2
             if i == j or not getattr(m, "hides_spread", False):
                 _close(trial.estimate(support), noise, "given the values")
             else:
                 _covers(trial.estimate(support), noise)
-            total = variance((probabilities(laws[0]) + probabilities(laws[1])) / 2, single)
+            total = variance((laws[0].probabilities() + laws[1].probabilities()) / 2, single)
             _close(trial.estimate(support, population=True), total, "of a population")
 
 

@@ -191,12 +191,11 @@ def _source(
 
 
 def _time(text: str) -> int:
-    from datetime import UTC, datetime
+    from ldp_kafka.accounting.words import instant
 
     try:
-        moment = datetime.fromisoformat(text)
+        return instant(text)
     except ValueError:
         raise click.BadParameter(
             "must be a time such as 2026-03-01T00:00:00Z", param_hint="--start"
         ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -252,6 +252,6 @@ def _or_none(value: Any) -> str:
 
 
 def _time(milliseconds: int) -> str:
-    from datetime import UTC, datetime
+    from ldp_kafka.accounting.words import moment
 
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment(milliseconds - milliseconds % 1000)

@@ -165,13 +165,12 @@ def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: b
 
 def _milliseconds(text: str) -> int:
     """Since 1970-01-01 UTC."""
-    from datetime import UTC, datetime
+    from ldp_kafka.accounting.words import instant
 
     try:
-        found = datetime.fromisoformat(text)
+        return instant(text)
     except ValueError:
         raise click.UsageError("--at must be a time like 2027-01-01T00:00:00Z") from None
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 @click.group(

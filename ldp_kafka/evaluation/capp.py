@@ -295,11 +295,11 @@ def shrinking(
         )
         for each, calibration in names:
             used = method(each, epsilon, window, calibration, mechanism=mechanism)
-            reading = Shrinkage(used, window).reading
+            curve = Shrinkage(used, window).curve
             found, first = [], seed + (len(rows) + 1) * repetitions
             for at in range(repetitions):
                 released = used.release(values, seeded(first + at))
-                crowd = Shrinkage(used, window, reading=reading)
+                crowd = Shrinkage(used, window, curve=curve)
                 index = crowd.index(released)
                 crowd.update(index)
                 shrunk = crowd.apply(index)

@@ -75,17 +75,10 @@ class Noise(NamedTuple):
 def numeric(name: str, epsilon: float) -> Noise:
     """The exact noise of a mechanism for numbers, from its law at nine values."""
     m = MECHANISMS[name](epsilon=epsilon, domain=(0.0, 1.0))
-    moments = [_moments(m.law(x)) for x in np.linspace(0, 1, 9)]
-    slope = moments[-1][0] - moments[0][0]  # the mean of a report is affine in the value
-    variance = np.array([square for _, square in moments]) / slope**2
+    laws = [m.law(x) for x in np.linspace(0, 1, 9)]
+    slope = laws[-1].mean() - laws[0].mean()  # the mean of a report is affine in the value
+    variance = np.array([law.variance() for law in laws]) / slope**2
     return Noise(float(variance.max()), float(_simpson(variance)))
-
-
-def _moments(law: Any) -> tuple[float, float]:
-    weights = np.array([weight / law.denominator for weight in law.weights])
-    points = np.asarray(law.support, np.float64)
-    mean = float(weights @ points)
-    return mean, float(weights @ (points - mean) ** 2)
 
 
 def _simpson(values: NDArray[np.float64]) -> float:

@@ -48,7 +48,6 @@ from ldp_kafka.randomness import seeded
 
 __all__ = [
     "COMPARED",
-    "PAPER_AUC",
     "Error",
     "Monitoring",
     "area",
@@ -68,11 +67,6 @@ __all__ = [
 ]
 
 COMPARED = ("sppa", "etm", "pegasus_local")
-PAPER_AUC = {
-    "Taxi": {"sppa": 0.85, "etm": 0.70, "pegasus_local": 0.51},
-    "Eye": {"sppa": 0.74, "etm": 0.65, "pegasus_local": 0.52},
-}
-"""Areas under the curves of its Figure 8, epsilon 1, window 8."""
 
 
 class Error(NamedTuple):

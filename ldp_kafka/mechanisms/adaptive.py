@@ -4,14 +4,24 @@ of categories.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_categories, check_epsilon
+from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
+from ldp_kafka.mechanisms.olh import OptimalLocalHashing
+from ldp_kafka.mechanisms.subset import SubsetSelection
+from ldp_kafka.mechanisms.unary import OptimizedUnaryEncoding
 
 __all__ = ["adaptive"]
 
-CANDIDATES = ("grr", "olh", "oue", "subset_selection")
+CANDIDATES: dict[str, Callable[..., Any]] = {
+    "grr": GeneralizedRandomizedResponse,
+    "olh": OptimalLocalHashing,
+    "oue": OptimizedUnaryEncoding,
+    "subset_selection": SubsetSelection,
+}
 FACTOR = 1.25  # of the least variance: what fewer bytes may cost
 EQUAL = 1.001  # times the least variance is a tie: so much may differ by rounding to words
 
@@ -64,12 +74,10 @@ def adaptive(
 
 def _candidates(epsilon: float, categories: int) -> list[tuple[float, int, Any]]:
     """(variance of one report, bytes of one report, mechanism) of each that can be built."""
-    from ldp_kafka.mechanisms import MECHANISMS  # it lists this function too
-
     known = []
-    for name in CANDIDATES:
+    for build in CANDIDATES.values():
         try:
-            mechanism = MECHANISMS[name](epsilon=epsilon, categories=categories)
+            mechanism = build(epsilon=epsilon, categories=categories)
         except (
             ConfigurationError
         ):  # epsilon is too small for its words, or the categories are too many for sets of them

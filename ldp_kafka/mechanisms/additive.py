@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD, AliasTable
-from ldp_kafka.mechanisms.base import CHUNK, Estimate, Law, check_values
+from ldp_kafka.mechanisms.base import Estimate, Law, check_values, in_chunks
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["CAP", "GRID", "WORDS", "AdditiveNoise", "Noise", "check_cells"]
@@ -91,15 +91,7 @@ class AdditiveNoise:
         domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
         shown).
         """
-        exact = check_values(values)
-        if len(exact) <= CHUNK:
-            return self._perturb(exact, randomness, 0)
-        out = np.empty(len(exact))
-        for first in range(0, len(exact), CHUNK):
-            out[first : first + CHUNK] = self._perturb(
-                exact[first : first + CHUNK], randomness, first
-            )
-        return out
+        return in_chunks(self._perturb, check_values(values), randomness)
 
     def _perturb(
         self, values: NDArray[np.float64], randomness: Randomness, first: int

@@ -31,8 +31,7 @@ class AliasTable:
     Walker 1977, built as by Vose 1991. The lowest m bits of the word choose one of 2**m columns,
     the other 64 - m are compared with the column's integer cut: below it the column's own outcome,
     from it on its alias. Each column holds 2**(64 - m) words; building it moves whole words between
-    outcomes, so no weight is rounded: what the columns hold is again the weights, to the last unit
-    (`implied` counts them).
+    outcomes, so no weight is rounded: what the columns hold is again the weights, to the last unit.
 
     Time and memory access do not depend on how likely an outcome is, but the cells of the table
     that are read do depend on the word: as elsewhere in this library, whoever watches the cache of
@@ -83,22 +82,6 @@ class AliasTable:
         place <<= np.uint64(1)
         place += below  # arithmetic: a branch on random bits would be mispredicted half the time
         return self._pair.take(place.view(np.int64))
-
-    def implied(self) -> list[int]:
-        """How many of the 2**64 words give each outcome, counted from the columns that `draw`
-        reads.
-        """
-        columns = len(self._cut)
-        bits = columns.bit_length() - 1
-        weights = [0] * columns
-        pairs = (self._pair.astype(np.int64) - self.start).reshape(-1, 2).tolist()
-        for column, (cut, (alias, own)) in enumerate(zip(self._cut.tolist(), pairs, strict=True)):
-            kept = -(
-                (column - cut) >> bits
-            )  # of the words that end in this column, those below the cut
-            weights[own] += kept
-            weights[alias] += (WORD >> bits) - kept
-        return weights[: self.outcomes]
 
     def digest(self) -> tuple[int, ...]:
         """Four integers of 64 bits that stand for the table: SHA-256 of what `draw` reads."""

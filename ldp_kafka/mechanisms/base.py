@@ -1,10 +1,10 @@
-"""What every one-value mechanism promises, and the small checks they share."""
+"""What every one-value mechanism promises, its law, and the small checks they share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from math import inf, log, log1p
+from math import fsum, inf, log, log1p, nan
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,9 +27,14 @@ __all__ = [
     "check_reports",
     "check_values",
     "exp_below",
+    "in_chunks",
 ]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
+
+
+Map = Callable[[NDArray[np.float64]], NDArray[Any]]
+"""Of the reports (m,) of a law to numbers (m,)."""
 
 
 class Law(NamedTuple):
@@ -40,6 +45,51 @@ class Law(NamedTuple):
     support: NDArray[Any]
     weights: list[int]
     denominator: int
+
+    @classmethod
+    def of(cls, found: Any) -> Law:
+        """The law that a mechanism of somebody else's states, with the arithmetic of this class."""
+        return cls(found.support, found.weights, found.denominator)
+
+    def probabilities(self) -> NDArray[np.float64]:
+        """The weights as floats (m,), each rounded once."""
+        return np.array([weight / self.denominator for weight in self.weights])
+
+    def mean(self, of: Map | None = None) -> float:
+        """E[of(report)], where a report is one number; ``of`` maps the whole support at once,
+        default: the report itself.
+
+        Sums are exact and rounded once, here and below: every machine finds the same float, so
+        that integers of a fingerprint may follow from it.
+
+        Examples
+        --------
+        >>> law = Law(np.array([-1.0, 1.0]), [1, 3], 4)
+        >>> law.mean(), law.mean(lambda y: 2 * y), law.variance()
+        (0.5, 1.0, 0.75)
+        """
+        return fsum((self.probabilities() * self._points(of)).tolist())
+
+    def mean_square(self, about: float = 0.0, of: Map | None = None) -> float:
+        """E[(of(report) - about)^2]: the second moment, or the squared error about a true value."""
+        away = self._points(of) - about
+        return fsum((self.probabilities() * away * away).tolist())
+
+    def variance(self, of: Map | None = None) -> float:
+        """Var[of(report)]."""
+        return self.mean_square(self.mean(of), of)
+
+    def dot_moments(self, of: Map | None = None) -> tuple[float, float]:
+        """Mean and variance by dot products, whose last digits depend on how the CPU adds: what
+        releases state as their error and reliability, so it must not change by a digit.
+        """
+        chances, points = self.probabilities(), self._points(of)
+        mean = float(chances @ points)
+        return mean, float(chances @ (points - mean) ** 2)
+
+    def _points(self, of: Map | None) -> NDArray[np.float64]:
+        points = np.asarray(self.support, np.float64)
+        return points if of is None else np.asarray(of(points), np.float64)
 
 
 def nats(ratio: Fraction) -> float:
@@ -85,6 +135,11 @@ class Estimate(NamedTuple):
     without reports.
     """
     reports: int
+
+    @classmethod
+    def unknown(cls, numbers: int) -> Estimate:
+        """That of so many numbers, without reports."""
+        return cls(np.full(numbers, nan), np.full(numbers, inf), 0)
 
     def interval(self, z: float = 1.959963984540054) -> tuple[Any, Any]:
         """The normal confidence interval of ``z`` standard errors (default: 95 %)."""
@@ -157,6 +212,26 @@ class Mechanism(Protocol):
         """The integers that it samples with, Python ints: part of a topology's fingerprint, so a
         function of the parameters that changes with epsilon.
         """
+
+
+def in_chunks(
+    draw: Callable[[NDArray[Any], Randomness, int], NDArray[Any]],
+    values: NDArray[Any],
+    randomness: Randomness,
+    rows: int = CHUNK,
+) -> NDArray[Any]:
+    """Reports for values, drawn ``rows`` values at a time: ``draw(values, randomness, first)`` for
+    a part that begins at row ``first`` of the randomness.
+    """
+    if len(values) <= rows:
+        return draw(values, randomness, 0)
+    start = draw(values[:rows], randomness, 0)
+    out = np.empty((len(values), *start.shape[1:]), start.dtype)
+    out[:rows] = start
+    for first in range(rows, len(values), rows):
+        part = slice(first, first + rows)
+        out[part] = draw(values[part], randomness, first)
+    return out
 
 
 def check_epsilon(epsilon: Any) -> float:

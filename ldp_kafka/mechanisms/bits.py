@@ -44,7 +44,7 @@ def own_bits(values: NDArray[np.int64], stride: int) -> tuple[NDArray[np.int64],
     [[0, 3], [128, 64]]
     """
     place = values >> 3
-    place += np.arange(0, stride * len(values), stride)
+    place += stride * np.arange(len(values))
     return place, (0x80 >> (values & 7)).astype(np.uint8)
 
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
-    CHUNK,
     Certificate,
     Estimate,
     Law,
@@ -18,6 +17,7 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     check_values,
     exp_below,
+    in_chunks,
 )
 from ldp_kafka.mechanisms.window import CAP, WORD, Moments
 from ldp_kafka.randomness import Randomness
@@ -89,15 +89,7 @@ class Duchi:
         domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
         shown).
         """
-        exact = check_values(values)
-        if len(exact) <= CHUNK:
-            return self._perturb(exact, randomness, 0)
-        out = np.empty(len(exact))
-        for first in range(0, len(exact), CHUNK):
-            out[first : first + CHUNK] = self._perturb(
-                exact[first : first + CHUNK], randomness, first
-            )
-        return out
+        return in_chunks(self._perturb, check_values(values), randomness)
 
     def _perturb(
         self, values: NDArray[np.float64], randomness: Randomness, first: int

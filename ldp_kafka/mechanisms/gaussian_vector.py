@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import ceil, inf, log, log2, nan, sqrt
+from math import ceil, inf, log, log2, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     check_number,
     exp_below,
+    in_chunks,
 )
 from ldp_kafka.mechanisms.gaussian import (
     PARTS,
@@ -168,15 +169,15 @@ class GaussianVector(AdditiveNoise):
             raise ValueError("values must be vectors: (n, dimension)")
         if not np.isfinite(exact).all():
             raise ValueError("values must be finite")
-        out = np.empty(exact.shape)
-        rows = max(CHUNK // self.dimension, 1)
-        for first in range(0, len(exact), rows):
-            some = exact[first : first + rows]
-            words = randomness.words(len(some), WORDS * self.dimension, first=first)
-            steps = self._snap(self._inside(some)).reshape(-1)
-            index = self._draw(steps, words.reshape(-1, WORDS))
-            np.multiply(index.reshape(some.shape), self.scale, out=out[first : first + rows])
-        return out
+        return in_chunks(self._perturb, exact, randomness, max(CHUNK // self.dimension, 1))
+
+    def _perturb(
+        self, values: NDArray[np.float64], randomness: Randomness, first: int
+    ) -> NDArray[np.float64]:
+        words = randomness.words(len(values), WORDS * self.dimension, first=first)
+        steps = self._snap(self._inside(values)).reshape(-1)
+        index = self._draw(steps, words.reshape(-1, WORDS))
+        return np.multiply(index.reshape(values.shape), self.scale)
 
     def _inside(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors shortened to the ball's radius where they are longer."""
@@ -208,7 +209,7 @@ class GaussianVector(AdditiveNoise):
         """The mean vector (dimension,) and its standard errors (dimension,)."""
         n = int(support[0])
         if n == 0:
-            return Estimate(np.full(self.dimension, nan), np.full(self.dimension, inf), 0)
+            return Estimate.unknown(self.dimension)
         mean, squares = support[1 : 1 + self.dimension] / n, support[1 + self.dimension :] / n
         variance = (
             np.maximum(squares - mean**2, 0)

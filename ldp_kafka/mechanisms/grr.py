@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf, log, nan
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
-    CHUNK,
     Certificate,
     Estimate,
     Law,
@@ -19,7 +18,9 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     check_reports,
     exp_below,
+    in_chunks,
 )
+from ldp_kafka.mechanisms.frequencies import AffineSupport
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["GeneralizedRandomizedResponse"]
@@ -75,15 +76,7 @@ class GeneralizedRandomizedResponse:
         """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside
         0..categories - 1 (the value is not shown).
         """
-        values = self._checked(values)
-        if len(values) <= CHUNK:
-            return self._perturb(values, randomness, 0)
-        out = np.empty(len(values), np.int64)
-        for first in range(0, len(values), CHUNK):
-            out[first : first + CHUNK] = self._perturb(
-                values[first : first + CHUNK], randomness, first
-            )
-        return out
+        return in_chunks(self._perturb, self._checked(values), randomness)
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -122,27 +115,17 @@ class GeneralizedRandomizedResponse:
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """Frequencies by inverting the affine law (LDP-IDS, eq. 2 and 3)."""
-        n, p, q = int(support[0]), self._truth / self._word, self._lie / self._word
-        if n == 0:
-            return Estimate(np.full(self.categories, nan), np.full(self.categories, inf), 0)
-        seen = support[1:] / n
-        truth = (seen - q) / (p - q)
-        share = np.clip(truth, 0, 1)
-        variance = (
-            seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
-        )
-        return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
+        return self._affine.estimate(support, population=population)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.
         """
-        f, p, q = (
-            np.asarray(frequency, np.float64),
-            self._truth / self._word,
-            self._lie / self._word,
-        )
-        return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
+        return self._affine.variance(frequency)
+
+    @property
+    def _affine(self) -> AffineSupport:
+        return AffineSupport(self._truth / self._word, self._lie / self._word)
 
     @property
     def index_range(self) -> tuple[int, int]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf, log, nan
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
-    CHUNK,
     Certificate,
     Estimate,
     Law,
@@ -19,6 +18,7 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     check_reports,
     exp_below,
+    in_chunks,
 )
 from ldp_kafka.randomness import Randomness
 
@@ -90,15 +90,7 @@ class Hadamard:
         """Reports (n,) in 0..2 K - 1 for true categories (n,). TypeError unless integers,
         ValueError outside 0..categories - 1 (the value is not shown).
         """
-        values = self._checked(values)
-        if len(values) <= CHUNK:
-            return self._perturb(values, randomness, 0)
-        out = np.empty(len(values), np.int64)
-        for first in range(0, len(values), CHUNK):
-            out[first : first + CHUNK] = self._perturb(
-                values[first : first + CHUNK], randomness, first
-            )
-        return out
+        return in_chunks(self._perturb, self._checked(values), randomness)
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -146,7 +138,7 @@ class Hadamard:
         """Frequencies by the fast Walsh-Hadamard transform of the rows' sums."""
         n = int(support[0])
         if n == 0:
-            return Estimate(np.full(self.categories, nan), np.full(self.categories, inf), 0)
+            return Estimate.unknown(self.categories)
         sums = _transform(np.asarray(support[1:], np.int64))[1 : self.categories + 1]
         truth = sums / n / self._slope
         variance = self._slope**-2 - truth**2 if population else self.variance(np.clip(truth, 0, 1))

@@ -5,14 +5,12 @@ say the cell by randomized response.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
-    CHUNK,
     Certificate,
     Estimate,
     Law,
@@ -21,7 +19,9 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     check_reports,
     exp_below,
+    in_chunks,
 )
+from ldp_kafka.mechanisms.frequencies import AffineSupport
 from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
 from ldp_kafka.mechanisms.hashing import SEED_WORDS, LinearHash, check_prime
 from ldp_kafka.randomness import Randomness
@@ -96,15 +96,7 @@ class OptimalLocalHashing:
         """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside
         0..categories - 1 (the value is not shown).
         """
-        values = self._checked(values)
-        if len(values) <= CHUNK:
-            return self._perturb(values, randomness, 0)
-        out = np.empty(len(values), np.int64)
-        for first in range(0, len(values), CHUNK):
-            out[first : first + CHUNK] = self._perturb(
-                values[first : first + CHUNK], randomness, first
-            )
-        return out
+        return in_chunks(self._perturb, self._checked(values), randomness)
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -170,7 +162,7 @@ class OptimalLocalHashing:
         """Frequencies by inverting the affine law of the supporters."""
         n = int(support[0])
         if n == 0:
-            return Estimate(np.full(self.categories, nan), np.full(self.categories, inf), 0)
+            return Estimate.unknown(self.categories)
         seen = support[1:] / n
         truth = (seen - self._q) / self._slope
         variance = (
@@ -184,8 +176,8 @@ class OptimalLocalHashing:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.
         """
-        f, p, q = np.asarray(frequency, np.float64), self._p, self._q
-        return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / self._slope**2)
+        spread = AffineSupport(self._p, self._q).spread(np.asarray(frequency, np.float64))
+        return np.asarray(spread / self._slope**2)
 
     @property
     def index_range(self) -> tuple[int, int]:

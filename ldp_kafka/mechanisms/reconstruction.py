@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 from math import exp, floor
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.window import Window
 
-__all__ = ["Distribution", "reconstruct"]
+__all__ = ["Band", "Distribution", "reconstruct"]
 
 BINS = 2**14  # at most
 SMOOTH = 1e-3  # tolerance of EMS, and of EM at epsilon 0
 SHARE = 1e-3  # of the uniform law in what a run starts with: a share of exactly 0 would stay 0
+
+
+@runtime_checkable
+class Band(Protocol):
+    """A mechanism whose likelier reports move along with the value: `Window` is one.
+
+    Values are rounded at random to the points 0..steps of a grid over ``domain``.
+    """
+
+    epsilon: float
+    domain: tuple[float, float]
+
+    @property
+    def steps(self) -> int:
+        """Cells of the input grid: points are one more."""
+
+    @property
+    def index_range(self) -> tuple[int, int]:
+        """Least and greatest report in units of the mechanism's ``scale``."""
+
+    def push(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probabilities (outputs,) of reports, for probabilities (steps + 1,) of grid points."""
+
+    def pull(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Means (steps + 1,) of ``scores`` (outputs,) under each grid point's law."""
 
 
 class Distribution(NamedTuple):
@@ -52,7 +76,7 @@ class Distribution(NamedTuple):
 
 
 def reconstruct(
-    mechanism: Window,
+    mechanism: Band,
     histogram: NDArray[np.integer],
     *,
     bins: int = 256,
@@ -107,7 +131,7 @@ def reconstruct(
     >>> found.shares.round(2).tolist(), found.converged
     ([0.75, 0.0, 0.25, 0.0, 0.0], True)
     """
-    if not isinstance(mechanism, Window):
+    if not isinstance(mechanism, Band):
         raise TypeError(
             "a distribution needs a mechanism whose reports keep the order of values: square_wave,"
             " piecewise, or hybrid above 0.61 nats"
@@ -190,7 +214,7 @@ def _check(bins: int, smooth: bool, tolerance: float | None, iterations: int) ->
             raise ConfigurationError("tolerance must be at least 0 and finite")
 
 
-def _counts(mechanism: Window, histogram: NDArray[np.integer]) -> NDArray[np.int64]:
+def _counts(mechanism: Band, histogram: NDArray[np.integer]) -> NDArray[np.int64]:
     given = np.asarray(histogram)
     low, high = mechanism.index_range
     if given.dtype.kind not in "iu":

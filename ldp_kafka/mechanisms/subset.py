@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, pairwise
-from math import inf, nan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +22,10 @@ from ldp_kafka.mechanisms.base import (
     check_codes,
     check_epsilon,
     exp_below,
+    in_chunks,
 )
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, width_of
+from ldp_kafka.mechanisms.frequencies import AffineSupport
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["SubsetSelection"]
@@ -102,13 +103,9 @@ class SubsetSelection:
         """Packed reports (n, width) for true categories (n,). TypeError unless integers, ValueError
         outside 0..categories - 1 (the value is not shown).
         """
-        codes = check_codes(values, self.categories)
-        out = np.empty((len(codes), self.width), np.uint8)
         rows = min(max(64, PIECE // self.categories), CHUNK)
-        for first in range(0, len(codes), rows):
-            part = slice(first, first + rows)
-            out[part] = self._perturb(codes[part], randomness, first)
-        return out
+        codes = check_codes(values, self.categories)
+        return in_chunks(self._perturb, codes, randomness, rows)
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int
@@ -198,24 +195,17 @@ class SubsetSelection:
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """Frequencies by inverting the affine law."""
-        n = int(support[0])
-        if n == 0:
-            return Estimate(np.full(self.categories, nan), np.full(self.categories, inf), 0)
-        p, q = self._probabilities
-        seen = support[1:] / n
-        truth = (seen - q) / (p - q)
-        share = np.clip(truth, 0, 1)
-        variance = (
-            seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
-        )
-        return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
+        return self._affine.estimate(support, population=population)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.
         """
-        f, (p, q) = np.asarray(frequency, np.float64), self._probabilities
-        return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
+        return self._affine.variance(frequency)
+
+    @property
+    def _affine(self) -> AffineSupport:
+        return AffineSupport(*self._probabilities)
 
     @property
     def _probabilities(self) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import inf, isqrt, log, nan
+from math import isqrt, log
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,10 @@ from ldp_kafka.mechanisms.base import (
     check_codes,
     check_epsilon,
     exp_below,
+    in_chunks,
 )
 from ldp_kafka.mechanisms.bits import check_packed, count, own_bits, pack, width_of
+from ldp_kafka.mechanisms.frequencies import AffineSupport
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["OptimizedUnaryEncoding", "SymmetricUnaryEncoding", "UnaryEncoding"]
@@ -95,16 +97,17 @@ class UnaryEncoding:
         outside 0..categories - 1 (the value is not shown).
         """
         codes = check_codes(values, self.categories)
-        out = np.empty((len(codes), self.width), np.uint8)
-        for first in range(0, len(codes), self._rows):
-            rows = slice(first, first + self._rows)
-            words = randomness.words(len(codes[rows]), self._words, first=first)
-            out[rows] = self._perturb(
-                codes[rows], np.ascontiguousarray(words).view(self._lane)
-            ).view(np.uint8)[:, : self.width]
+        return in_chunks(self._packed, codes, randomness, self._rows)
+
+    def _packed(
+        self, values: NDArray[np.int64], randomness: Randomness, first: int
+    ) -> NDArray[np.uint8]:
+        words = np.ascontiguousarray(randomness.words(len(values), self._words, first=first))
+        lanes = self._perturb(values, words.view(self._lane))
+        packed = np.ascontiguousarray(lanes.view(np.uint8)[:, : self.width])
         if self.categories % 8:
-            out[:, -1] &= np.uint8(0xFF << 8 - self.categories % 8 & 0xFF)
-        return out
+            packed[:, -1] &= np.uint8(0xFF << 8 - self.categories % 8 & 0xFF)
+        return packed
 
     def _perturb(self, values: NDArray[np.int64], random: NDArray[Any]) -> NDArray[Any]:
         """Reports in lanes (n, lanes), with bits beyond the last category, from fair bits (n,
@@ -173,24 +176,17 @@ class UnaryEncoding:
 
     def estimate_support(self, support: NDArray[np.int64], *, population: bool = False) -> Estimate:
         """Frequencies by inverting the affine law (Wang et al., eq. 2)."""
-        n = int(support[0])
-        if n == 0:
-            return Estimate(np.full(self.categories, nan), np.full(self.categories, inf), 0)
-        p, q = self._probabilities
-        seen = support[1:] / n
-        truth = (seen - q) / (p - q)
-        share = np.clip(truth, 0, 1)
-        variance = (
-            seen * (1 - seen) if population else share * p * (1 - p) + (1 - share) * q * (1 - q)
-        )
-        return Estimate(truth, np.sqrt(variance / n) / (p - q), n)
+        return self._affine.estimate(support, population=population)
 
     def variance(self, frequency: float | NDArray[np.float64]) -> NDArray[np.float64]:
         """Variance of one report's estimate of a category of that frequency, given the values; of n
         reports, a mean of n of them, it is this / n.
         """
-        f, (p, q) = np.asarray(frequency, np.float64), self._probabilities
-        return np.asarray((f * p * (1 - p) + (1 - f) * q * (1 - q)) / (p - q) ** 2)
+        return self._affine.variance(frequency)
+
+    @property
+    def _affine(self) -> AffineSupport:
+        return AffineSupport(*self._probabilities)
 
     @property
     def _probabilities(self) -> tuple[float, float]:

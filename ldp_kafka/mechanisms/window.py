@@ -5,14 +5,13 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cached_property
 from math import inf, nan
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
-    CHUNK,
     Certificate,
     Estimate,
     Law,
@@ -20,11 +19,10 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     check_values,
     exp_below,
+    in_chunks,
 )
+from ldp_kafka.mechanisms.reconstruction import Distribution, reconstruct
 from ldp_kafka.randomness import Randomness
-
-if TYPE_CHECKING:
-    from ldp_kafka.mechanisms.reconstruction import Distribution
 
 __all__ = ["CAP", "CELLS", "ROUND", "WORD", "Moments", "Window", "check_grid", "choose"]
 
@@ -104,15 +102,7 @@ class Window:
         domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
         shown).
         """
-        exact = check_values(values)
-        if len(exact) <= CHUNK:
-            return self._perturb(exact, randomness, 0)
-        out = np.empty(len(exact))
-        for first in range(0, len(exact), CHUNK):
-            out[first : first + CHUNK] = self._perturb(
-                exact[first : first + CHUNK], randomness, first
-            )
-        return out
+        return in_chunks(self._perturb, check_values(values), randomness)
 
     def _perturb(
         self, values: NDArray[np.float64], randomness: Randomness, first: int
@@ -244,8 +234,6 @@ class Window:
         """The distribution of the values behind the reports: `ldp_kafka.mechanisms.reconstruct` of
         their `histogram`.
         """
-        from ldp_kafka.mechanisms.reconstruction import reconstruct
-
         return reconstruct(
             self,
             self.histogram(reports),

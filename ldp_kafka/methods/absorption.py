@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import fsum
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Method, Step
 from ldp_kafka.randomness import Randomness
 
@@ -173,15 +173,5 @@ def _error(mechanism: Any) -> float:
     """Root mean square error of a report, for values spread evenly over the domain (Simpson's rule:
     the squared error is a polynomial of degree 2 in the value).
     """
-    squares = []
-    for x in (0.0, 0.5, 1.0):
-        law = mechanism.law(x)
-        squares.append(
-            fsum(
-                weight / law.denominator * (point - x) ** 2
-                for weight, point in zip(
-                    law.weights, np.asarray(law.support, float).tolist(), strict=True
-                )
-            )
-        )
-    return float(((squares[0] + 4 * squares[1] + squares[2]) / 6) ** 0.5)
+    low, middle, high = (Law.of(mechanism.law(x)).mean_square(about=x) for x in (0.0, 0.5, 1.0))
+    return float(((low + 4 * middle + high) / 6) ** 0.5)

@@ -22,6 +22,7 @@ from ldp_kafka.accounting import (
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import (
     Estimate,
+    Law,
     check_categories,
     check_codes,
     check_domain,
@@ -391,15 +392,12 @@ class Method:
 
     def _moments(self, mechanism: Any) -> list[tuple[float, float]]:
         """The same of any mechanism on the unit domain."""
-        found = []
         lo, hi = self.domain
-        for x in (0.0, 0.5, 1.0):
-            law = mechanism.law(x)
-            weights = np.array([weight / law.denominator for weight in law.weights])
-            points = (self.released(np.asarray(law.support, float)) - lo) / (hi - lo)
-            mean = float(weights @ points)
-            found.append((mean, float(weights @ (points - mean) ** 2)))
-        return found
+
+        def unit(answers: NDArray[np.float64]) -> NDArray[Any]:
+            return np.asarray((self.released(answers) - lo) / (hi - lo))
+
+        return [Law.of(mechanism.law(x)).dot_moments(unit) for x in (0.0, 0.5, 1.0)]
 
     def _bounds(self) -> list[int]:
         """What its ledger bounds, as integers: the lag where there is one."""

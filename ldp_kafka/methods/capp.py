@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import exp, fsum
+from math import exp
 
-import numpy as np
-
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.feedback import AccumulatedPerturbation
 
 __all__ = ["ClippedAccumulatedPerturbation"]
@@ -52,14 +51,6 @@ class ClippedAccumulatedPerturbation(AccumulatedPerturbation):
         """T: the mean shortfall of the mechanism at 1 less its spread there (CAPP, eq. 9-11, its
         sign as in the authors' code), to 2**-20 so that no CPU rounds it otherwise.
         """
-        law = self.mechanism.law(1.0)
-        points = [
-            (weight / law.denominator, point)
-            for weight, point in zip(
-                law.weights, np.asarray(law.support, float).tolist(), strict=True
-            )
-        ]
-        mean = fsum(weight * point for weight, point in points)
-        spread = fsum(weight * (point - mean) ** 2 for weight, point in points) ** 0.5
-        margin = round((exp(1 - mean) - 1 - spread) * 2**20) / 2**20
+        law = Law.of(self.mechanism.law(1.0))
+        margin = round((exp(1 - law.mean()) - 1 - law.variance() ** 0.5) * 2**20) / 2**20
         return float(min(max(margin, -WIDEST), WIDEST))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, LifetimeLedger, State, micro
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import check_epsilon, check_number
+from ldp_kafka.mechanisms.base import Law, check_epsilon, check_number
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, SILENT, Step, check_factory, check_slots
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.gaussian import RATIO, Chain, check_bound
@@ -321,13 +321,7 @@ class Fast(Sampled):
 
     @cached_property
     def _variance(self) -> int:
-        law = self.mechanism.law(0.5)
-        share, points = (
-            np.array([weight / law.denominator for weight in law.weights]),
-            np.asarray(law.support, float),
-        )
-        mean = float(share @ points)
-        return _units(float(share @ (points - mean) ** 2))
+        return _units(Law.of(self.mechanism.law(0.5)).variance())
 
     def _noise(self) -> int:
         return self._variance

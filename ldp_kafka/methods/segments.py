@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from math import fsum, inf
+from math import inf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,22 +101,13 @@ def choose_segments(
 
 def _spread_of_variance(mechanism: Any, means: NDArray[np.float64], count: int) -> float:
     """n_s times the variance of the sample variance of unbiased reports of these values."""
-    low, high = (_mean(mechanism.law(end)) for end in (0.0, 1.0))
-    laws = [mechanism.law(float(mean)) for mean in means]
+    low, high = (Law.of(mechanism.law(end)).mean() for end in (0.0, 1.0))
+    laws = [Law.of(mechanism.law(float(mean))) for mean in means]
     points = np.concatenate([np.asarray(law.support, np.float64) for law in laws]) / (high - low)
-    weights = np.concatenate(
-        [[weight / law.denominator / len(laws) for weight in law.weights] for law in laws]
-    )
+    weights = np.concatenate([law.probabilities() for law in laws]) / len(laws)
     deviations = points - weights @ points
     return float(
         weights @ deviations**4 - (weights @ deviations**2) ** 2 * (count - 3) / (count - 1)
-    )
-
-
-def _mean(law: Law) -> float:
-    return fsum(
-        weight / law.denominator * point
-        for weight, point in zip(law.weights, np.asarray(law.support, float).tolist(), strict=True)
     )
 
 

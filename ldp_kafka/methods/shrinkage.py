@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.base import Method, check_slots
-from ldp_kafka.methods.reading import Reading, affine, law_of
+from ldp_kafka.methods.response_curve import ResponseCurve, affine, law_of
 
-__all__ = ["Prior", "Reading", "Shrinkage", "Shrunk", "debias", "shrink"]
+__all__ = ["Prior", "ResponseCurve", "Shrinkage", "Shrunk", "debias", "shrink"]
 
 # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say
 # otherwise
@@ -64,18 +64,17 @@ class Shrinkage:
     ----------
     method : numeric
     length : consecutive reports of a user in one release (their mean)
-    slots : see `Reading.of`
-    reading : the response curve, where it is known for this method and these lengths: saves
-        simulating it again
+    slots : see `ResponseCurve.of`
+    curve : one that is known, of this method and these lengths: saves simulating it again
 
     Notes
     -----
     Linear empirical Bayes (Robbins 1956; Efron and Morris, JASA 1973): of all linear functions of a
     release y, m + rho (y - E[y | m]) / slope has the least mean square error over users whose
     values have mean m and variance V, with rho = slope^2 V / (slope^2 V + noise). The law of y is
-    the method's `Reading`. m and V are estimated from all reports counted so far:
+    the method's `ResponseCurve`. m and V are estimated from all reports counted so far:
 
-    - m: the response curve's inverse of the mean report, with standard error s; it is drawn to the
+    - m: the curve's inverse of the mean report, with standard error s; it is drawn to the
       midpoint by t^2 / (t^2 + s^2), where t^2 is SPREAD^2 or, if that is more, the squared distance
       of the estimate from the midpoint less SURE s^2. A crowd that says nothing is given the
       midpoint.
@@ -110,12 +109,12 @@ class Shrinkage:
         length: int = 1,
         slots: int | None = None,
         *,
-        reading: Reading | None = None,
+        curve: ResponseCurve | None = None,
     ) -> None:
         if method.kind != "numeric":
             raise ConfigurationError(f"{method.name} has no numbers to shrink")
         self.method, self.length = method, check_slots(length, "length")
-        self._asked, self._given = slots, reading
+        self._asked, self._given = slots, curve
         self._n = self._sum = self._squares = 0
 
     def index(self, released: ArrayLike) -> NDArray[np.int64]:
@@ -151,9 +150,9 @@ class Shrinkage:
         return [self._n, self._sum, self._squares]
 
     @cached_property
-    def reading(self) -> Reading:
-        """How a release reads."""
-        return self._given or Reading.of(self.method, self.length, self._asked)
+    def curve(self) -> ResponseCurve:
+        """How a release responds to the value behind it."""
+        return self._given or ResponseCurve.of(self.method, self.length, self._asked)
 
     @cached_property
     def prior(self) -> Prior:
@@ -161,7 +160,7 @@ class Shrinkage:
         n = self._n
         if n < 2:
             return Prior(0.5, 0.5, 0.0, 0.25)
-        read, step = self.reading, self._step
+        read, step = self.curve, self._step
         if not read.slope(0.5) > 0:
             return Prior(0.5, 0.5, 0.0, 0.25)
         y = self._low + self._sum / n * step
@@ -172,7 +171,7 @@ class Shrinkage:
         away = raw - 0.5
         slope = (
             (y - read.at(0.5)) / away if abs(away) > 0.25 else read.slope(0.5)
-        )  # of the chord: a response curve may be flat where it ends
+        )  # of the chord: a curve may be flat where it ends
         doubt = read.doubt_at(raw)
         square = (total / n + doubt * doubt) / (slope * slope)
         spread = max(SPREAD * SPREAD, away * away - SURE * square)
@@ -180,7 +179,7 @@ class Shrinkage:
         mean = 0.5 + share * away
         wrong = share * share * square + (1 - share) * (1 - share) * min(0.25, away * away + square)
         slope, bound = read.slope(mean), mean * (1 - mean)
-        if not slope > 0:  # a flat response curve says nothing of how far values lie apart
+        if not slope > 0:  # a curve that is flat there says nothing of how far values lie apart
             return Prior(mean, sqrt(wrong), 0.0, bound)
         scale = slope * slope + read.curve
         variance = (total - read.noise(mean)) / scale
@@ -199,7 +198,7 @@ class Shrinkage:
         the prior is; of each user they say less.
         """
         whole, lo, hi = np.asarray(index, np.int64), self.method.domain[0], self.method.domain[1]
-        prior, read = self.prior, self.reading
+        prior, read = self.prior, self.curve
         slope = read.slope(prior.mean)
         noise = read.noise(prior.mean) + read.curve * prior.variance
         signal = slope * slope * prior.variance
@@ -249,7 +248,7 @@ def shrink(method: Method, releases: ArrayLike, *, slots: int | None = None) -> 
     ----------
     releases : (users,) single releases, or (users, slots) the same slots of all users, on the
         domain's scale
-    slots : see `Reading.of`
+    slots : see `ResponseCurve.of`
 
     Raises
     ------

@@ -5,13 +5,13 @@ values to it, so that they need less noise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import fsum
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Field, State
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.mechanisms.window import Window
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Method, Step, check_factory, check_slots
@@ -174,24 +174,8 @@ class ThresholdPerturbation(Method):
 
 
 def _noise(mechanism: Any) -> float:
-    """The largest variance of a report, as `Method._moments` has it, by exact sums: that one's add
-    up as the CPU likes, and a threshold follows from this.
-    """
-    found = []
-    for x in (0.0, 0.5, 1.0):
-        law = mechanism.law(x)
-        shares, points = (
-            [weight / law.denominator for weight in law.weights],
-            np.asarray(law.support, np.float64).tolist(),
-        )
-        mean = fsum(share * point for share, point in zip(shares, points, strict=True))
-        found.append(
-            fsum(
-                share * (point - mean) * (point - mean)
-                for share, point in zip(shares, points, strict=True)
-            )
-        )
-    return max(found)
+    """The largest variance of a report, at the ends and the middle of the domain."""
+    return max(Law.of(mechanism.law(x)).variance() for x in (0.0, 0.5, 1.0))
 
 
 def _likelihood(mechanism: Any, bin_: int) -> NDArray[np.float64]:

@@ -8,14 +8,13 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting import micro
 from ldp_kafka.accounting.admission import Claim, Limit, Loss, Spender, frees, judge
-from ldp_kafka.accounting.words import moment
+from ldp_kafka.accounting.words import instant, moment
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.topology.document import Document, Unset, read
 from ldp_kafka.topology.loader import load
@@ -332,8 +331,6 @@ def _until(text: str | None) -> int | None:
     if text is None:
         return None
     try:
-        return int(
-            datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC).timestamp() * 1000
-        )
+        return instant(text)
     except ValueError:
         return -1

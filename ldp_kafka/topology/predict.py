@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.randomness import seeded
 
 __all__ = [
     "Prediction",
     "crowd_error",
-    "noisiest",
     "predict",
     "release_error",
     "reporting",
@@ -84,7 +84,7 @@ def shrunk(method: Method) -> Prediction:
     the crowd is large enough to know that.
     """
     lo, hi = method.domain
-    read = Reading.of(method.single)
+    read = ResponseCurve.of(method.single)
     slope = float(read.mean[-1] - read.mean[0])
     signal, noise = slope * slope / 12, read.noise(0.5) + read.curve / 12
     reliability = signal / (signal + noise)
@@ -107,12 +107,6 @@ def crowd_error(method: Method, reports: int) -> float:
     """
     method = getattr(method, "each", method)  # of a coordinate
     return max(_error(method, value, reports) for value in _inputs(method))
-
-
-def noisiest(method: Method, reports: int = 1000) -> Any:
-    """The mechanism's input at which a release has its largest error."""
-    method = getattr(method, "each", method)
-    return max(_inputs(method), key=lambda value: _error(method, value, reports))
 
 
 def release_error(method: Method) -> float:
@@ -149,8 +143,8 @@ def _error(method: Method, value: Any, reports: int) -> float:
 
 def _support(method: Method, value: Any, reports: int) -> NDArray[np.int64]:
     """The support of so many reports spread over the law of one input as evenly as can be."""
-    law = method.mechanism.law(value)
-    steps = np.cumsum(np.array([weight / law.denominator for weight in law.weights]))
+    law = Law.of(method.mechanism.law(value))
+    steps = np.cumsum(law.probabilities())
     rank = np.searchsorted(steps, (np.arange(reports) + 0.5) / reports)
     support: NDArray[np.int64] = method.mechanism.support(
         law.support[np.minimum(rank, len(steps) - 1)]

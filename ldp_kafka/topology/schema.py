@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, TypeChecker, ValidationError
 from jsonschema.validators import extend
 
+from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.topology.document import Document, key_text
 from ldp_kafka.topology.paths import Path
 
@@ -167,18 +167,13 @@ def _not_one_of(known: list[Any], found: Any, path: Path) -> str:
     where = tuple(part for part in path if isinstance(part, str))
     if found in _LATER.get(where, ()):
         return f"{found} comes later, it is not built yet; built: {', '.join(known)}"
-    return f"must be one of {', '.join(known)}; got {_shown(found)}{_nearest(found, known)}"
+    return f"must be one of {', '.join(known)}; got {_shown(found)}{did_you_mean(found, known)}"
 
 
 def _unknown_key(path: Path, known: list[str]) -> str:
     if path in _LATER_KEYS:
         return "comes later, it is not built yet"
-    return f"unknown key{_nearest(path[-1], known) or '; known here: ' + ', '.join(known)}"
-
-
-def _nearest(name: Any, known: list[str]) -> str:
-    close = get_close_matches(str(name), known, 1)
-    return f" (did you mean {close[0]}?)" if close else ""
+    return f"unknown key{did_you_mean(path[-1], known) or '; known here: ' + ', '.join(known)}"
 
 
 def _shown(found: Any) -> str:

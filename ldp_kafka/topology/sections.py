@@ -36,7 +36,6 @@ PURE = tuple(
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
-_BROKER = re.compile(r"\s*([^,\s]+)\s*")
 
 # Who a client is to a broker: SASL says it where it is used, else the client's certificate
 _SASL_IDENTITY = (

@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from ldp_kafka.accounting.words import moment
 from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
+from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.tools import state
-from ldp_kafka.runtime.tools.state import compacted, key_bytes
 from ldp_kafka.runtime.wire.records import read_reports, write_reports
 from tests.broker.flow import SLOT, START, Flow
 from tests.broker.test_faults import until, until_acknowledged

@@ -11,7 +11,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks import trial as trials
 from ldp_kafka.checks.chisquare import FALSE_ALARM, limit
-from ldp_kafka.checks.laws import Tally, counts, numbers, probabilities
+from ldp_kafka.checks.laws import Tally, counts, numbers
 from ldp_kafka.checks.mechanism import MechanismTrial, sampler_follows_law
 from ldp_kafka.checks.trial import MANY, SAMPLES
 from ldp_kafka.mechanisms.base import Law
@@ -85,7 +85,7 @@ class Shifted(Column):
         given = numbers(reports)
         place = np.searchsorted(names, given).clip(max=len(names) - 1)
         inside = names[place] == given
-        p = float(probabilities(law)[likely].sum())
+        p = float(law.probabilities()[likely].sum())
         leave, chance = (
             (~inside, self.shift * p / (1 - p)) if self.shift > 0 else (inside, -self.shift)
         )
@@ -115,7 +115,7 @@ def test_three_percent_off_is_found(name, shift):
     """
     twin = Shifted(build(name)(1.0), shift)
     first = MechanismTrial(lambda epsilon: twin, 1.0).inputs[0]
-    p = float(probabilities(twin.law(first))[twin.likely(first)].sum())
+    p = float(twin.law(first).probabilities()[twin.likely(first)].sum())
     needed = round(20**2 * (1 - p) / p / SHIFT**2)
     assert needed <= MANY
     with pytest.raises(CheckFailure, match="follow the law"):

@@ -16,7 +16,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.chisquare import FALSE_ALARM, by_place, limit, statistic
 from ldp_kafka.checks.failure import refused, require
-from ldp_kafka.checks.laws import counts, probabilities, rows
+from ldp_kafka.checks.laws import counts, rows
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
 from ldp_kafka.checks.sources import KEY, Constant
 from ldp_kafka.checks.trial import SAMPLES
@@ -91,7 +91,7 @@ def vectors_are_noised_by_coordinate(trial):
     )
     for value, column in zip((3.0, -2.0, 0.0), reports.T, strict=True):
         law = m.law(value)
-        expected = probabilities(law) * n
+        expected = law.probabilities() * n
         found, freedom = statistic(
             counts(np.ascontiguousarray(column), law), expected, by_place(expected)
         )
@@ -278,7 +278,6 @@ def test_alias_table_is_exact(n):
                 assert first == last
                 seen[first] += high - low
     assert [seen[i - 5] for i in range(n)] == weights
-    assert table.implied() == weights
 
 
 @pytest.mark.parametrize(
@@ -481,7 +480,7 @@ def test_laplace_moments(epsilon):
     m = lk.mechanism("laplace", epsilon=epsilon, domain=(-1.0, 1.0))
     for value in (-1.0, -0.3, 1e-9, 0.7310585, 1.0):
         law = m.law(value)
-        share = probabilities(law)
+        share = law.probabilities()
         mean = share @ law.support
         assert abs(2 * mean - 1 - value) < 1e-8
         assert share @ (law.support - mean) ** 2 == pytest.approx(2 / epsilon**2, rel=2e-5)
@@ -601,7 +600,7 @@ def test_gaussian_moments(epsilon):
     m = lk.mechanism("gaussian", epsilon=epsilon, delta=DELTA, domain=(0.0, 1.0))
     for value in (0.0, 1e-9, 0.3, 1.0):
         law = m.law(value)
-        share = probabilities(law)
+        share = law.probabilities()
         mean = share @ law.support
         assert abs(mean - value) < 1e-9 * max(1, m.sigma)
         assert share @ (law.support - mean) ** 2 == pytest.approx(m.sigma**2, rel=1e-5)

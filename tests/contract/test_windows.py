@@ -15,7 +15,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.failure import run_all
-from ldp_kafka.checks.laws import probabilities, variance, worst_ratio
+from ldp_kafka.checks.laws import variance, worst_ratio
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
 from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms import Duchi, Hybrid, Piecewise, SquareWave
@@ -44,11 +44,11 @@ def error_is_never_too_small(trial):
                 np.int64,
             )
             noise = (
-                variance(probabilities(trial.laws[i]), trial.singles)
-                + variance(probabilities(trial.laws[j]), trial.singles)
+                variance(trial.laws[i].probabilities(), trial.singles)
+                + variance(trial.laws[j].probabilities(), trial.singles)
             ) / 2
             total = variance(
-                (probabilities(trial.laws[i]) + probabilities(trial.laws[j])) / 2, trial.singles
+                (trial.laws[i].probabilities() + trial.laws[j].probabilities()) / 2, trial.singles
             )
             stated, of_all = (
                 m.estimate_support(mixed, population=p).standard_error ** 2 * n
@@ -226,7 +226,7 @@ def test_variance_is_the_textbooks(name, epsilon):
     for place in PLACES:
         x = 2 * place - 1
         law = m.law(x)
-        chances, reports = probabilities(law), np.asarray(law.support)
+        chances, reports = law.probabilities(), np.asarray(law.support)
         found = variance(chances, reports) * (2 / m.moments.slope) ** 2
         assert found == pytest.approx(
             textbook(name, epsilon, x), rel=0.03 if name == "square_wave" else 0.01
@@ -243,7 +243,7 @@ def test_moments_are_those_of_the_law(name, epsilon):
     for point in (0, 1, steps // 3, steps):
         x = point / steps
         law = m.law(x)
-        chances, reports = probabilities(law), np.asarray(law.support)
+        chances, reports = law.probabilities(), np.asarray(law.support)
         near = 1e-6 * max(
             1.0, float(np.abs(reports).max()) ** 2
         )  # values are taken to 2**-16 of a cell

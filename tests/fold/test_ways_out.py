@@ -12,7 +12,7 @@ import pytest
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.keys import new_key, read_key
 from ldp_kafka.runtime.recovery import start
 from ldp_kafka.runtime.recovery.begin import begin
@@ -366,8 +366,8 @@ def test_other_partitions(monkeypatch):
         topics={place.topology.raw_topic: SimpleNamespace(partitions={0: None, 1: None})}
     )
     monkeypatch.setattr(
-        "ldp_kafka.runtime.kafka.group_offsets.Consumer",
-        lambda _: SimpleNamespace(list_topics=lambda *_, **__: metadata),
+        "ldp_kafka.runtime.kafka.group_offsets.asker",
+        lambda *_, **__: SimpleNamespace(list_topics=lambda *_, **__: metadata),
     )
     with pytest.raises(
         StateError,
@@ -375,13 +375,13 @@ def test_other_partitions(monkeypatch):
             r"must have 1 partitions, found 2: users have moved.*new name, with input.partitions: 2"
         ),
     ):
-        check_partitions(place.spec, Standing(place.topology, "perturb", [place.spec], {}, {}))
+        check_partitions(place.spec, GroupOffsets(place.topology, "perturb", [place.spec], {}, {}))
     two = replace(place.topology.input, partitions=2)
     assert replace(place.topology, input=two).layout != place.topology.layout
     fresh = renamed(place)
     fresh.topology = replace(fresh.topology, input=replace(fresh.topology.input, partitions=2))
     (spec,) = roles.agents(fresh.topology, "perturb")
-    check_partitions(spec, Standing(fresh.topology, "perturb", [spec], {}, {}))
+    check_partitions(spec, GroupOffsets(fresh.topology, "perturb", [spec], {}, {}))
     fresh.work()
     run = local.run(
         fresh.topology, roles.edge_randomness(fresh.topology, fresh.key), [fresh.log, []]

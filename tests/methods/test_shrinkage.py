@@ -12,7 +12,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import shrinkage
-from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage, debias, shrink
 
 UNIT = (0.0, 1.0)
@@ -167,7 +167,7 @@ def test_a_reading_without_feedback_is_the_law(mechanism):
     chance.
     """
     m = lk.method("sw_direct", epsilon=2.0, window=1, domain=UNIT, mechanism=mechanism)
-    read = Reading.of(m)
+    read = ResponseCurve.of(m)
     for level, mean, doubt in zip(read.levels, read.mean, read.doubt, strict=True):
         law = m.mechanism.law(float(level))
         share = np.array([weight / law.denominator for weight in law.weights])
@@ -187,7 +187,7 @@ def test_a_reading_without_feedback_is_the_law(mechanism):
 @pytest.mark.parametrize("name", ["ipp", "app", "capp"])
 def test_a_reading_with_feedback_is_what_streams_show(name):
     """Other words, other levels, streams of another shape: within its doubt and what chance allows;
-    without feedback the reading is another.
+    without feedback the curve is another.
     """
     block = {} if name == "ipp" else {"block": 5}
     m = lk.method(name, epsilon=15.0, window=5, domain=UNIT, **block)
@@ -195,7 +195,7 @@ def test_a_reading_with_feedback_is_what_streams_show(name):
     values += 0.3 - values.mean()
     seen = m.release(values, lk.randomness.seeded(9)).mean(axis=1)
     read, plain = (
-        Reading.of(each, 5)
+        ResponseCurve.of(each, 5)
         for each in (m, lk.method("sw_direct", epsilon=m.spend * 5 / 1e6, window=5, domain=UNIT))
     )
     level = float(np.interp(0.3, read.levels, read.mean))
@@ -209,10 +209,10 @@ def test_a_reading_with_feedback_is_what_streams_show(name):
 def test_a_reading_depends_on_nothing_but_the_method():
     """No state of any generator is in it, and none is left by it."""
     m = lk.method("capp", epsilon=3.0, window=5, domain=UNIT)
-    first = Reading.of(m)
+    first = ResponseCurve.of(m)
     np.random.seed(3)
     kept = m.release(np.full((3, 5), 0.2), lk.randomness.seeded(1))
-    second = Reading.of(m)
+    second = ResponseCurve.of(m)
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
     assert (m.release(np.full((3, 5), 0.2), lk.randomness.seeded(1)) == kept).all()
     assert type(m.mechanism).__name__ == "SquareWave"
@@ -223,12 +223,12 @@ def test_one_threshold_is_enough_to_be_fooled(monkeypatch):
     caution is needed.
     """
     m = lk.method("sw_direct", epsilon=0.5, window=30, domain=UNIT)
-    readings = Reading.of(m, 30)
+    curve = ResponseCurve.of(m, 30)
 
     def away():
         found = []
         for seed in range(20):
-            one = Shrinkage(m, 30, reading=readings)
+            one = Shrinkage(m, 30, curve=curve)
             one.update(one.index(m.release(np.full((300, 30), 0.5), lk.randomness.seeded(seed))))
             found.append((one.prior.mean - 0.5) ** 2)
         return np.mean(found) ** 0.5
@@ -267,6 +267,6 @@ def test_what_is_refused():
         with pytest.raises(ValueError, match="sums"):
             Shrinkage(m).add(wrong)
     with pytest.raises(ConfigurationError):
-        Reading.of(m, 3, slots=10)
+        ResponseCurve.of(m, 3, slots=10)
     with pytest.raises(TypeError):
         Shrinkage(m, True)

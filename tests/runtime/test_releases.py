@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ldp_kafka as lk
-from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime import local, roles
@@ -208,7 +208,7 @@ def test_per_user_is_drawn_to_the_crowd(method):
     known = [
         json.loads(record.value) for record in publisher.per_user(batch, ["aa", "bb"], crowd_sums)
     ]
-    expected = Shrinkage(made.method, reading=Reading.of(made.method.single))
+    expected = Shrinkage(made.method, curve=ResponseCurve.of(made.method.single))
     expected.add(list(crowd_sums))
     shrunk = expected.apply(batch.values)
     assert [release["value"] for release in known] == pytest.approx(

@@ -22,8 +22,9 @@ from ldp_kafka.records import Ids
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import Keyring, read_key
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
@@ -31,7 +32,6 @@ from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.runtime.recovery.start import decide
 from ldp_kafka.runtime.tools import prove_once, rotate_key
-from ldp_kafka.runtime.tools.state import compacted, key_bytes
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import load
 from tests.fold import cases
@@ -329,7 +329,7 @@ class Kept:
         )
 
     def violations(self, ring):
-        offsets = Standing(
+        offsets = GroupOffsets(
             self.topology,
             "perturb",
             roles.agents(self.topology, "perturb"),

@@ -16,13 +16,14 @@ from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.kafka.reader import read_records, spans
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.runtime.tools import state
-from ldp_kafka.runtime.tools.state import compacted, key_bytes, plan_rewind
+from ldp_kafka.runtime.tools.state import plan_rewind
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.fold.epochs import facts_of

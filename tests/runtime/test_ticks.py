@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.watch import Watch
@@ -131,7 +131,9 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
                     producer.produce(name, value, json.dumps(key), partition=number)
             producer.produce(name, None, json.dumps(f"{number}/meta/0123"), partition=number)
         assert producer.flush(10) == 0
-        standing = Standing(topology, "perturb", roles.agents(topology, "perturb"), config, config)
+        standing = GroupOffsets(
+            topology, "perturb", roles.agents(topology, "perturb"), config, config
+        )
         assert standing.latest({0, 1, 3}) == T + 60_000
         assert standing.latest({1, 3}) == T + 30_000
         assert standing.latest({3}) == -1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import signal
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
-from confluent_kafka import Consumer, TopicPartition
 
 import ldp_kafka
 from ldp_kafka.errors import BrokerError, ConfigurationError
@@ -29,6 +27,7 @@ from ldp_kafka.runtime.demo.plot import plot
 from ldp_kafka.runtime.demo.result import Result, again, compare, largest_spent
 from ldp_kafka.runtime.demo.streams import DEFAULTS, Given, crowd, made_up
 from ldp_kafka.runtime.kafka import setup
+from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.keys import new_key, read_key
 from ldp_kafka.runtime.replay import Raw, Unread, as_log, from_arrays, messages, recent_start, send
 from ldp_kafka.topology import Topology, load
@@ -273,44 +272,31 @@ def _follow(
 
     thread = threading.Thread(target=replay, daemon=True, name="replay")
     releases: dict[int, bytes] = {}
-    consumer = Consumer(
-        {
-            **config,
-            "group.id": f"demo-{secrets.token_hex(4)}",
-            "enable.auto.commit": False,
-            "fetch.wait.max.ms": 50,
-        }
-    )
-    consumer.assign(
-        [
-            TopicPartition(topology.releases_topic, partition, 0)
-            for partition in range(topology.input.partitions)
-        ]
-    )
-    try:
-        with show.bars(
-            [
-                ("events replayed", sum(message.events for message in raw)),
-                ("slots released", len(slots)),
-            ]
-        ) as update:
-            thread.start()
-            since = time.monotonic()
-            while len(releases) < len(slots):
-                for message in consumer.consume(500, 0.1):
-                    if message.error() is None:
-                        slot = json.loads(message.value())["slot"]
-                        releases.setdefault(slot, message.value())
-                        since = time.monotonic()
-                update(0, done[0])
-                update(1, len(releases))
-                if failed:
-                    raise failed[0]
-                _alive(workers, log)
-                if time.monotonic() - since > _PATIENCE:
-                    raise BrokerError(f"no release for {_PATIENCE:g} s; the workers' log is {log}")
-    finally:
-        consumer.close()
+    starts = dict.fromkeys(range(topology.input.partitions), 0)
+    fast = {"fetch.wait.max.ms": 50}
+    bars = [
+        ("events replayed", sum(message.events for message in raw)),
+        ("slots released", len(slots)),
+    ]
+    with (
+        reading(config, topology.releases_topic, starts, **fast) as consumer,
+        show.bars(bars) as update,
+    ):
+        thread.start()
+        since = time.monotonic()
+        while len(releases) < len(slots):
+            for message in consumer.consume(500, 0.1):
+                if message.error() is None:
+                    slot = json.loads(message.value())["slot"]
+                    releases.setdefault(slot, message.value())
+                    since = time.monotonic()
+            update(0, done[0])
+            update(1, len(releases))
+            if failed:
+                raise failed[0]
+            _alive(workers, log)
+            if time.monotonic() - since > _PATIENCE:
+                raise BrokerError(f"no release for {_PATIENCE:g} s; the workers' log is {log}")
     thread.join(30)
     return {slot: text for slot, text in releases.items() if slot in slots}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.rules import BINDINGS, Facts
 from ldp_kafka.runtime.roles import AgentSpec
@@ -14,7 +14,7 @@ __all__ = ["read_facts"]
 
 
 def read_facts(
-    offsets: Standing, spec: AgentSpec, partition: int, stage: Stage[Any] | None = None
+    offsets: GroupOffsets, spec: AgentSpec, partition: int, stage: Stage[Any] | None = None
 ) -> Facts:
     """Of one partition of an agent's log.
 

@@ -1,4 +1,4 @@
-"""Where a worker's group stands in its logs, as the broker says."""
+"""How far a worker's group has come in its logs, as the broker says."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.kafka.admin.asking import asker
+from ldp_kafka.runtime.kafka.changelog import compacted
+from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.topology import Topology
 
-__all__ = ["BEGUN", "Standing"]
+__all__ = ["BEGUN", "GroupOffsets"]
 
 PROBE = 10.0  # seconds
 # records at the end of a changelog: a snapshot ends with its meta, unless it has tombstones to
@@ -27,8 +30,17 @@ BEGUN = "ldp_kafka: nothing folded yet"
 worker's first commit takes it away.
 """
 
+_READER = {"isolation.level": "read_committed"}
+_PROBE: dict[str, object] = {
+    **_READER,
+    "enable.partition.eof": True,
+    # An offset that the log does not have any more, or not yet, reads as its end: the worker has
+    # compared it with the log's range before
+    "auto.offset.reset": "latest",
+}
 
-class Standing:
+
+class GroupOffsets:
     """Committed offsets, the ends of logs and their partitions, for the agents of one role.
 
     Parameters
@@ -51,10 +63,9 @@ class Standing:
             own,
             collector,
         )
-        self._asker = Consumer(
-            {**own, "group.id": topology.group(role), "enable.auto.commit": False}
-        )
-        self._stood: dict[tuple[str, int], tuple[int, int]] = {}
+        # Where a reader's log ends: behind what is committed, not behind open transactions
+        self._asker = asker(own, topology.group(role), **_READER)
+        self._seen: dict[tuple[str, int], tuple[int, int]] = {}
 
     def position(self, topic: str, number: int) -> Position:
         """Where the group stands. BrokerError where the broker does not say."""
@@ -80,25 +91,13 @@ class Standing:
         BrokerError : the broker gave neither a record nor the end of the log
 
         """
-        reader = Consumer(
-            {
-                **self._own,
-                "group.id": "probe",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-            }
-        )
-        try:
-            reader.assign([TopicPartition(topic, number, want)])
+        with reading(self._own, topic, {number: want}, **_PROBE) as reader:
             message = reader.poll(PROBE)
-            if message is not None and message.error() is None:
-                return int(message.offset())
-            end = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
-            if message is not None and message.error().code() == end:
-                return None
-        finally:
-            reader.close()
+        if message is not None and message.error() is None:
+            return int(message.offset())
+        # that is its name
+        if message is not None and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            return None
         raise BrokerError(
             f"{topic} partition {number}: the broker did not say what comes at offset {want}"
         )
@@ -108,9 +107,9 @@ class Standing:
         place = TopicPartition(self._topology.reports_topic, number)
         try:
             return bool(
-                Consumer(
-                    {**self._collector, "group.id": spec.name, "enable.auto.commit": False}
-                ).get_watermark_offsets(place, timeout=10)[1]
+                asker(self._collector, spec.name, **_READER).get_watermark_offsets(
+                    place, timeout=10
+                )[1]
                 > 1
             )
         except KafkaException as error:
@@ -127,45 +126,35 @@ class Standing:
         and nobody else writes it.
         """
         topic = self._topology.changelog(self._role, self._role)
-        reader = Consumer(
-            {
-                **self._own,
-                "group.id": "probe",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-            }
-        )
         found = -1
         try:
-            left = {}
+            starts = {}
             for number in numbers:
-                start, end = reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
-                left[number] = max(start, end - TAIL)
-            reader.assign(
-                [TopicPartition(topic, number, offset) for number, offset in left.items()]
-            )
-            until = time.monotonic() + PROBE
-            while left and time.monotonic() < until:
-                for message in reader.consume(TAIL, 1):
-                    if (
-                        message.error() is not None
-                        and message.error().code() == KafkaError._PARTITION_EOF  # noqa: SLF001
-                    ):
-                        left.pop(message.partition(), None)
-                    elif (
-                        message.error() is None
-                        and message.value() is not None
-                        and f"/{META}/" in (message.key() or b"").decode()
-                    ):
-                        found = max(
-                            found, json.loads(unpack(message.value())[1])["state"]["watermark"]
-                        )
+                start, end = self._asker.get_watermark_offsets(
+                    TopicPartition(topic, number), timeout=10
+                )
+                starts[number] = max(start, end - TAIL)
+            with reading(self._own, topic, starts, **_PROBE) as reader:
+                waiting, until = set(starts), time.monotonic() + PROBE
+                while waiting and time.monotonic() < until:
+                    for message in reader.consume(TAIL, 1):
+                        if (
+                            message.error() is not None
+                            and message.error().code() == KafkaError._PARTITION_EOF  # noqa: SLF001
+                        ):
+                            waiting.discard(message.partition())
+                        elif (
+                            message.error() is None
+                            and message.value() is not None
+                            and f"/{META}/" in (message.key() or b"").decode()
+                        ):
+                            found = max(
+                                found, json.loads(unpack(message.value())[1])["state"]["watermark"]
+                            )
         except KafkaException as error:
             raise BrokerError(
                 f"{topic}: the broker did not give the latest snapshots: {error.args[0].str()}"
             ) from None
-        finally:
-            reader.close()
         return found
 
     def partitions(self, topic: str) -> int:
@@ -179,25 +168,19 @@ class Standing:
 
     def table(self, spec: AgentSpec) -> dict[str, bytes]:
         """What an agent's changelog holds at the broker, now."""
-        from ldp_kafka.runtime.tools.state import compacted  # it needs this class
-
         return compacted(self._own, self._topology.changelog(self._role, spec.name))
 
-    def left(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    def lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
         """Of each of these partitions, messages that are not folded and acknowledged."""
-        left = dict.fromkeys(assigned, 0)
+        lag = dict.fromkeys(assigned, 0)
         for topic, number in assigned:
             place = TopicPartition(topic, number)
             low, high = self._asker.get_watermark_offsets(place, timeout=10)
             committed = self._asker.committed([place], timeout=10)[0].offset
-            stands, self._stood[topic, number] = self._stood.get((topic, number)), (committed, high)
-            if not (
-                any(spec.topic == topic and spec.gaps for spec in self._specs)
-                and stands == (committed, high)
-            ):
-                left[topic, number] = (
-                    high - (committed if committed >= 0 else low)
-                    # where offsets have gaps, the end of a transaction is never acknowledged: what
-                    # stands still is done
-                )
-        return left
+            before, self._seen[topic, number] = self._seen.get((topic, number)), (committed, high)
+            gaps = any(spec.topic == topic and spec.gaps for spec in self._specs)
+            # Where offsets have gaps, the end of a transaction is never acknowledged: a partition
+            # where nothing has moved since the last question is done
+            if not (gaps and before == (committed, high)):
+                lag[topic, number] = high - (committed if committed >= 0 else low)
+        return lag

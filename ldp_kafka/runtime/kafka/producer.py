@@ -128,7 +128,7 @@ class Outbox:
         """What has been handed over so far."""
         return dict(self._given)
 
-    async def settle(
+    async def flush(
         self,
         mark: Mapping[tuple[str, int], int],
         timeout: float = 20.0,  # noqa: ASYNC109 - what is late is an error of ours

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
@@ -11,7 +12,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, T
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka.admin import Config, extents, partitions_of, quiet
 
-__all__ = ["Kept", "Spans", "read_records", "read_topic", "spans"]
+__all__ = ["Kept", "Spans", "read_records", "read_topic", "reading", "spans"]
 
 SILENCE = 20.0  # seconds without a record after which a broker counts as gone
 
@@ -32,6 +33,37 @@ class Kept(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Kept(partition={self.partition}, offset={self.offset})"  # never a value
+
+
+@contextmanager
+def reading(
+    config: Config, topic: str, offsets: Mapping[int, int], **more: object
+) -> Iterator[Consumer]:
+    """A consumer that reads partitions of one topic from these offsets on: in no group, and it
+    commits nothing. It is closed at the end.
+
+    Parameters
+    ----------
+    config : of a confluent-kafka client
+    offsets : partition -> the first offset that is wanted; where the log does not have it, the
+        first message is an error, unless ``auto.offset.reset`` says otherwise
+    more : further settings of librdkafka, which win
+    """
+    own = {
+        "group.id": "ldp_kafka.reader",  # librdkafka asks for one; nobody ever joins it
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "allow.auto.create.topics": False,
+        **more,
+    }
+    consumer = Consumer({**config, **own})
+    try:
+        consumer.assign(
+            [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        )
+        yield consumer
+    finally:
+        consumer.close()
 
 
 def spans(config: Config, topic: str) -> Spans:
@@ -64,48 +96,36 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
     """
     ends = spans(config, topic) if within is None else within
     left = {partition for partition, (first, end) in ends.items() if end > first}
-    consumer = Consumer(
-        {
-            **quiet(config),
-            "group.id": "ldp_kafka.reader",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": False,
-        }
-    )
+    starts = {partition: ends[partition][0] for partition in sorted(left)}
     try:
-        consumer.assign(
-            [TopicPartition(topic, partition, ends[partition][0]) for partition in sorted(left)]
-        )
-        heard = time.monotonic()
-        while left:
-            for message in consumer.consume(1000, 0.1):
-                if (error := message.error()) is not None:
-                    raise BrokerError(f"{topic}: {error.str()}")
-                heard = time.monotonic()
-                partition, end = message.partition(), ends[message.partition()][1]
-                if message.offset() < end:
-                    kind, stamp = message.timestamp()
-                    yield Kept(
-                        partition,
-                        message.offset(),
-                        -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
-                        message.key(),
-                        message.value(),
-                    )
-                if message.offset() >= end - 1:
-                    left.discard(partition)
-            left = {
-                partition
-                for partition in left
-                if _before(consumer, topic, partition, ends[partition][1])
-            }
-            if time.monotonic() - heard > SILENCE:
-                raise BrokerError(f"{topic}: nothing came for {SILENCE:g} s")
+        with reading(quiet(config), topic, starts) as consumer:
+            heard = time.monotonic()
+            while left:
+                for message in consumer.consume(1000, 0.1):
+                    if (error := message.error()) is not None:
+                        raise BrokerError(f"{topic}: {error.str()}")
+                    heard = time.monotonic()
+                    partition, end = message.partition(), ends[message.partition()][1]
+                    if message.offset() < end:
+                        kind, stamp = message.timestamp()
+                        yield Kept(
+                            partition,
+                            message.offset(),
+                            -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
+                            message.key(),
+                            message.value(),
+                        )
+                    if message.offset() >= end - 1:
+                        left.discard(partition)
+                left = {
+                    partition
+                    for partition in left
+                    if _before(consumer, topic, partition, ends[partition][1])
+                }
+                if time.monotonic() - heard > SILENCE:
+                    raise BrokerError(f"{topic}: nothing came for {SILENCE:g} s")
     except KafkaException as error:
         raise BrokerError(f"{topic}: {error.args[0].str()}") from None
-    finally:
-        consumer.close()
 
 
 def read_topic(config: Config, topic: str) -> Iterator[bytes]:

@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, address_of
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
+from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.kafka.security import check_options
-from ldp_kafka.runtime.wire.arrow import MARK
-from ldp_kafka.runtime.wire.records import header, parse_json, read_reports
+from ldp_kafka.runtime.wire.records import header, header_of, read_reports
 from ldp_kafka.topology import Topology, require
 
 __all__ = ["client_config", "prepare", "resolve"]
@@ -226,7 +226,7 @@ def _headed(
     ):  # retention took it, or what others wrote before we came; the state has its own fingerprint
         return False, False
     value = _first(config, topic, partition)
-    found = _as_header(value)
+    found = header_of(value)
     if found is None:
         # Written by others before we came: it is read as it is
         if topic == topology.raw_topic or (
@@ -259,18 +259,6 @@ def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
         )
 
 
-def _as_header(value: bytes) -> Mapping[str, Any] | None:
-    try:
-        record = parse_json(value)
-    except BadRecord:
-        return None
-    return (
-        record
-        if isinstance(record, dict) and MARK in record and record.get("type") == "header"
-        else None
-    )
-
-
 def _is_report(topology: Topology, value: bytes) -> bool:
     """Whether a device was faster than whoever made its topic."""
     try:
@@ -282,18 +270,10 @@ def _is_report(topology: Topology, value: bytes) -> bool:
 
 def _first(config: Mapping[str, Any], topic: str, partition: int) -> bytes:
     """The first record of a partition that holds something."""
-    own = {
-        "group.id": "ldp_kafka.setup",
-        "enable.auto.commit": False,
-        "allow.auto.create.topics": False,
-        "isolation.level": "read_uncommitted",
-    }
-    consumer = Consumer({**admin.quiet(config), **own})
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
+    with reading(
+        admin.quiet(config), topic, {partition: 0}, **{"isolation.level": "read_uncommitted"}
+    ) as consumer:
         messages = consumer.consume(1, timeout=15)
-    finally:
-        consumer.close()
     if not messages or messages[0].error() is not None:
         raise BrokerError(f"the first record of {topic} partition {partition} could not be read")
     return messages[0].value() or b""

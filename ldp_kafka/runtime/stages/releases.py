@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import SENT, Step
-from ldp_kafka.methods.reading import Reading
+from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime.log import Record
@@ -64,7 +64,7 @@ class Publisher:
         and the sum of squares of all reports so far, by which it is shrunk.
         """
         if self.shrinkage and self.method.shrinks:
-            prior = Shrinkage(self.method, reading=_reading(self.method))
+            prior = Shrinkage(self.method, curve=_curve(self.method))
             prior.add(list(crowd))
             shrunk = prior.apply(batch.values)
             values, error, reliability = shrunk.values, shrunk.standard_error, shrunk.reliability
@@ -165,9 +165,9 @@ class Publisher:
 
 
 @lru_cache(maxsize=16)
-def _reading(method: Method) -> Reading:
+def _curve(method: Method) -> ResponseCurve:
     """Simulated once a method, whatever the number of sources that release by it."""
-    return Reading.of(method.single)
+    return ResponseCurve.of(method.single)
 
 
 def _plain(value: Any) -> Any:

@@ -21,7 +21,7 @@ from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.tools.report_index import Sightings, compare
+from ldp_kafka.runtime.tools.report_index import ReportIndex, compare
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import Topology
 
@@ -108,11 +108,11 @@ class Answered:
 
 def read_held(
     records: Iterable[Kept], folder: Path | None = None
-) -> tuple[Sightings, int, dict[int, Answered]]:
+) -> tuple[ReportIndex, int, dict[int, Answered]]:
     """The reports of a topic, how many of its records are none, and by partition what they answer;
-    ``folder``: of the `Sightings`.
+    ``folder``: of the `ReportIndex`.
     """
-    held, unreadable = Sightings(folder=folder), 0
+    held, unreadable = ReportIndex(folder=folder), 0
     answered: dict[int, Answered] = {}
     for record in records:
         try:
@@ -135,16 +135,16 @@ def recompute(
     due: Mapping[int, tuple[int, int]],
     seed: int,
     folder: Path | None = None,
-) -> Sightings:
+) -> ReportIndex:
     """All reports that a raw log gives.
 
     Parameters
     ----------
     records : of the raw topic, in the order of each partition
     due : by partition, the first and the last raw offset whose reports must be held
-    seed, folder : of the `Sightings` that they are compared with
+    seed, folder : of the `ReportIndex` that they are compared with
     """
-    made = Sightings(seed, folder)
+    made = ReportIndex(seed, folder)
     stages = {
         number: roles.edge(topology, randomness, number)
         for number in range(topology.input.partitions)

@@ -1,6 +1,6 @@
 """Many reports, 25 bytes each: who said what, and whether anybody said two things.
 
-Up to `SETTLE` of them wait in memory. With a folder what is more lies on disk, in `BUCKETS` files
+Up to `FLUSH` of them wait in memory. With a folder what is more lies on disk, in `BUCKETS` files
 by id, each of which is sorted by itself: 10**9 reports are 25 GB of disk, and some 0.6 GB of memory
 at a time, where they are compared with as many that were made once more.
 """
@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from ldp_kafka.records import Reports
 
-__all__ = ["Compared", "Sightings", "compare"]
+__all__ = ["Compared", "ReportIndex", "compare"]
 
-SETTLE = 2**21  # sightings that wait before repeats among them go, or they are written to disk
+FLUSH = 2**21  # reports that wait before repeats among them go, or they are written to disk
 BUCKETS = 256  # a power of two
 
 _DUE, _PRESENT = 1, 2
@@ -44,14 +44,14 @@ class Compared(NamedTuple):
     """Held, and nothing was expected."""
 
 
-class Sightings:
+class ReportIndex:
     """Report ids with a 64-bit hash of all that each report says: its slot, phase, value,
     fingerprint and series.
 
     Parameters
     ----------
     seed : of the hash, drawn anew each time, so that nobody can make two contents of one hash; two
-        `Sightings` that are compared must share it
+        `ReportIndex` that are compared must share it
     folder : where to keep what is too much for memory; None: all is kept in memory
     """
 
@@ -66,7 +66,7 @@ class Sightings:
         """Whether some are on disk."""
         self._rows: list[NDArray[np.void]] = []
         self._waiting = 0
-        self._settled = 0
+        self._kept = 0
         self._name = os.urandom(4).hex()
 
     def add(self, batch: Reports, *, due: bool = True) -> None:
@@ -79,15 +79,15 @@ class Sightings:
         self._rows.append(rows)
         self._waiting += len(rows)
         if self.folder is not None:
-            if self._waiting > SETTLE:
+            if self._waiting > FLUSH:
                 self.spill()
-        elif self._waiting > max(SETTLE, self._settled):
+        elif self._waiting > max(FLUSH, self._kept):
             self.rows()
 
     def rows(self) -> NDArray[np.void]:
         """Each distinct (id, content) in memory once, in order."""
-        kept = _settled(np.concatenate([np.zeros(0, _ROW), *self._rows]))
-        self._rows, self._waiting, self._settled = [kept], 0, len(kept)
+        kept = _distinct(np.concatenate([np.zeros(0, _ROW), *self._rows]))
+        self._rows, self._waiting, self._kept = [kept], 0, len(kept)
         return kept
 
     def spill(self) -> None:
@@ -109,7 +109,7 @@ class Sightings:
         """What `rows` gives, of each bucket."""
         for each in range(BUCKETS):
             file = self._file(each)
-            yield _settled(np.fromfile(file, _ROW) if file.exists() else np.zeros(0, _ROW))
+            yield _distinct(np.fromfile(file, _ROW) if file.exists() else np.zeros(0, _ROW))
 
     def _file(self, bucket: int) -> Path:
         assert self.folder is not None
@@ -138,7 +138,7 @@ class Sightings:
         return mixed ^ np.uint64(len(words))
 
 
-def _settled(rows: NDArray[np.void]) -> NDArray[np.void]:
+def _distinct(rows: NDArray[np.void]) -> NDArray[np.void]:
     """Each distinct (id, content) once, in order."""
     rows = rows[np.lexsort((rows["content"], rows["b"], rows["a"]))]
     starts = np.flatnonzero(_changes(rows, "a", "b", "content"))
@@ -172,7 +172,7 @@ def _changes(rows: NDArray[np.void], *names: str) -> NDArray[np.bool_]:
     return new
 
 
-def compare(held: Sightings, expected: Sightings | None = None) -> Compared:
+def compare(held: ReportIndex, expected: ReportIndex | None = None) -> Compared:
     """Held reports, with themselves and with those that were expected. OSError where one of them is
     on disk, and there is no room for the other.
     """
@@ -195,7 +195,7 @@ def compare(held: Sightings, expected: Sightings | None = None) -> Compared:
 
 
 def _compare(mine: NDArray[np.void], theirs: NDArray[np.void] | None) -> Compared:
-    """Of settled rows."""
+    """Of distinct rows, in order."""
     whole = mine if theirs is None else np.concatenate([mine, theirs])
     if not len(whole):
         return Compared(0, 0, 0, 0, 0)

@@ -38,6 +38,7 @@ from ldp_kafka.randomness import KEY_BYTES
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
+from ldp_kafka.runtime.kafka.changelog import key_bytes
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, read_key, write_secret
@@ -50,7 +51,7 @@ from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
 from ldp_kafka.runtime.roles import agents, edge_randomness
 from ldp_kafka.runtime.stages.perturb import Edge as Perturb
-from ldp_kafka.runtime.tools.state import alone, key_bytes, read_partitions
+from ldp_kafka.runtime.tools.state import alone, read_partitions
 from ldp_kafka.topology import Topology
 
 __all__ = ["Rotation", "rebind", "rotate"]

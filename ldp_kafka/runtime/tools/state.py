@@ -8,17 +8,17 @@ log that has lost records or another key.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ldp_kafka.errors import BadRecord, BrokerError, StateError
+from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
+from ldp_kafka.runtime.kafka.changelog import compacted
 from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
@@ -26,7 +26,7 @@ from ldp_kafka.runtime.recovery.inspection import DAMAGE, Held, inspect
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.start import Refusal, rewound
 from ldp_kafka.runtime.roles import AgentSpec, agents
-from ldp_kafka.runtime.wire.records import parse_json
+from ldp_kafka.runtime.wire.records import header_of
 from ldp_kafka.runtime.worker.supervisor import ROLES
 from ldp_kafka.topology import Topology
 
@@ -34,8 +34,6 @@ __all__ = [
     "Move",
     "Plan",
     "alone",
-    "compacted",
-    "key_bytes",
     "plan_rewind",
     "read_partitions",
     "read_state",
@@ -62,34 +60,6 @@ class Plan(NamedTuple):
     moves: list[Move]
     refusals: list[str]
     """Why it may not; nothing is moved unless this is empty."""
-
-
-def compacted(config: Config, topic: str) -> dict[str, bytes]:
-    """What a changelog holds: the last value of each key, without those that were deleted."""
-    held: dict[str, bytes] = {}
-    for record in read_records(config, topic):
-        if record.key is None:
-            continue
-        name = _name(record.key)
-        if record.value is None:
-            held.pop(name, None)
-        else:
-            held[name] = record.value
-    return held
-
-
-def key_bytes(name: str) -> bytes:
-    """A table's key as a record of its changelog has it: Faust writes JSON."""
-    return json.dumps(name).encode()
-
-
-def _name(key: bytes) -> str:
-    """What `key_bytes` was given; the text itself where it is not ours, for `inspect` to say so."""
-    try:
-        found = json.loads(key)
-    except ValueError:
-        found = None
-    return found if isinstance(found, str) else key.decode(errors="replace")
 
 
 def read_state(
@@ -154,7 +124,7 @@ def read_partitions(
     own = client_config(topology, "edge" if role == "perturb" else "collector")
     # Whether the edge has answered is asked of the collector's cluster, which a perturb role
     # can reach
-    offsets = Standing(
+    offsets = GroupOffsets(
         topology, role, agents(topology, role), own, client_config(topology, "collector")
     )
     # What was acknowledged is in the changelog by then; what the state has is in the log by then
@@ -262,9 +232,5 @@ def _headed(config: Config, topic: str, partition: int) -> bool:
         topic,
         {partition: (0, 1)} if admin.watermarks(config, topic, partition)[0] == 0 else {},
     ):
-        try:
-            found = parse_json(record.value or b"")
-        except BadRecord:
-            return False
-        return isinstance(found, dict) and found.get("type") == "header"
+        return header_of(record.value or b"") is not None
     return False

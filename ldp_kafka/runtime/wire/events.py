@@ -7,7 +7,6 @@ Every row is either an event or a reason; neighbours do not suffer. No reason ho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from math import inf
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids, Tick
 from ldp_kafka.runtime.wire.arrow import (
@@ -330,22 +330,15 @@ def _milliseconds(found: Any) -> int:
             if type(found) is int
             else int(found * 1000 + NUDGE)
         )
-    if type(found) is not str or not (
-        found.isascii() and found.isprintable()
-    ):  # fromisoformat stops at a nul
+    if type(found) is not str:
         raise BadRecord("time")
     try:
-        moment = datetime.fromisoformat(found)
+        milliseconds = instant(found)
     except ValueError:
         raise BadRecord("time") from None
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - EPOCH
-    milliseconds = since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
     if not 0 <= milliseconds < LATEST:
         raise BadRecord("time")
     return milliseconds
-
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

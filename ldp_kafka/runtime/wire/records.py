@@ -53,11 +53,11 @@ from ldp_kafka.runtime.wire.arrow import (
 
 __all__ = [
     "LATEST",
-    "Header",
     "decode_any",
     "decode_json",
     "encode_json",
     "header",
+    "header_of",
     "parse_json",
     "read_reports",
     "write_reports",
@@ -72,7 +72,6 @@ _SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed"}
 _ROW = _SHARED | {"id", "slot", "series"}
 _HEX = re.compile(r"[0-9a-f]{32}")
 _BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
-Header = Mapping[str, Any]
 
 
 def _refuse(_: str) -> Any:
@@ -110,6 +109,16 @@ def header(topology: str, fingerprint: str, layout: str) -> bytes:
             "layout": layout,
         }
     )
+
+
+def header_of(value: bytes) -> Mapping[str, Any] | None:
+    """What a header record says; None where this is none."""
+    try:
+        record = parse_json(value)
+    except BadRecord:
+        return None
+    is_one = isinstance(record, dict) and MARK in record and record.get("type") == "header"
+    return record if is_one else None
 
 
 def encode_json(record: Event | Report | Request | Release | Tick | Partial | Reports) -> bytes:

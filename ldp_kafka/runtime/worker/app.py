@@ -24,7 +24,7 @@ from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.log import Folded, Stage
 from ldp_kafka.runtime.recovery.epoch import Limits
@@ -76,7 +76,7 @@ class Worker:
             "collect": lambda number: roles.collect(topology, number),
             "merge": lambda _: roles.merge(topology),
         }
-        self.offsets = Standing(topology, role, specs, side.config, sides["collector"].config)
+        self.offsets = GroupOffsets(topology, role, specs, side.config, sides["collector"].config)
         self.agents = [Agent(self, spec, making[spec.name]) for spec in specs]
         self.watch = Watch(
             self.agents,

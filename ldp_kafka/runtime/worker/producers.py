@@ -47,7 +47,7 @@ class Producers:
     async def flush(self, mark: list[dict[tuple[str, int], int]], timeout: float) -> None:  # noqa: ASYNC109
         """Wait until it has arrived. BrokerError after ``timeout`` seconds."""
         for box, part in zip(self._boxes, mark, strict=True):
-            await box.settle(part, timeout)
+            await box.flush(part, timeout)
 
     def poll(self) -> None:
         """Serve delivery reports."""

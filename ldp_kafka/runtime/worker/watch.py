@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.recovery.policies import Place, Quiet, Stall, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
@@ -45,7 +45,7 @@ class Watch:
         self,
         agents: Sequence[Agent],
         assigned: Callable[[], set[Place]],
-        offsets: Standing,
+        offsets: GroupOffsets,
         metrics: Metrics,
         send: Callable[[Sequence[Record]], None],
         *,
@@ -109,7 +109,7 @@ class Watch:
         """Messages that are not acknowledged. GapError where a partition stands still, StateError
         where a topic has other partitions than before.
         """
-        lag = await _elsewhere(partial(self.offsets.left, assigned))
+        lag = await _elsewhere(partial(self.offsets.lag, assigned))
         for agent in self.agents:
             found = await _elsewhere(partial(self.offsets.partitions, agent.spec.topic))
             check_partitions(agent.spec.topic, agent.spec.partitions, found)

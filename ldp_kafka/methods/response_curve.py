@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.base import Method, check_slots
 from ldp_kafka.randomness import Randomness, seeded
 
-__all__ = ["Affine", "Reading", "affine", "law_of"]
+__all__ = ["Affine", "ResponseCurve", "affine", "law_of"]
 
 LEVELS = 9  # of the simulated streams: 0, 1/8, ..., 1 of the domain
 STREAMS = 1024  # of each level and shape
@@ -23,7 +24,7 @@ SLOTS = 64  # of a simulated stream, at most, where its start is left behind
 WORDS = 0x5EED  # public words of the simulation: its result is a function of the topology
 
 
-class Reading(NamedTuple):
+class ResponseCurve(NamedTuple):
     """The response curve of a method: the mean release, its noise and its uncertainty at each level
     of the true value (or of the mean of several), in lengths of the domain.
     """
@@ -79,7 +80,7 @@ class Reading(NamedTuple):
         return float(self.levels[right - 1] + (mean - low) / (high - low) / (LEVELS - 1))
 
     @classmethod
-    def of(cls, method: Method, length: int = 1, slots: int | None = None) -> Reading:
+    def of(cls, method: Method, length: int = 1, slots: int | None = None) -> ResponseCurve:
         """The response curve of ``method``, simulated on constant streams and on streams with large
         steps.
 
@@ -133,13 +134,9 @@ def law_of(method: Method) -> Affine:
     """
     first, second = [], []
     for x in (0.0, 0.5, 1.0):
-        law = method.mechanism.law(x)
-        points = np.asarray(law.support, np.float64).tolist()
-        shares = [weight / law.denominator for weight in law.weights]
-        first.append(fsum(share * point for share, point in zip(shares, points, strict=True)))
-        second.append(
-            fsum(share * point * point for share, point in zip(shares, points, strict=True))
-        )
+        law = Law.of(method.mechanism.law(x))
+        first.append(law.mean())
+        second.append(law.mean_square())
     curve = 2 * (second[0] - 2 * second[1] + second[2])
     return Affine(first[0], first[2] - first[0], second[0], second[2] - second[0] - curve, curve)
 
@@ -280,7 +277,7 @@ def _moments(
     return _Shape(mean, error, variance, fourth / (second * second), n)
 
 
-def _together(one: _Shape, other: _Shape) -> Reading:
+def _together(one: _Shape, other: _Shape) -> ResponseCurve:
     """Both shapes as one response curve: their middle, and their difference as doubt."""
     levels = np.arange(LEVELS) / (LEVELS - 1)
     mean = [(a + b) / 2 for a, b in zip(one.mean, other.mean, strict=True)]
@@ -303,7 +300,7 @@ def _together(one: _Shape, other: _Shape) -> Reading:
     sampled = (kurtosis - 1) / (2 * LEVELS * one.size) * (middle * middle)
     apart = fits[0][0] - fits[1][0]
     doubted = sqrt(apart * apart / 12 + sampled)
-    return Reading(
+    return ResponseCurve(
         levels, np.maximum.accumulate(mean), np.array(doubt), middle, curve, doubted, kurtosis
     )
 

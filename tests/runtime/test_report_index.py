@@ -10,7 +10,7 @@ import pytest
 
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.tools import report_index
-from ldp_kafka.runtime.tools.report_index import Compared, Sightings, compare
+from ldp_kafka.runtime.tools.report_index import Compared, ReportIndex, compare
 
 PRINT = "ab" * 16
 
@@ -54,9 +54,9 @@ def twin(held, expected, due):
 @pytest.mark.parametrize("seed", range(20))
 def test_as_sets_would(seed, disk, monkeypatch, tmp_path):
     """With repeats, second reports, what is missing and what nobody expected; however often what
-    waits is settled, in memory or on disk.
+    waits is flushed, in memory or on disk.
     """
-    monkeypatch.setattr(report_index, "SETTLE", 4)
+    monkeypatch.setattr(report_index, "FLUSH", 4)
     random = Random(seed)
     truth = [(number, random.randrange(3), random.randrange(4)) for number in range(30)]
     due = {number for number in range(30) if random.random() < 0.7}
@@ -68,8 +68,8 @@ def test_as_sets_would(seed, disk, monkeypatch, tmp_path):
     ]
     rows += [(100 + number, 0, 1) for number in range(seed % 4)]
     random.shuffle(rows)
-    held = Sightings(folder=tmp_path if disk else None)
-    expected = Sightings(held.seed, held.folder)
+    held = ReportIndex(folder=tmp_path if disk else None)
+    expected = ReportIndex(held.seed, held.folder)
     for at in range(0, len(rows), 7):
         held.add(batch(rows[at : at + 7]))
     for row in truth:
@@ -95,7 +95,7 @@ CHANGED = {
 @pytest.mark.parametrize("what", CHANGED)
 def test_whatever_a_report_says_makes_it_another(what):
     """Where it lies, and what it answers, does not."""
-    held = Sightings()
+    held = ReportIndex()
     held.add(batch([(1, 5, 7)]))
     held.add(batch([(1, 5, 7)], offset=9, chunk=2, closed=3))
     assert compare(held) == Compared(1, 0, 0, 0, 0)
@@ -113,7 +113,7 @@ def bits(rows):
 
 def test_bits_are_compared_whole():
     """One bit of many is another report."""
-    held = Sightings()
+    held = ReportIndex()
     held.add(bits([(1, 5, [1] * 40), (2, 5, [1] * 40)]))
     held.add(bits([(1, 5, [1] * 40), (2, 5, [*[1] * 39, 3])]))
     assert compare(held).second == 1
@@ -121,14 +121,16 @@ def test_bits_are_compared_whole():
 
 
 def test_no_reports_at_all():
-    assert compare(Sightings()) == compare(Sightings(1), Sightings(1)) == Compared(0, 0, 0, 0, 0)
+    assert (
+        compare(ReportIndex()) == compare(ReportIndex(1), ReportIndex(1)) == Compared(0, 0, 0, 0, 0)
+    )
 
 
 def test_a_report_takes_few_bytes():
     """24 of them and a flag, in memory and on disk; each where its id says, and nothing stays in
     memory that was written.
     """
-    held = Sightings()
+    held = ReportIndex()
     for at in range(20):
         held.add(batch([(1000 * at + number, 1, number) for number in range(1000)]))
     assert held.rows().nbytes == 25 * 20_000
@@ -138,8 +140,8 @@ def test_a_report_on_disk_takes_as_few(monkeypatch, tmp_path):
     """And what waits in memory is bounded, whatever comes; either side may be the one that is too
     large.
     """
-    monkeypatch.setattr(report_index, "SETTLE", 2000)
-    held, small = Sightings(folder=tmp_path), Sightings(7, tmp_path)
+    monkeypatch.setattr(report_index, "FLUSH", 2000)
+    held, small = ReportIndex(folder=tmp_path), ReportIndex(7, tmp_path)
     held.seed = small.seed
     most = 0
     for at in range(20):
