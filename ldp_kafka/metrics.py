@@ -7,9 +7,9 @@ what a guarantee says. Never a user and never a value: a reason that is none of
 
 What depends on values stays at the edge. How many values were clamped or refused, how many were
 late, the greatest event time: these are exact functions of raw data, without any noise. So they
-exist in the process of the ``perturb`` role alone (`EDGE_ONLY`), which serves them on loopback
-unless it is told otherwise; whoever scrapes them is trusted by the users as the edge is. The
-``collect`` role refuses to count them.
+exist in the processes of the edge's roles alone (`EDGE_ONLY`), which serve them on loopback unless
+they are told otherwise; whoever scrapes them is trusted by the users as the edge is. The
+collector's roles refuse to count them.
 """
 
 from __future__ import annotations
@@ -22,57 +22,62 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError, InvariantError
 from ldp_kafka.runtime.wire.events import REASONS
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
 __all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
 
 LABELS = ("topology", "role", "method")
 """On every metric."""
 
-PERTURB, COLLECT = frozenset({"perturb"}), frozenset({"collect"})
-BOTH = PERTURB | COLLECT
+AT_EDGE, AT_COLLECTOR = frozenset({EDGE}), frozenset({COLLECTOR})
 # A fold of one message takes some hundred microseconds, a snapshot of a million users some seconds.
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Family(NamedTuple):
-    """One metric: who has it, and which labels beside `LABELS`."""
+    """One metric: on which sides of the trust line roles have it, and which labels beside
+    `LABELS`.
+    """
 
     kind: type[Counter | Gauge | Histogram]
     name: str
     help: str
-    roles: frozenset[str] = BOTH
+    sides: frozenset[str] = AT_EDGE | AT_COLLECTOR
     labels: tuple[str, ...] = ()
 
 
 FAMILIES = (
-    Family(Counter, "ldp_events_total", "Valid events that were folded.", PERTURB),
+    Family(Counter, "ldp_events_total", "Valid events that were folded.", AT_EDGE),
     Family(Counter, "ldp_reports_total", "Reports: written (perturb), counted (collect)."),
     Family(
-        Counter, "ldp_silent_total", "Events of users whose turn it was not to report.", PERTURB
+        Counter, "ldp_silent_total", "Events of users whose turn it was not to report.", AT_EDGE
     ),
-    Family(Counter, "ldp_late_total", "Events of slots that were closed.", PERTURB),
-    Family(Counter, "ldp_duplicates_total", "Events at or before their user's last slot.", PERTURB),
+    Family(Counter, "ldp_late_total", "Events of slots that were closed.", AT_EDGE),
+    Family(Counter, "ldp_duplicates_total", "Events at or before their user's last slot.", AT_EDGE),
     Family(
-        Counter, "ldp_refused_total", "Reports that the ledger refused for want of budget.", PERTURB
+        Counter, "ldp_refused_total", "Reports that the ledger refused for want of budget.", AT_EDGE
     ),
-    Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", PERTURB),
+    Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", AT_EDGE),
     Family(
         Counter,
         "ldp_repeated_total",
         "Batches, devices' reports and partials that came again and were not counted again.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
         Counter,
         "ldp_second_reports_total",
         "Reports whose id its slot had already, in a sample (of devices: all): a user in two"
         " partitions, an edge without its state, a device's database that was copied.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
-        Counter, "ldp_partials_total", "Partials written: what one source has of a slot.", COLLECT
+        Counter,
+        "ldp_partials_total",
+        "Partials written: what one source has of a slot.",
+        AT_COLLECTOR,
     ),
-    Family(Counter, "ldp_releases_total", "Releases written.", COLLECT),
+    Family(Counter, "ldp_releases_total", "Releases written.", AT_COLLECTOR),
     Family(
         Counter,
         "ldp_dead_letters_total",
@@ -83,37 +88,39 @@ FAMILIES = (
         Gauge,
         "ldp_watermark_timestamp_seconds",
         "Greatest event time accepted; the least of the partitions held.",
-        PERTURB,
+        AT_EDGE,
     ),
     Family(
         Gauge,
         "ldp_closed_slot",
         "Last slot that the edge has closed, or the watermark of devices; the least of the"
         " partitions held.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
-    Family(Gauge, "ldp_released_slot", "Last slot that was released or passed over.", COLLECT),
+    Family(Gauge, "ldp_released_slot", "Last slot that was released or passed over.", AT_COLLECTOR),
     Family(Histogram, "ldp_step_seconds", "Time to fold one run of messages."),
     Family(Histogram, "ldp_snapshot_seconds", "Time to write a snapshot of one partition's state."),
     Family(Counter, "ldp_snapshot_bytes_total", "Bytes of state written in snapshots."),
-    Family(Gauge, "ldp_release_reports", "Reports in the slot that was released last.", COLLECT),
+    Family(
+        Gauge, "ldp_release_reports", "Reports in the slot that was released last.", AT_COLLECTOR
+    ),
     Family(
         Gauge,
         "ldp_release_standard_error",
         "Standard error of the last release (the largest, of a list); absent without reports.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
         Gauge,
         "ldp_release_lag_seconds",
         "From the end of the slot that was released last to its release.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
         Gauge,
         "ldp_spent_ratio",
         "Largest epsilon spent in any user's current window, as a share of the budget.",
-        PERTURB,
+        AT_EDGE,
     ),
     Family(
         Gauge,
@@ -133,8 +140,8 @@ FAMILIES = (
 NAMES: dict[str, str] = {family.name: family.help for family in FAMILIES}
 """Every metric there is, and what it says."""
 
-EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.roles == PERTURB)
-"""Exact functions of raw data: never beyond the perturb role's process."""
+EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.sides == AT_EDGE)
+"""Exact functions of raw data: never beyond the processes of the edge."""
 
 PROGRESS = {
     "watermark": "ldp_watermark_timestamp_seconds",
@@ -153,7 +160,7 @@ class Metrics:
 
     Parameters
     ----------
-    topology, role, method : the constant labels; role is perturb or collect
+    topology, role, method : the constant labels; the role is one of `ldp_kafka.topology.roles`
     registry : where the metrics are registered; default: one of their own
 
     Raises
@@ -166,8 +173,8 @@ class Metrics:
     def __init__(
         self, topology: str, role: str, method: str, registry: CollectorRegistry | None = None
     ) -> None:
-        if role not in BOTH:
-            raise ConfigurationError(f"role must be one of {', '.join(sorted(BOTH))}")
+        if role not in ROLES:
+            raise ConfigurationError(f"role must be one of {', '.join(ROLES)}")
         self.role = role
         self.registry = CollectorRegistry() if registry is None else registry
         self._constant = (topology, role, method)
@@ -176,7 +183,7 @@ class Metrics:
         self._histograms: dict[str, Histogram] = {}
         self._held: dict[str, dict[int, float]] = {}
         for family in FAMILIES:
-            if role in family.roles:
+            if ROLES[role] in family.sides:
                 self._register(family)
 
     def _register(self, family: Family) -> None:

@@ -47,8 +47,13 @@ class Stage(Protocol[S]):
     messages.
     """
 
-    fingerprint: str
-    layout: str
+    @property
+    def fingerprint(self) -> str:
+        """The topology's, which the state is bound to."""
+
+    @property
+    def layout(self) -> str:
+        """The same."""
 
     @property
     def key(self) -> str:

@@ -13,9 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.partition import Partition, persist
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.bench import inputs
 
 LOADS = 9
@@ -33,7 +34,7 @@ def main(users: int, shards: int) -> None:
         )
     table: dict[str, bytes] = {}
     partition = Partition(
-        roles.edge(topology, roles.edge_randomness(topology, inputs.KEY), 0), 0, table, 0
+        make_perturb(topology, 0, edge_randomness(topology, inputs.KEY)), 0, table, 0
     )
     before = resident()
     for offset, value in enumerate(inputs.crowd(users)):

@@ -12,10 +12,11 @@ from statistics import median
 from unittest.mock import patch
 
 from ldp_kafka import accounting, mechanisms, methods, randomness
-from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.partition import Partition
 from ldp_kafka.runtime.stages import perturb, users
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire import events
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, pin, say
@@ -82,7 +83,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
         _, topology = inputs.topology(Path(folder), "profile", "embedded", "raw")
     partition = Partition(
-        roles.edge(topology, roles.edge_randomness(topology, inputs.KEY), 0), 0, {}, 0
+        make_perturb(topology, 0, edge_randomness(topology, inputs.KEY)), 0, {}, 0
     )
     messages = [
         Message(offset, -1, value) for offset, (value, _) in enumerate(inputs.batches(USERS, slots))

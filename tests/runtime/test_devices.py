@@ -18,13 +18,18 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Release, Reports, Tick
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.log import Message, Record
 from ldp_kafka.runtime.recovery.partition import META, Partition
-from ldp_kafka.runtime.stages.collect_devices import PARTS, Counted, partition_of
+from ldp_kafka.runtime.stages.collect_devices import (
+    PARTS,
+    CollectDevices,
+    Counted,
+    make_collect_devices,
+    partition_of,
+)
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import decode_json, header, parse_json, write_reports
 from ldp_kafka.runtime.worker.app import Worker
@@ -62,7 +67,7 @@ class Fed:
 
     def __init__(self, text=MEAN, source=3):
         self.topology = loads(text)
-        self.stage = roles.collect_devices(self.topology, 1, source)
+        self.stage = replace(make_collect_devices(self.topology, 1), source=source)
         self.state, self.offset, self.counts = self.stage.fresh(), 0, {}
 
     def report(self, number, slot, index=7, **changes):
@@ -253,7 +258,7 @@ def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
     worker.send = told.extend
     agent = SimpleNamespace(
         parts={1: SimpleNamespace(seen=100.0, partition=SimpleNamespace(state=fed.state))},
-        spec=roles.agents(worker.topology, "collect")[0],
+        spec=worker.topology.role("collect").agents[0],
     )
     asyncio.run(worker.tick(agent, {("d.device-reports", 0), ("d.device-reports", 1)}))
     assert told == [Record("d.device-reports", 0, None, encode(Tick(60 * SLOT)))]
@@ -274,14 +279,14 @@ def test_a_device_may_be_faster_than_whoever_makes_its_topic():
             broker.create_topic(topic.name, topic.partitions)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         text = Fed().report(1, 50, fingerprint=topology.fingerprint)
-        producer.produce(topology.device_reports_topic, text, partition=0)
+        producer.produce(topology.reports_topic, text, partition=0)
         producer.produce(topology.partials_topic, text, partition=0)
         assert producer.flush(10) == 0
         with pytest.raises(ConfigurationError, match=r"topic fast\.partials is not ours"):
             prepare(topology)
         config = {"bootstrap.servers": broker.bootstrap_servers}
         assert admin.committed(
-            config, topology.group("collect"), topology.device_reports_topic, range(2)
+            config, topology.group("collect"), topology.reports_topic, range(2)
         ) == {0: None, 1: 1}
         other = loader.loads(
             MEAN.replace("topology: d", "topology: fast").replace("epsilon: 3.0", "epsilon: 2.0")
@@ -300,14 +305,14 @@ def test_a_worker_without_a_broker_is_started_again(monkeypatch):
     )
 
 
-class NoOffset(roles.CollectDevices):
+class NoOffset(CollectDevices):
     """Takes every id that is there for a repetition, also where a part is ahead of the rest."""
 
     def _report(self, state, one, message, records, counts):
         super()._report(state, one, message._replace(offset=2**40), records, counts)
 
 
-class NoIds(roles.CollectDevices):
+class NoIds(CollectDevices):
     """Counts what comes again."""
 
     def _report(self, state, one, message, records, counts):
@@ -317,7 +322,7 @@ class NoIds(roles.CollectDevices):
         super()._report(state, one, message, records, counts)
 
 
-class OneWriting(roles.CollectDevices):
+class OneWriting(CollectDevices):
     """Writes ids down without those of the last messages."""
 
     def dump(self, state, shards):
@@ -359,7 +364,7 @@ def crashing(kind, text, log, cuts, ahead):
     snapshot at the first, and the parts of one more, without its ``meta``, at ``ahead``.
     """
     topology = loads(text)
-    base = roles.collect_devices(topology, 1, 3)
+    base = replace(make_collect_devices(topology, 1), source=3)
     stage = kind(**{name: getattr(base, name) for name in base.__dataclass_fields__})
     table, out, want = {}, {}, 0
     for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
@@ -401,8 +406,8 @@ def test_a_crash_changes_nothing(seed, text, cuts, ahead):
     owner gives.
     """
     log = script(seed, text)
-    calm = crashing(roles.CollectDevices, text, log, [], [])
-    assert crashing(roles.CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
+    calm = crashing(CollectDevices, text, log, [], [])
+    assert crashing(CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
 
 
 @pytest.mark.parametrize("kind", [NoOffset, NoIds, OneWriting])
@@ -411,7 +416,7 @@ def test_a_broken_fold_is_found(kind):
 
     def differs(seed):
         log = script(seed, PER_USER)
-        calm = crashing(roles.CollectDevices, PER_USER, log, [], [])
+        calm = crashing(CollectDevices, PER_USER, log, [], [])
         try:
             return crashing(kind, PER_USER, log, [20, 40], [10, 10]) != calm
         except AssertionError:
@@ -429,7 +434,5 @@ def test_together_or_one_by_one(seed, together):
     for start in range(0, len(log), together):
         records += fed.stage.fold(state, log[start : start + together]).records
     assert records == [
-        record
-        for made in crashing(roles.CollectDevices, MEAN, log, [], []).values()
-        for record in made
+        record for made in crashing(CollectDevices, MEAN, log, [], []).values() for record in made
     ]

@@ -17,13 +17,13 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.randomness import keyed
 from ldp_kafka.records import Ids
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
-from ldp_kafka.runtime.keys import Keyring, read_key
+from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.partition import Partition
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import prove_once, rotate_key
 from ldp_kafka.runtime.tools.state import compacted, key_bytes
 from ldp_kafka.runtime.wire.records import read_reports
@@ -55,7 +55,7 @@ def ring_at(slot, new=NEW):
 
 def folded(topology, ring, log, *, held=None, want=1):
     """The partition and what it reports."""
-    stage = roles.edge(topology, roles.edge_randomness(topology, ring), 0)
+    stage = make_perturb(topology, 0, edge_randomness(topology, ring))
     partition = Partition(stage, 0, dict(held or {}), want)
     fresh = [message for message in log if message.offset > partition.cover]
     for message in log:
@@ -70,7 +70,7 @@ def draws(topology, records, keys):
     whose = {}
     users = Ids.of([f"u0.{user}" for user in range(cases.USERS)])
     for key in keys:
-        source = roles.edge_randomness(topology, key)
+        source = edge_randomness(topology, key)
         digests = source.digests(users)
         for slot in range(FIRST - 2, FIRST + SLOTS + 2):
             whose |= {
@@ -109,8 +109,7 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
     said = folded(topology, before, log[:reported])[1]
     if rebind:
         edges = [
-            roles.edge(topology, roles.edge_randomness(topology, ring), 0)
-            for ring in (before, after)
+            make_perturb(topology, 0, edge_randomness(topology, ring)) for ring in (before, after)
         ]
         snapshot = rotate_key.rebound(*edges, old, 0, kept + 1).snapshot()
         held = {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
@@ -323,12 +322,12 @@ class Kept:
         standing = rotate_key.Standing(
             self.topology,
             "perturb",
-            roles.agents(self.topology, "perturb"),
+            self.topology.role("perturb").agents,
             self.config,
             self.config,
         )
-        (spec,) = roles.agents(self.topology, "perturb")
-        key = roles.edge_randomness(self.topology, ring).check
+        (spec,) = self.topology.role("perturb").agents
+        key = edge_randomness(self.topology, ring).check
         found = inspect(
             self.topology,
             spec,

@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, Producer
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.group_offsets import Position
@@ -319,7 +318,7 @@ def test_rewind_refuses_while_the_group_has_members(kept, capsys):
 
 
 def held_of(table, position, key=None):
-    (spec,) = roles.agents(TOPOLOGY, "perturb")
+    (spec,) = TOPOLOGY.role("perturb").agents
     return spec, inspect(TOPOLOGY, spec, 0, table, position, key=key)
 
 

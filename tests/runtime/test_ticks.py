@@ -13,11 +13,12 @@ import pytest
 from confluent_kafka import Producer
 
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.partition import Partition
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
 
@@ -61,7 +62,7 @@ class Fake:
             if mark is not None
         }
         self.agent = SimpleNamespace(
-            parts=parts, spec=roles.agents(self.worker.topology, "perturb")[0]
+            parts=parts, spec=self.worker.topology.role("perturb").agents[0]
         )
         self.assigned = {("t.raw", number) for number in owned}
 
@@ -119,7 +120,7 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         producer = Producer(config)
         for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
             partition = Partition(
-                roles.edge(topology, roles.edge_randomness(topology, bytes(32)), number),
+                make_perturb(topology, number, edge_randomness(topology, bytes(32))),
                 number,
                 {},
                 1,
@@ -140,7 +141,7 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
                     producer.produce(name, value, json.dumps(key), partition=number)
             producer.produce(name, None, json.dumps(f"{number}/meta/0123"), partition=number)
         assert producer.flush(10) == 0
-        standing = Standing(topology, "perturb", roles.agents(topology, "perturb"), config, config)
+        standing = Standing(topology, "perturb", topology.role("perturb").agents, config, config)
         assert standing.latest({0, 1, 3}) == T + 60_000
         assert standing.latest({1, 3}) == T + 30_000
         assert standing.latest({3}) == -1

@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.recovery.partition import META
-from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent
 
 __all__ = ["BEGUN", "Position", "Standing"]
 
@@ -51,7 +51,7 @@ class Standing:
         self,
         topology: Topology,
         role: str,
-        specs: Sequence[AgentSpec],
+        specs: Sequence[Agent],
         own: Mapping[str, Any],
         collector: Mapping[str, Any],
     ) -> None:
@@ -114,7 +114,7 @@ class Standing:
             f"{topic} partition {number}: the broker did not say what comes at offset {want}"
         )
 
-    def reported(self, spec: AgentSpec, number: int) -> bool:
+    def reported(self, spec: Agent, number: int) -> bool:
         """Whether the edge has answered this partition of somebody else's log before."""
         place = TopicPartition(self._topology.reports_topic, number)
         try:
@@ -137,7 +137,8 @@ class Standing:
         It is what their owners have folded, so it has passed every check; it lies where they run,
         and nobody else writes it.
         """
-        topic = self._topology.changelog(self._role, self._role)
+        (agent,) = [spec for spec in self._specs if spec.ticks]
+        topic = self._topology.changelog(self._role, agent.name)
         reader = Consumer(
             {
                 **self._own,
@@ -195,7 +196,7 @@ class Standing:
                     " edge file, edge.budget_file, adds up both)"
                 )
 
-    def table(self, spec: AgentSpec) -> dict[str, bytes]:
+    def table(self, spec: Agent) -> dict[str, bytes]:
         """What an agent's changelog holds at the broker, now."""
         from ldp_kafka.runtime.tools.state import compacted  # it needs this class
 

@@ -22,9 +22,9 @@ from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.group_offsets import Position
 from ldp_kafka.runtime.recovery.partition import META, choose, tenures
-from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.runtime.stages.users import read_shards
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent
 
 __all__ = ["RULES", "Held", "Tenure", "Violation", "acknowledged", "inspect"]
 
@@ -127,7 +127,7 @@ class Held:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def acknowledged(spec: AgentSpec, position: Position) -> int | None:
+def acknowledged(spec: Agent, position: Position) -> int | None:
     """The last offset that the group has acknowledged, None if none: where it was only put by
     `setup.prepare` it has acknowledged nothing. As `agent.Agent.load` sees it.
     """
@@ -138,7 +138,7 @@ def acknowledged(spec: AgentSpec, position: Position) -> int | None:
 
 def inspect(
     topology: Topology,
-    spec: AgentSpec,
+    spec: Agent,
     number: int,
     records: Mapping[str, bytes],
     position: Position,
@@ -221,7 +221,7 @@ def _look(
     expected = {
         "fingerprint": topology.fingerprint,
         "layout": topology.layout,
-        "key": key if made.table == "perturb" else "",
+        "key": key if topology.agent(made.table).raw else "",
     }
     for rule, wanted in expected.items():
         if wanted is not None and meta.get(rule) != wanted:
@@ -229,7 +229,7 @@ def _look(
     if any(broken.rule in ("fingerprint", "layout") for broken in made.violations):
         return  # its fields are another method's
     try:
-        if made.table == "perturb":
+        if topology.agent(made.table).raw:
             _edge(made, topology, meta["state"], shards)
         else:
             _blocks(made, topology, meta["state"], shards)
@@ -293,12 +293,9 @@ def _blocks(
     made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
 ) -> None:
     """The slots that wait, block by block."""
-    size = (
-        roles.collect(topology, made.partition)
-        if made.table == "collect"
-        else roles.merge(topology)
-    ).size
-    made.closed, made.slots = state["closed"] if made.table == "collect" else state["released"], 0
+    stage: Any = roles.make(topology, made.table, made.partition)
+    size = stage.size
+    made.closed, made.slots = state.get("released", state["closed"]), 0
     if state["block"] != size:
         _complain(made, "shards", [f"blocks of {state['block']} slots must be of {size}"])
         return

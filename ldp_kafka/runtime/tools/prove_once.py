@@ -15,12 +15,12 @@ from typing import Any
 
 from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
 from ldp_kafka.randomness import Keyed
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.report_index import Sightings, compare
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import Topology
@@ -146,7 +146,7 @@ def recompute(
     """
     made = Sightings(seed, folder)
     edges = [
-        roles.edge(topology, randomness, number) for number in range(topology.input.partitions)
+        make_perturb(topology, number, randomness) for number in range(topology.input.partitions)
     ]
     states = [edge.fresh() for edge in edges]
     waiting: list[list[Message]] = [[] for _ in edges]
@@ -206,7 +206,7 @@ def _prove(
     folder: Path,
     progress: Callable[[str, int], Progress] | None,
 ) -> Proof:
-    if topology.devices and key is not None:
+    if topology.flow.raw is None and key is not None:
         raise ConfigurationError(
             f"{topology.name} has no raw topic, and each of its devices a key of its own: its"
             " reports can be compared with each other only"
@@ -218,10 +218,13 @@ def _prove(
         {}
         if key is None
         else admin.committed(
-            edge, topology.group("perturb"), topology.raw_topic, range(topology.input.partitions)
+            edge,
+            topology.reader(topology.raw_topic)[0].group,
+            topology.raw_topic,
+            range(topology.input.partitions),
         )
     )
-    topic = topology.device_reports_topic if topology.devices else topology.reports_topic
+    topic = topology.reports_topic
     extent = spans(collector, topic)
     held, unreadable, answered = read_held(
         _counted(read_records(collector, topic, extent), "reports", extent, progress), folder
@@ -243,7 +246,7 @@ def _prove(
         number: _due(committed.get(number), answered.get(number), whole=number not in begins)
         for number in raw
     }
-    randomness = roles.edge_randomness(topology, key)
+    randomness = edge_randomness(topology, key)
     records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
     expected = recompute(topology, randomness, records, due, held.seed, folder)
     found = compare(held, expected)

@@ -33,18 +33,16 @@ from confluent_kafka import Producer
 from ldp_kafka.accounting.words import moment
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.randomness import KEY_BYTES
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.group_offsets import Position, Standing
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.keys import Keyring, read_key, write_secret
+from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key, write_secret
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.partition import Partition, persist
-from ldp_kafka.runtime.roles import agents, edge_randomness
-from ldp_kafka.runtime.stages.perturb import Edge
+from ldp_kafka.runtime.stages.perturb import Edge, make_perturb
 from ldp_kafka.runtime.tools.state import alone, compacted, key_bytes
 from ldp_kafka.topology import Topology
 
@@ -148,12 +146,12 @@ class _Held:
     def __init__(self, topology: Topology, rings: Sequence[Keyring], *, do: bool) -> None:
         self.topology = topology
         self.config: Config = client_config(topology, "edge")
-        self.name = topology.changelog("perturb", "perturb")
-        (self.spec,) = agents(topology, "perturb")
+        self.role, self.spec = topology.reader(topology.raw_topic)
+        self.name = self.role.changelog(self.spec.name)
         if do:
-            alone(topology, self.config, topology.group("perturb"))
+            alone(topology, self.config, self.role.group)
         standing = Standing(
-            topology, "perturb", [self.spec], self.config, client_config(topology, "collector")
+            topology, self.role.name, [self.spec], self.config, client_config(topology, "collector")
         )
         standing.counted()
         self.records = compacted(self.config, self.name)
@@ -171,7 +169,7 @@ class _Held:
         position = standing.position(self.spec.topic, number)
         answered = position.start > 0 and standing.reported(self.spec, number)
         edges = [
-            roles.edge(self.topology, edge_randomness(self.topology, ring), number)
+            make_perturb(self.topology, number, edge_randomness(self.topology, ring))
             for ring in rings
         ]
         looks = [
@@ -216,7 +214,7 @@ class _Held:
         )
         keys = {}
         for number, (edge, want, _) in enumerate(self.parts):
-            new = roles.edge(self.topology, edge_randomness(self.topology, ring), number)
+            new = make_perturb(self.topology, number, edge_randomness(self.topology, ring))
             keys[number] = new.key
             snapshot = rebound(edge, new, self.records, number, want).snapshot()
             asyncio.run(
@@ -227,10 +225,10 @@ class _Held:
                     acknowledge=lambda _: None,
                 )
             )
-        alone(self.topology, self.config, self.topology.group("perturb"))
+        alone(self.topology, self.config, self.role.group)
         standing = Standing(
             self.topology,
-            "perturb",
+            self.role.name,
             [self.spec],
             self.config,
             client_config(self.topology, "collector"),

@@ -20,10 +20,9 @@ from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.recovery.inspection import Held, acknowledged, inspect
-from ldp_kafka.runtime.roles import AgentSpec, agents
 from ldp_kafka.runtime.wire.records import parse_json
-from ldp_kafka.runtime.worker.supervisor import ROLES
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent, Role
 
 __all__ = [
     "Move",
@@ -87,41 +86,30 @@ def _name(key: bytes) -> str:
 
 
 def read_state(
-    topology: Topology, roles: Sequence[str] = ROLES, *, key: str | None = None
+    topology: Topology, roles: Sequence[str] | None = None, *, key: str | None = None
 ) -> list[Held]:
     """Every partition of these roles' tables.
 
     Parameters
     ----------
-    roles : of ``perturb`` and ``collect``: only their sides' clusters are asked
+    roles : of the topology's, only their sides' clusters are asked; None: all
     key : what tells the edge's key from another (`Keyed.check`); None: it is not compared
 
     Raises
     ------
-    ConfigurationError : a topic or a setting is missing
+    ConfigurationError : no such role; a topic or a setting is missing
     BrokerError : a broker did not answer
     """
     return [
         held
-        for role in _present(topology, roles)
-        for spec in agents(topology, role)
+        for role in (topology.roles if roles is None else map(topology.role, roles))
+        for spec in role.agents
         for held in _table(topology, role, spec, key)
     ]
 
 
-def _present(topology: Topology, roles: Sequence[str]) -> Sequence[str]:
-    """Those that the topology has, where all were asked for; one that was asked for by name and is
-    not there is an error of `agents`.
-    """
-    return (
-        [role for role in roles if not (topology.devices and role == "perturb")]
-        if len(roles) > 1
-        else roles
-    )
-
-
 def verify_state(
-    topology: Topology, roles: Sequence[str] = ROLES, *, key: str | None = None
+    topology: Topology, roles: Sequence[str] | None = None, *, key: str | None = None
 ) -> list[Held]:
     """The same, looked at twice where something is wrong at first: a changelog that is compacted
     while it is read shows what never was.
@@ -130,16 +118,13 @@ def verify_state(
     return read_state(topology, roles, key=key) if any(held.violations for held in found) else found
 
 
-def _table(topology: Topology, role: str, spec: AgentSpec, key: str | None) -> Iterator[Held]:
-    own = client_config(topology, "edge" if role == "perturb" else "collector")
-    # Whether the edge has answered is asked of the collector's cluster, which a perturb role can
-    # reach
-    standing = Standing(
-        topology, role, agents(topology, role), own, client_config(topology, "collector")
-    )
+def _table(topology: Topology, role: Role, spec: Agent, key: str | None) -> Iterator[Held]:
+    own = client_config(topology, role.side)
+    # Whether the edge has answered is asked of the collector's cluster, which its role can reach
+    standing = Standing(topology, role.name, role.agents, own, client_config(topology, "collector"))
     # What was acknowledged is in the changelog by then; what the state covers is in the log by then
     before = [standing.position(spec.topic, number) for number in range(spec.partitions)]
-    records = compacted(own, topology.changelog(role, spec.name))
+    records = compacted(own, role.changelog(spec.name))
     after = [standing.position(spec.topic, number).end for number in range(spec.partitions)]
     for number, (position, end) in enumerate(zip(before, after, strict=True)):
         # as `agent.Agent.promised`
@@ -151,7 +136,7 @@ def _table(topology: Topology, role: str, spec: AgentSpec, key: str | None) -> I
         )
 
 
-def plan_rewind(spec: AgentSpec, held: Held, first: int = 0) -> Plan:
+def plan_rewind(spec: Agent, held: Held, first: int = 0) -> Plan:
     """What a rewind does for one partition.
 
     Parameters
@@ -191,7 +176,7 @@ def plan_rewind(spec: AgentSpec, held: Held, first: int = 0) -> Plan:
                 )
             ],
         )
-    if held.chosen is None and held.table == "perturb":
+    if held.chosen is None and spec.raw:
         return Plan(
             [],
             [
@@ -240,16 +225,14 @@ def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -
     StateError : the group has members
     BrokerError : a broker did not answer
     """
-    own, group = (
-        client_config(topology, "edge" if role == "perturb" else "collector"),
-        topology.group(role),
-    )
+    back = topology.role(role)
+    own, group = client_config(topology, back.side), back.group
     if do:
         alone(topology, own, group)
     moves: list[Move] = []
     refusals: list[str] = []
-    for spec in agents(topology, role):
-        for held in _table(topology, role, spec, key):
+    for spec in back.agents:
+        for held in _table(topology, back, spec, key):
             made = plan_rewind(
                 spec,
                 held,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ldp_kafka.errors import BrokerError, ConfigurationError, GapError, StateError
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.partition import Admission, Partition, Snapshot, persist
-from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.topology.roles import Agent as Spec
 
 if TYPE_CHECKING:
     from ldp_kafka.runtime.worker.app import Worker
@@ -51,7 +51,7 @@ class Agent:
     them moving.
     """
 
-    def __init__(self, worker: Worker, spec: AgentSpec, stage: Callable[[int], Any]) -> None:
+    def __init__(self, worker: Worker, spec: Spec, stage: Callable[[int], Any]) -> None:
         self.worker, self.spec, self.stage = worker, spec, stage
         self.parts: dict[int, Owned] = {}
         app = worker.app
@@ -262,7 +262,7 @@ class Agent:
                 shard = key.split("/")[1]
                 why = (
                     "runtime.shards is too small for so many users"
-                    if self.spec.name == "perturb"
+                    if self.spec.raw
                     else "too many slots wait for a partition without events"
                 )
                 raise ConfigurationError(

@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import faust
@@ -33,7 +34,7 @@ from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.kafka.producer import Outbox
 from ldp_kafka.runtime.kafka.security import security
-from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.log import Folded, Record
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
@@ -194,27 +195,24 @@ class Worker:
             metrics,
             until_idle,
         )
-        self.side, self.collector = (
-            sides["edge" if role == "perturb" else "collector"],
-            sides["collector"],
-        )
+        runs = topology.role(role)
+        self.side, self.collector = sides[runs.side], sides["collector"]
         outboxes = {
             name: Outbox(side.config, lambda text: end(BrokerError(text)))
             for name, side in sides.items()
-            if role == "perturb" or name == "collector"
+            if name in runs.sides
         }
-        if role == "perturb" and sides["edge"] is sides["collector"]:
+        if "edge" in outboxes and sides["edge"] is sides["collector"]:
             outboxes["edge"] = outboxes["collector"]
         self.boxes = list({id(box): box for box in outboxes.values()}.values())
         self.box = {
             topic.name: outboxes[topic.side]
-            for topic in topology.topics()
+            for topic in topology.flow.topics
             if topic.side in outboxes
         }
-        self.box.setdefault(topology.raw_topic, outboxes.get("edge", outboxes["collector"]))
         session = topology.runtime.session_timeout_ms / 1000
         self.app = faust.App(
-            topology.group(role),
+            runs.group,
             **self.side.faust(),
             web_enabled=False,
             store="memory://",
@@ -234,19 +232,15 @@ class Worker:
             # all of this
             env={},
         )
-        self.app.partitions = {topic.name: topic.partitions for topic in topology.topics()} | {
-            topology.raw_topic: topology.input.partitions
-        }
-        randomness = roles.edge_randomness(topology, key) if key is not None else None
-        making: dict[str, Callable[[int], Any]] = {
-            "perturb": lambda number: roles.edge(topology, randomness, number),  # type: ignore[arg-type]
-            "collect": lambda number: roles.collect(topology, number),
-            "merge": lambda _: roles.merge(topology),
-        }
-        specs = roles.agents(topology, role)
+        self.app.partitions = {topic.name: topic.partitions for topic in topology.flow.topics}
+        randomness = edge_randomness(topology, key) if key is not None else None
+        specs = runs.agents
         self.app.folded = {spec.topic for spec in specs}
         self.standing = Standing(topology, role, specs, self.side.config, self.collector.config)
-        self.agents = [Agent(self, spec, making[spec.name]) for spec in specs]
+        self.agents = [
+            Agent(self, spec, partial(roles.make, topology, spec, randomness=randomness))
+            for spec in specs
+        ]
         if any(agent.spec.gaps for agent in self.agents):
             read_committed()
         self.delivered: dict[tuple[str, int], float] = {}
@@ -282,7 +276,7 @@ class Worker:
         """Count what a fold gave."""
         self.metrics.count(folded.counts, number)
         self.metrics.step(seconds)
-        if agent == "merge":
+        if self.topology.agent(agent).topic == self.topology.partials_topic:  # of the crowd
             for record in folded.records:
                 if record.topic == self.topology.releases_topic:
                     release = json.loads(record.value)
@@ -305,16 +299,14 @@ class Worker:
             ]
             self.metrics.idle_partitions(len(assigned) - len(quiet))
             for agent in self.agents:
-                if agent.spec.name == "perturb" and agent.parts:
+                if agent.spec.raw and agent.parts:
                     ledger = self.topology.method.ledger
                     spent = max(
                         ledger.largest(owned.partition.state.users.state)
                         for owned in agent.parts.values()
                     )
                     self.metrics.spent(spent, ledger.budget)
-                if agent.spec.name == "perturb" or (
-                    self.topology.devices and agent.spec.name == "collect"
-                ):
+                if agent.spec.ticks:
                     await self.tick(
                         agent, {place for place in assigned if place[0] == agent.spec.topic}
                     )
@@ -504,9 +496,10 @@ def work(
 
     Parameters
     ----------
-    role : ``perturb`` or ``collect``
-    sides : ``collector`` and, for ``perturb``, ``edge``: one object where they are one cluster
-    key : the edge's master key, for ``perturb``
+    role : one of the topology's
+    sides : ``collector`` and, where the role reaches it, ``edge``: one object where they are one
+        cluster
+    key : the edge's master key, for a role that needs it
     until_idle : seconds without anything to read after which it ends by itself
     """
     try:
