@@ -43,12 +43,11 @@ def state() -> None:
 @_role
 @as_json
 def inspect(topology: Path, role: str | None, json_: bool) -> None:
-    """Show what the changelogs hold: tenures, covered and committed offsets, watermarks, users, and
+    """Show what the changelogs hold: epochs, checkpoint and committed offsets, watermarks, users, and
     the most that any user has spent.
 
-    A tenure is one ownership of a partition. The one that covers most, among those whose records
-    are all there, is chosen by the worker that comes next. It runs beside the workers and disturbs
-    nobody.
+    An epoch is one term of ownership of a partition. The worker that comes next loads the complete
+    checkpoint with the greatest offset. This command runs beside the workers and disturbs nobody.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.tools.state import read_state
@@ -75,7 +74,7 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     """Check every rule that a worker relies on when it loads its state; the exit code is 1 where
     one does not hold.
 
-    The chosen state is complete and covers what was acknowledged; it was written under this
+    The chosen state is complete and has all that was acknowledged; it was written under this
     topology and, where the key can be read here, under this key; every user lies in its own shard,
     once, with a ledger that adds up and is within the budget; the log still holds what comes after
     it.
@@ -130,7 +129,7 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
 @click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
 @as_json
 def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
-    """Set a group's committed offsets back to what its state covers: the way out where a worker
+    """Set a group's committed offsets back to what its state has: the way out where a worker
     halts over a changelog that is older than what was acknowledged.
 
     It is sound: noise is keyed, a function of the key, the user, the slot, the value and the state,
@@ -176,7 +175,7 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
             f" {'went' if done else 'would go'} back from {move.committed} to {move.to}"
         )
     if not plan.moves:
-        click.echo("every state covers what was acknowledged: nothing to do")
+        click.echo("every state has what was acknowledged: nothing to do")
     elif not done:
         click.echo("nothing was done: --yes does it")
     return 0
@@ -199,9 +198,9 @@ def _show(found: Sequence[Held]) -> None:
     head = (
         "table",
         "partition",
-        "tenures",
+        "epochs",
         "chosen",
-        "covers",
+        "checkpoint",
         "committed",
         "log",
         "watermark",
@@ -221,18 +220,16 @@ def _show(found: Sequence[Held]) -> None:
 
 
 def _row(held: Held) -> list[str]:
-    complete = sum(tenure.complete for tenure in held.tenures)
-    tenures = (
-        str(complete) if complete == len(held.tenures) else f"{complete} of {len(held.tenures)}"
-    )
+    complete = sum(epoch.complete for epoch in held.epochs)
+    epochs = str(complete) if complete == len(held.epochs) else f"{complete} of {len(held.epochs)}"
     position = held.position
     chosen = held.chosen
     return [
         held.table,
         str(held.partition),
-        tenures,
+        epochs,
         "-" if chosen is None else chosen.name,
-        _or_none(None if chosen is None else held.cover),
+        _or_none(None if chosen is None else held.offset),
         _or_none(position.committed),
         f"{position.start}..{position.end}",
         "-" if held.watermark is None else _time(held.watermark),

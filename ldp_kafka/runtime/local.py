@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.runtime.log import Folded, Message, Record, Stage
 from ldp_kafka.topology import Topology
 
-__all__ = ["Run", "run"]
+__all__ = ["Run", "fold", "log", "run"]
 
 
 class Run(NamedTuple):
@@ -47,11 +47,9 @@ def run(
         for topic in (topology.raw_topic, topology.reports_topic, topology.partials_topic)
     )
     for partition, messages in enumerate(raw):
-        edge = roles.make(topology, perturb, partition, randomness)
-        state = edge.fresh()
         made: list[Record] = []
-        for first in range(0, len(messages), together):
-            folded = edge.fold(state, messages[first : first + together])
+        edge = roles.make(topology, perturb, partition, randomness)
+        for _, folded in fold({partition: edge}, _of(partition, messages), together):
             _sort(folded, {topology.reports_topic: made, topology.dead_letters_topic: dead})
             for name, count in folded.counts.items():
                 counts[name] = count if name == "watermark" else counts.get(name, 0) + count
@@ -72,6 +70,37 @@ def run(
         {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead},
     )
     return Run(reports, partials, releases, dead, counts)
+
+
+def fold(
+    stages: Mapping[int, Stage[Any]], messages: Iterable[tuple[int, Message]], together: int
+) -> Iterator[tuple[int, Folded]]:
+    """Fold logs from their beginning, each partition by its stage: what each fold gave.
+
+    Parameters
+    ----------
+    stages : of each partition
+    messages : (partition, message), in the order of each partition
+    together : messages of a partition that are folded at a time
+    """
+    states = {partition: stage.fresh() for partition, stage in stages.items()}
+    waiting: dict[int, list[Message]] = {partition: [] for partition in stages}
+
+    def folded(partition: int) -> tuple[int, Folded]:
+        run, waiting[partition] = waiting[partition], []
+        return partition, stages[partition].fold(states[partition], run)
+
+    for partition, message in messages:
+        waiting[partition].append(message)
+        if len(waiting[partition]) >= together:
+            yield folded(partition)
+    for partition in stages:
+        if waiting[partition]:
+            yield folded(partition)
+
+
+def _of(partition: int, messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
+    return ((partition, message) for message in messages)
 
 
 def log(records: Sequence[Record], first: int = 0) -> list[Message]:

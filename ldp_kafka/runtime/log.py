@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 __all__ = ["Folded", "Message", "Record", "Stage"]
 
@@ -47,13 +47,16 @@ class Stage(Protocol[S]):
     messages.
     """
 
+    oversize: ClassVar[str]
+    """Why a shard is too large for a record, in words."""
+
     @property
     def fingerprint(self) -> str:
-        """The topology's, which the state is bound to."""
+        """Of all that shapes reports."""
 
     @property
     def layout(self) -> str:
-        """The same."""
+        """Of where the state lies and which records made it."""
 
     @property
     def key(self) -> str:
@@ -84,4 +87,12 @@ class Stage(Protocol[S]):
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> S:
         """The state from what `meta` and `dump` gave; each shard with the offset that it covers,
         which can be later than that of meta.
+        """
+
+    def watermark(self, state: S) -> int:
+        """The greatest event time that was folded, milliseconds; -1 where none is known."""
+
+    def budget(self, state: S) -> tuple[int, int] | None:
+        """The most micro-epsilon that any user has spent in its current run, and the budget; None
+        where no user has one here.
         """

@@ -4,7 +4,6 @@ ownership takes over that table. ``python -m tests.bench.memory USERS SHARDS`` p
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import json
 import os
@@ -15,9 +14,10 @@ from pathlib import Path
 
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.recovery.partition import Partition, persist
+from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.bench import inputs
+from tests.fold.epochs import opened, saved
 
 LOADS = 9
 
@@ -32,39 +32,29 @@ def main(users: int, shards: int) -> None:
         _, topology = inputs.topology(
             Path(folder), "memory", "embedded", "raw", more=f"runtime: {{shards: {shards}}}\n"
         )
-    table: dict[str, bytes] = {}
-    partition = Partition(
-        make_perturb(topology, 0, edge_randomness(topology, inputs.KEY)), 0, table, 0
-    )
+    stage = make_perturb(topology, 0, edge_randomness(topology, inputs.KEY))
+    epoch = opened(stage, want=0)
     before = resident()
     for offset, value in enumerate(inputs.crowd(users)):
-        partition.fold([Message(offset, -1, value)])
-
-    async def put(key: str, value: bytes | None) -> None:
-        if value is None:
-            table.pop(key, None)
-        else:
-            table[key] = value
-
-    async def flush() -> None:
-        return
-
-    asyncio.run(persist(partition.snapshot(), flush=flush, put=put, acknowledge=lambda _: None))
+        epoch.take(Message(offset, -1, value), None)
+        epoch.fold()
+        epoch.output.records.clear()
+    table = saved(epoch)
     found = {
         "rss": resident() - before,
         "table": sum(map(len, table.values())),
         "largest": max(map(len, table.values())),
     }
-    print(json.dumps({**found, "loads": [load(partition, table) for _ in range(LOADS)]}))
+    print(json.dumps({**found, "loads": [load(epoch, table) for _ in range(LOADS)]}))
 
 
-def load(owned: Partition, table: dict[str, bytes]) -> float:
+def load(owned: Epoch, table: dict[str, bytes]) -> float:
     """Seconds until another owner has this state: what recovery does once the table is there."""
     begin = time.perf_counter()
-    other = Partition(owned.stage, 0, table, owned.cover + 1, committed=True)
+    other = opened(owned.stage, 0, table, owned.offset + 1, committed=True)
     seconds = time.perf_counter() - begin
-    if other.cover != owned.cover:
-        raise RuntimeError(f"loaded up to {other.cover}, not {owned.cover}")
+    if other.offset != owned.offset:
+        raise RuntimeError(f"loaded up to {other.offset}, not {owned.offset}")
     return seconds
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from ldp_kafka import accounting, randomness
 from ldp_kafka.cli import main
-from ldp_kafka.runtime.recovery.partition import Partition
-from ldp_kafka.runtime.worker import agent
+from ldp_kafka.runtime.recovery.epoch import Epoch
 
 FRESH = randomness.system()
 
@@ -41,7 +40,7 @@ async def persist(snapshot, *, flush, put, acknowledge):
         acknowledge(event)
 
 
-whole = Partition.snapshot
+whole = Epoch.snapshot
 
 if __name__ == "__main__":
     with (
@@ -52,7 +51,7 @@ if __name__ == "__main__":
             "report_ids",
             lambda _, users, *__: FRESH.words(len(users), 4).view(np.uint64),
         ),
-        patch.object(Partition, "snapshot", snapshot),
-        patch.object(agent, "persist", persist),
+        patch.object(Epoch, "snapshot", snapshot),
+        patch.object(Epoch, "persist", staticmethod(persist)),
     ):
         sys.exit(main(sys.argv[1:]))

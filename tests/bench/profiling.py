@@ -14,12 +14,12 @@ from unittest.mock import patch
 from ldp_kafka import accounting, mechanisms, methods, randomness
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.recovery.partition import Partition
 from ldp_kafka.runtime.stages import perturb, users
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire import events
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, pin, say
+from tests.fold.epochs import opened
 
 USERS, SLOTS, QUICK = 100_000, 12, 3
 
@@ -82,24 +82,28 @@ def measure(*, quick: bool = False) -> list[Figure]:
     say(f"profile: {slots} slots of {USERS} users")
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
         _, topology = inputs.topology(Path(folder), "profile", "embedded", "raw")
-    partition = Partition(
-        make_perturb(topology, 0, edge_randomness(topology, inputs.KEY)), 0, {}, 0
-    )
+    epoch = opened(make_perturb(topology, 0, edge_randomness(topology, inputs.KEY)), want=0)
+
+    def take(message: Message) -> None:
+        epoch.take(message, None)
+        epoch.fold()
+        epoch.output.records.clear()
+
     messages = [
         Message(offset, -1, value) for offset, (value, _) in enumerate(inputs.batches(USERS, slots))
     ]
     per, rounds = len(messages) // slots, []
     for slot in range(slots):
         tracer = Tracer()
-        fold = tracer.wrap(partition.fold, "the rest of the fold")
+        fold = tracer.wrap(take, "the rest of the fold")
         with tracer.on():
             for message in messages[slot * per : (slot + 1) * per]:
-                fold([message])
+                fold(message)
         if slot:
             rounds.append(Counter({part: spent / USERS for part, spent in tracer.spent.items()}))
     with tracer.on():
         tracer.spent.clear()
-        tracer.wrap(partition.snapshot, "snapshot")()
+        tracer.wrap(epoch.snapshot, "snapshot")()
     whole = [sum(spent.values()) for spent in rounds]
     parts = sorted(rounds[0], key=lambda part: -median(spent[part] for spent in rounds))
     share = median(whole)

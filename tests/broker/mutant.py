@@ -18,9 +18,8 @@ import numpy as np
 from ldp_kafka.accounting import NEVER, Ledger
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.randomness import Keyed, System
-from ldp_kafka.runtime.recovery import partition as fold
+from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages import perturb as edge
-from ldp_kafka.runtime.worker import agent
 
 
 def floating(at):
@@ -36,9 +35,9 @@ def floating(at):
 def acknowledging(fold):
     """Acknowledges what is folded, before any state is written."""
 
-    def folded(self, owned):
-        events = list(owned.waiting)
-        fold(self, owned)
+    def folded(self):
+        events = [event for _, event in self.waiting]
+        fold(self)
         for event in events:
             event.ack()
 
@@ -92,22 +91,21 @@ def late(spend):
 def break_it(name: str) -> None:
     if name == "fresh noise":
         Keyed.at = lambda *_: System()  # keyed ids, but noise that a replay draws again
-    elif name == "no tenure":
-        begin = fold.Partition.__post_init__
+    elif name == "no epoch":
+        begin = Epoch.__init__
 
-        def shared(self) -> None:
-            self.tenure = "0"
-            begin(self)
-            self._old = []
+        def shared(self, *given, **named) -> None:
+            begin(self, *given, **named | {"token": "0"})
+            self._obsolete = []
 
-        fold.Partition.__post_init__ = shared
+        Epoch.__init__ = shared
     elif name == "floats in contexts":
         Keyed.at = floating(Keyed.at)
     elif name == "ledger over the window only":
         for kind in (AccumulatedPerturbation, IterativePerturbation):
             kind.memory = property(lambda _: 0)
     elif name == "early commit":
-        agent.Agent.fold = acknowledging(agent.Agent.fold)
+        Epoch.fold = acknowledging(Epoch.fold)
     elif name == "no de-duplication":
         edge.Edge._step = forgetting(edge.Edge._step)
     elif name == "billing at arrival":
@@ -119,7 +117,7 @@ def break_it(name: str) -> None:
 
 def stop_at(place: Path) -> None:
     """Stop in the middle of a snapshot."""
-    persist = fold.persist
+    persist = Epoch.persist
 
     async def stopping(snapshot, *, flush, put, acknowledge) -> None:
         async def flushed() -> None:
@@ -130,7 +128,7 @@ def stop_at(place: Path) -> None:
 
         await persist(snapshot, flush=flushed, put=put, acknowledge=acknowledge)
 
-    agent.persist = stopping
+    Epoch.persist = staticmethod(stopping)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_a_worker_dies_between_its_output_and_its_state(kafka, tmp_path, prefix,
     assert verdict.clean, verdict
 
 
-@pytest.mark.parametrize("mutant", ["none", "no tenure"])
+@pytest.mark.parametrize("mutant", ["none", "no epoch"])
 def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, monkeypatch, mutant):
     """A worker stops between its output and its shards; its heir folds on and acknowledges; then it
     wakes, writes what it had, and both are killed. The third must know what the heir knew.

@@ -113,7 +113,7 @@ def test_the_ways_out(flow, capsys, monkeypatch):
     assert before["clean"] and not before["repeats"]
 
     code, out, _ = said(capsys, "state", "verify", path, "--role", "perturb")
-    assert code == 1 and out.count("perturb partition") == out.count(": covered: ") == 2, out
+    assert code == 1 and out.count("perturb partition") == out.count(": current: ") == 2, out
     flow.slot(rnd, 12, USERS)  # a partition is loaded when there is something to fold
     assert "`ldp-kafka state rewind`" in halted(flow, "perturb")
     rewound(flow, capsys, "perturb", 2)

@@ -2,11 +2,10 @@
 script says.
 
 `World` is what brokers hold of one agent: a log a partition, the compacted changelog, the group's
-offsets, the topics written to. `Worker` is one process. What it runs is the production code
-(`Partition`, `persist`, the stages); what it replaces is Faust: the admission of
-`ldp_kafka.runtime.worker.agent.Agent`, whose words it repeats, and the two producers. Whatever a worker
-waits for is in `Worker.waits` and comes about when the script calls `step`, so that a crash, a
-rebalance or another worker's step fits between any two.
+offsets, the topics written to. `Worker` is one process: it begins epochs (`recovery.begin`) and
+drives them (`recovery.Epoch`) as the Faust agent does; what it replaces is Faust and the two
+producers. Whatever a worker waits for is in `Worker.waits` and comes about when the script calls
+`step`, so that a crash, a rebalance or another worker's step fits between any two.
 
 Offsets are committed as Faust does it: the end of the first run of acknowledged offsets, also where
 exactly one is missing before it (#606), and refused once the partition is another's.
@@ -20,9 +19,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import BrokerError, GapError, StateError
 from ldp_kafka.runtime.log import Message, Record, Stage
-from ldp_kafka.runtime.recovery.partition import Admission, Partition, Snapshot, persist
+from ldp_kafka.runtime.recovery.begin import begin
+from ldp_kafka.runtime.recovery.epoch import Epoch, Limits
+from ldp_kafka.runtime.recovery.rules import Position
+from tests.fold.epochs import facts_of
 
 
 class Halt(Exception):
@@ -49,20 +51,10 @@ class Wait(NamedTuple):
 class Recipe:
     """What a worker is made of; the mutants change one of it."""
 
-    partition: Callable[..., Partition[Any]] = Partition
-    persist: Callable[..., Any] = persist
-    worker: type[Worker] | None = None
+    epoch: type[Epoch[Any]] = Epoch
+    token: str | None = None
+    """Of every epoch; None: a new one each time, as it must be."""
     stage: Callable[[Any], Any] = lambda stage: stage
-
-
-class Owned:
-    """A partition in one tenure."""
-
-    def __init__(self, partition: Partition[Any]) -> None:
-        self.partition = partition
-        self.waiting: list[Event] = []
-        self.lock = asyncio.Lock()
-        self.ahead = False
 
 
 @dataclass
@@ -107,7 +99,7 @@ class World:
 
     def begin(self, *numbers: int) -> Worker:
         """A new process that is given these partitions; whoever had them does not notice."""
-        worker = (self.recipe.worker or Worker)(self)
+        worker = Worker(self)
         self.workers.append(worker)
         for number in numbers:
             worker.assign(number)
@@ -158,7 +150,8 @@ class Worker:
         """Messages that wait to be folded together."""
         self.hold = False
         """Whether what is produced stays in the producer until a flush or `arrive`."""
-        self.parts: dict[int, Owned] = {}
+        self.clock = 0.0
+        self.epochs: dict[int, Epoch[Any]] = {}
         self.table: dict[str, bytes] = {}
         self.outbox: list[Record] = []
         self.waits: list[Wait] = []
@@ -190,7 +183,8 @@ class Worker:
 
     def revoke(self, number: int) -> None:
         """Memory goes, the table stays; a snapshot under way goes on."""
-        self.parts.pop(number, None)
+        if number in self.epochs:
+            self.epochs.pop(number).end()
         self._known.pop(number, None)
         self._acked.pop(number, None)
 
@@ -234,92 +228,79 @@ class Worker:
 
     def gap(self) -> None:
         """What the worker does when an offset has not come for some seconds."""
-        if any(owned.ahead for owned in self.parts.values()):
+        self.clock += 60
+        try:
+            for epoch in self.epochs.values():
+                epoch.check()
+        except GapError:
             self.crash()
 
     # as in ldp_kafka.runtime.worker.agent.Agent
 
     def take(self, number: int, message: Message) -> None:
-        owned = self.parts.get(number) or self.load(number)
-        if owned is None:
-            return
-        event = Event(number, message)
-        admission = owned.partition.admit(message.offset)
-        if admission is Admission.AHEAD:
-            owned.ahead = True
-            return
-        owned.ahead = False
-        if admission is Admission.COVERED:
-            owned.partition.pending.append(event)
-        elif admission is Admission.FOLD:
-            owned.waiting.append(event)
-            if len(owned.waiting) >= self.together:
-                self.fold(owned)
+        epoch = self.epochs.get(number) or self.load(number)
+        if epoch is not None:
+            epoch.limits = Limits(run=self.together)
+            epoch.take(message, Event(number, message))
 
-    def load(self, number: int) -> Owned | None:
-        """None where it ends the process of one who does not own the partition any more, and whose
+    def load(self, number: int) -> Epoch[Any] | None:
+        """None where it ends the process: of one who does not own the partition any more, and whose
         table is old.
         """
-        committed = self.world.committed[number]
-        passed = committed is not None and committed > self.world.start
-        stage = self.world.recipe.stage(self.world.make(number))
+        world = self.world
+        stage = world.recipe.stage(world.make(number))
+        position = Position(world.committed[number], 0, world.end_of(number), begun=False)
         try:
-            partition = self.world.recipe.partition(
+            epoch = begin(
                 stage,
-                number,
+                facts_of(stage, position, number, header=world.header),
                 self.table,
-                self.world.start if committed is None else committed,
-                passed,
-                False,
+                lambda: world.changelog,
+                world.recipe.epoch,
+                table=self,
+                output=self,
+                acknowledge=self.ack,
+                clock=lambda: self.clock,
+                limits=Limits(),
+                token=world.recipe.token,
             )
+        except BrokerError:  # its table is behind the changelog: a new worker reads it
+            self.crash()
+            return None
         except StateError as error:
             self.crash()
-            if self.world.owner[number] is self:
+            if world.owner[number] is self:
                 raise Halt(str(error)) from None
             return None
-        self.world.watch.loaded(partition)
-        owned = self.parts[number] = Owned(partition)
-        return owned
+        world.watch.loaded(epoch)
+        self.epochs[number] = epoch
+        return epoch
 
-    def fold(self, owned: Owned) -> None:
-        if owned.waiting:
-            events, owned.waiting = owned.waiting, []
-            folded = owned.partition.fold([event.message for event in events])
-            self.outbox += folded.records
-            if not self.hold:
-                self.arrive(len(self.outbox))
-            owned.partition.pending += events
-            self.world.watch.folded(owned.partition.number, folded.counts)
+    # the epoch's output and table
 
-    async def save(self, owned: Owned) -> None:
-        async with owned.lock:
-            self.fold(owned)
-            await self.persist(owned, owned.partition.snapshot(), len(self.outbox))
+    def send(self, number: int, folded: Any, seconds: float) -> None:
+        self.outbox += folded.records
+        if not self.hold:
+            self.arrive(len(self.outbox))
+        self.world.watch.folded(number, folded.counts)
 
-    async def persist(self, owned: Owned, snapshot: Snapshot, mark: int) -> None:
-        left = [mark]  # of the outbox, when the snapshot was taken
-
-        async def flush() -> None:
-            await self.wait("flush", lambda: self.arrive(left[0]))
-
-        async def put(key: str, value: bytes | None) -> None:
-            if value is None:
-                self.table.pop(key, None)
-            else:
-                self.table[key] = value
-            await self.wait(key, lambda: self.world.put(key, value))
-
+    def mark(self) -> list[int]:
+        left = [len(self.outbox)]
         self._marks.append(left)
-        await self.world.recipe.persist(
-            snapshot, flush=flush, put=put, acknowledge=lambda event: self.acknowledge(owned, event)
-        )
+        return left
 
-    def acknowledge(self, owned: Owned, event: Event) -> None:
-        """A tenure that has ended acknowledges nothing: the next one may have dropped its state
-        already.
-        """
-        if self.parts.get(event.number) is owned:
-            self.ack(event)
+    async def flush(self, left: list[int]) -> None:
+        await self.wait("flush", lambda: self.arrive(left[0]))
+
+    def saved(self, snapshot: Any, seconds: float) -> None:
+        return
+
+    async def put(self, key: str, value: bytes | None) -> None:
+        if value is None:
+            self.table.pop(key, None)
+        else:
+            self.table[key] = value
+        await self.wait(key, lambda: self.world.put(key, value))
 
     # what producers and timers do
 
@@ -345,14 +326,9 @@ class Worker:
 
     def snapshot(self, number: int) -> None:
         """Begin one, if there is anything to acknowledge."""
-        owned = self.parts.get(number)
-        if (
-            self.alive
-            and owned is not None
-            and (owned.partition.pending or owned.waiting)
-            and not owned.lock.locked()
-        ):
-            self._tasks.append(self.world.loop.create_task(self.save(owned)))
+        epoch = self.epochs.get(number)
+        if self.alive and epoch is not None and epoch.unsaved and not epoch.saving:
+            self._tasks.append(self.world.loop.create_task(epoch.save()))
             self._spin()
 
     def step(self, which: int = 0) -> bool:
@@ -386,7 +362,7 @@ class Worker:
         self.alive = False
         for task in self._tasks:
             task.cancel()
-        self.parts.clear()
+        self.epochs.clear()
         self.outbox.clear()
         self._acked.clear()
         self.waits.clear()
@@ -394,7 +370,7 @@ class Worker:
 
     def leave(self) -> None:
         """SIGTERM: a last snapshot of everything, a last commit."""
-        for number in list(self.parts):
+        for number in list(self.epochs):
             self.run()
             self.snapshot(number)
             self.run()

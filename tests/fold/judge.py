@@ -17,7 +17,8 @@ from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Ids
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message, Record, Stage
-from ldp_kafka.runtime.recovery.partition import META, Partition, choose, tenures
+from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
+from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import read_batch
 from ldp_kafka.runtime.wire.records import read_reports
@@ -112,23 +113,21 @@ class Judge:
     def kept(self, world: World, number: int) -> None:
         committed = world.committed[number]
         if committed is not None and committed > world.start:
-            found = tenures(world.changelog, number)
-            best = choose(found)
-            if best is None or found[best][META][0] < committed - 1:
+            best = latest(checkpoints(world.changelog, number))
+            if best is None or best.offset < committed - 1:
                 self.complaints.add("acknowledged")
 
-    def loaded(self, partition: Partition[Any]) -> None:
-        pure, stage, state = self.pure[partition.number], partition.stage, partition.state
-        if json.loads(json.dumps(stage.meta(state))) != pure.meta(partition.cover):
+    def loaded(self, epoch: Epoch[Any]) -> None:
+        pure, stage, state = self.pure[epoch.partition], epoch.stage, epoch.state
+        if json.loads(json.dumps(stage.meta(state))) != pure.meta(epoch.offset):
             self.complaints.add("state")
         have = {
             name: shard(payload)
             for name, payload in stage.dump(state, stage.shards_of(state)).items()
         }
-        for name in have.keys() | pure.names(partition.cover):
-            if have.get(name, {}) != pure.shard(
-                name, max(partition.cover, partition.covers.get(name, -1))
-            ):
+        for name in have.keys() | pure.names(epoch.offset):
+            at = max(epoch.offset, epoch.shard_offsets.get(name, -1))
+            if have.get(name, {}) != pure.shard(name, at):
                 self.complaints.add("state")
 
     def folded(self, number: int, counts: Mapping[str, float]) -> None:

@@ -6,18 +6,18 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Any
 
 import pytest
 
 from ldp_kafka.randomness import Keyed, system
-from ldp_kafka.runtime.recovery import packing, partition
-from ldp_kafka.runtime.recovery.partition import META, Admission, Partition, persist
+from ldp_kafka.runtime.recovery import packing, start
+from ldp_kafka.runtime.recovery.epoch import Epoch, OffsetAction
+from ldp_kafka.runtime.recovery.snapshot import persist
 from ldp_kafka.runtime.stages.collect import Collect
 from ldp_kafka.runtime.stages.slot_shards import Blocked
 from tests.fold import cases, scripts
-from tests.fold.driver import Event, Owned, Recipe, Worker
+from tests.fold.driver import Recipe
 
 
 @dataclass(frozen=True)
@@ -37,38 +37,37 @@ class Fresh(Keyed):
         return system()
 
 
-class NoGapCheck(Partition[Any]):
+class NoGapCheck(Epoch[Any]):
     """What comes is taken."""
 
-    def admit(self, offset: int) -> Admission:
-        return super().admit(offset) if offset <= self.want else self._jump(offset)
-
-    def _jump(self, offset: int) -> Admission:
-        self.want = offset
-        return super().admit(offset)
+    def _action(self, offset: int) -> OffsetAction:
+        self.next_offset = max(self.next_offset, offset)
+        return super()._action(offset)
 
 
-class OneTenure(Partition[Any]):
+class OneEpoch(Epoch[Any]):
     """All owners write the same keys."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._old = []
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._obsolete = []
 
 
-class ChangedShardsOnly(Partition[Any]):
-    """A tenure begins with the shards that it changed."""
+class ChangedShardsOnly(Epoch[Any]):
+    """An epoch begins with the shards that it changed."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._written = True
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._whole = False
 
 
-class CoverOfMeta(Partition[Any]):
+class OffsetOfMeta(Epoch[Any]):
     """A shard that was loaded ahead of meta is written as if it were not."""
 
     def snapshot(self) -> Any:
-        self.covers = {shard: min(cover, self.cover) for shard, cover in self.covers.items()}
+        self.shard_offsets = {
+            shard: min(offset, self.offset) for shard, offset in self.shard_offsets.items()
+        }
         return super().snapshot()
 
 
@@ -113,76 +112,80 @@ async def acknowledge_first(snapshot: Any, *, acknowledge: Any, **others: Any) -
     await persist(replace(snapshot, acknowledge=()), acknowledge=acknowledge, **others)
 
 
-class AcksAfterAwait(Worker):
+def writing(how: Any) -> Recipe:
+    """A recipe whose epochs write snapshots in another order."""
+    return Recipe(type("Writing", (Epoch,), {"persist": staticmethod(how)}))
+
+
+class AcksAfterAwait(Epoch[Any]):
     """Acknowledges what is pending when the snapshot is written, not what was when it was taken."""
 
-    async def persist(self, owned: Owned, snapshot: Any, mark: int) -> None:
-        await super().persist(owned, replace(snapshot, acknowledge=()), mark)
-        late, owned.partition.pending = owned.partition.pending, []
+    async def persist(self, snapshot: Any, *, acknowledge: Any, **others: Any) -> None:
+        await persist(replace(snapshot, acknowledge=()), acknowledge=acknowledge, **others)
+        late, self.pending = self.pending, []
         for event in [*snapshot.acknowledge, *late]:
-            self.acknowledge(owned, event)
+            acknowledge(event)
 
 
-class ForgetsChanges(Worker):
+class ForgetsChanges(Epoch[Any]):
     """Notes which shards are written when they are, and so forgets what changed meanwhile."""
 
-    async def persist(self, owned: Owned, snapshot: Any, mark: int) -> None:
-        await super().persist(owned, snapshot, mark)
-        owned.partition.stage.dirty(owned.partition.state)
+    async def persist(self, snapshot: Any, **others: Any) -> None:
+        await persist(snapshot, **others)
+        self.stage.dirty(self.state)
 
 
-class EarlyAck(Worker):
+class EarlyAck(Epoch[Any]):
     """Acknowledges what is folded."""
 
-    def fold(self, owned: Owned) -> None:
-        events = list(owned.waiting)
-        super().fold(owned)
-        for event in events:
-            self.acknowledge(owned, event)
+    def fold(self) -> None:
+        handles = [handle for _, handle in self.waiting]
+        super().fold()
+        for handle in handles:
+            self._acknowledge(handle)
 
 
-class AcksRepeats(Worker):
+class AcksRepeats(Epoch[Any]):
     """Acknowledges what is skipped as delivered before."""
 
-    def take(self, number: int, message: Any) -> None:
-        owned = self.parts.get(number)
-        if owned is not None and message.offset < owned.partition.want:
-            self.acknowledge(owned, Event(number, message))
-        super().take(number, message)
+    def take(self, message: Any, handle: Any) -> OffsetAction:
+        action = super().take(message, handle)
+        if action is OffsetAction.SKIP:
+            self._acknowledge(handle)
+        return action
 
 
-class AcksAhead(Worker):
+class AcksAhead(Epoch[Any]):
     """Acknowledges what is not folded because something before it is missing."""
 
-    def take(self, number: int, message: Any) -> None:
-        super().take(number, message)
-        owned = self.parts.get(number)
-        if owned is not None and owned.ahead:
-            self.acknowledge(owned, Event(number, message))
+    def take(self, message: Any, handle: Any) -> OffsetAction:
+        action = super().take(message, handle)
+        if action is OffsetAction.WAIT:
+            self._acknowledge(handle)
+        return action
 
 
-class EndedTenureAcks(Worker):
-    """A snapshot that ends after its tenure acknowledges all the same."""
+class EndedEpochAcks(Epoch[Any]):
+    """A snapshot that ends after its epoch acknowledges all the same."""
 
-    def acknowledge(self, owned: Owned, event: Event) -> None:
-        self.ack(event)
+    def _acknowledge(self, handle: Any) -> None:
+        self.acknowledge(handle)
 
 
-def any_tenure(found: Any) -> str | None:
-    """Without a look at the manifest."""
+def any_epoch(found: Any) -> Any:
+    """Without a look at the shards that meta lists."""
     return max(
-        ((shards[META][0], tenure) for tenure, shards in found.items() if META in shards),
-        default=(0, None),
-    )[1]
+        (each for each in found if each.meta),
+        key=lambda each: (each.offset, each.epoch),
+        default=None,
+    )
 
 
-def first_tenure(found: Any) -> str | None:
-    """The complete one that covers least."""
-    complete = [tenure for tenure, shards in found.items() if choose({tenure: shards})]
-    return min(complete, key=lambda tenure: found[tenure][META][0], default=None)
-
-
-choose = partition.choose
+def first_epoch(found: Any) -> Any:
+    """The complete one that has folded least."""
+    return min(
+        (each for each in found if each.complete), key=lambda each: each.offset, default=None
+    )
 
 
 class AllShardsAtMeta:
@@ -222,43 +225,41 @@ class CountsRepeats(Collect):
         super()._count(state, batch, *rest)
 
 
-class EndedStaysListed(Partition[Any]):
-    """The manifest still asks for a shard that has ended."""
+class EndedStaysListed(Epoch[Any]):
+    """Meta still lists a shard that has ended."""
 
     def snapshot(self) -> Any:
-        before = dict(self.covers)
+        before = dict(self.shard_offsets)
         snapshot = super().snapshot()
         key, value = snapshot.meta
-        cover, payload = packing.unpack(value)
+        offset, payload = packing.unpack(value)
         meta = json.loads(payload)
         meta["manifest"] = before | meta["manifest"]
-        return replace(snapshot, meta=(key, packing.pack(cover, json.dumps(meta).encode())))
+        return replace(snapshot, meta=(key, packing.pack(offset, json.dumps(meta).encode())))
 
 
-class EndedStays(Partition[Any]):
+class EndedStays(Epoch[Any]):
     """What has ended is never dropped, and whatever lies there is loaded."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        best = choose(partition.tenures(self.table, self.number))
-        if best is not None:
-            found = dict(partition.tenures(self.table, self.number)[best])
-            meta = json.loads(found.pop(META)[1])
-            self.state = self.stage.load(meta["state"], found)
-            self.covers = {shard: cover for shard, (cover, _) in found.items()}
+    def __init__(self, stage: Any, start: Any, **named: Any) -> None:
+        super().__init__(stage, start, **named)
+        if start.checkpoint is not None:
+            found = start.checkpoint.shards
+            self.state = stage.load(start.checkpoint.meta["state"], found)
+            self.shard_offsets = {shard: offset for shard, (offset, _) in found.items()}
 
     def snapshot(self) -> Any:
         snapshot = super().snapshot()
         return replace(
-            snapshot, drop=[key for key in snapshot.drop if not key.endswith(self.tenure)]
+            snapshot, drop=[key for key in snapshot.drop if not key.endswith(self.token)]
         )
 
 
 async def ended_first(snapshot: Any, *, put: Any, **others: Any) -> None:
     """What has ended goes before the meta that no longer lists it."""
-    tenure = snapshot.meta[0].split("/")[2]
+    epoch = snapshot.meta[0].split("/")[2]
     for key in snapshot.drop:
-        if key.endswith(tenure):
+        if key.endswith(epoch):
             await put(key, None)
     await persist(snapshot, put=put, **others)
 
@@ -298,7 +299,7 @@ def takes_silently(self: Any, state: Any, slot: int, offset: int) -> bool:
 BLOCK_MUTANTS: dict[str, tuple[Recipe, str]] = {
     "an ended block stays in the manifest": (Recipe(EndedStaysListed), "acknowledged"),
     "an ended block is loaded again": (Recipe(EndedStays), "state"),
-    "ended blocks dropped before meta": (Recipe(persist=ended_first), "acknowledged"),
+    "ended blocks dropped before meta": (writing(ended_first), "acknowledged"),
     "a closed slot is let go of at once": (blocked(close=close_for_good), "different record"),
     "what a block covers is counted again": (blocked(takes=takes_all), "different record"),
     "a block ends before its last slot": (blocked(end=ends_early), "different record"),
@@ -324,7 +325,7 @@ def fresh_noise(stage: Any) -> Any:
 
 
 def choosing(how: Any) -> Callable[[pytest.MonkeyPatch], None]:
-    return lambda patch: patch.setattr(partition, "choose", how)
+    return lambda patch: patch.setattr(start, "latest", how)
 
 
 EDGE_MUTANTS: dict[str, Mutant] = {
@@ -342,51 +343,45 @@ EDGE_MUTANTS: dict[str, Mutant] = {
     "no gap check, the first message lost": Mutant(
         Recipe(NoGapCheck), scripts.lost_first_message, "missing report"
     ),
-    "no tenure": Mutant(Recipe(partial(OneTenure, tenure="one")), scripts.zombie, "acknowledged"),
-    "no tenure, the survivor": Mutant(
-        Recipe(partial(OneTenure, tenure="one")), scripts.zombie, "halted"
-    ),
-    "meta first": Mutant(
-        Recipe(persist=meta_first), scripts.crash_between_shards_and_meta, "halted"
-    ),
+    "no epoch": Mutant(Recipe(OneEpoch, token="one"), scripts.zombie, "acknowledged"),
+    "no epoch, the survivor": Mutant(Recipe(OneEpoch, token="one"), scripts.zombie, "halted"),
+    "meta first": Mutant(writing(meta_first), scripts.crash_between_shards_and_meta, "halted"),
     "acknowledged after an await": Mutant(
-        Recipe(worker=AcksAfterAwait), scripts.fold_during_snapshot, "acknowledged"
+        Recipe(AcksAfterAwait), scripts.fold_during_snapshot, "acknowledged"
     ),
     "acknowledged when folded": Mutant(
-        Recipe(worker=EarlyAck), scripts.commit_before_snapshot, "acknowledged"
+        Recipe(EarlyAck), scripts.commit_before_snapshot, "acknowledged"
     ),
     "acknowledged before the snapshot is written": Mutant(
-        Recipe(persist=acknowledge_first), scripts.crash_between_shards_and_meta, "acknowledged"
+        writing(acknowledge_first), scripts.crash_between_shards_and_meta, "acknowledged"
     ),
     "manifest not checked": Mutant(
-        Recipe(), scripts.zombie_dropped, "second report", choosing(any_tenure)
+        Recipe(), scripts.zombie_dropped, "second report", choosing(any_epoch)
     ),
-    "the tenure that covers least": Mutant(
-        Recipe(), scripts.crash_before_dropping, "halted", choosing(first_tenure)
+    "the epoch that has folded least": Mutant(
+        Recipe(), scripts.crash_before_dropping, "halted", choosing(first_epoch)
     ),
     "changes forgotten during an await": Mutant(
-        Recipe(worker=ForgetsChanges), scripts.fold_during_snapshot, "second report"
+        Recipe(ForgetsChanges), scripts.fold_during_snapshot, "second report"
     ),
-    "no flush": Mutant(Recipe(persist=no_flush), scripts.output_never_arrived, "missing report"),
-    "flush after meta": Mutant(
-        Recipe(persist=flush_last), scripts.crash_after_meta, "missing report"
-    ),
-    "repeats acknowledged": Mutant(Recipe(worker=AcksRepeats), scripts.delivered_again, "halted"),
-    "what is ahead acknowledged": Mutant(Recipe(worker=AcksAhead), scripts.lost_message, "halted"),
-    "covers not used": Mutant(
+    "no flush": Mutant(writing(no_flush), scripts.output_never_arrived, "missing report"),
+    "flush after meta": Mutant(writing(flush_last), scripts.crash_after_meta, "missing report"),
+    "repeats acknowledged": Mutant(Recipe(AcksRepeats), scripts.delivered_again, "halted"),
+    "what is ahead acknowledged": Mutant(Recipe(AcksAhead), scripts.lost_message, "halted"),
+    "offsets of shards not used": Mutant(
         Recipe(stage=AllShardsAtMeta), scripts.crash_between_shards_and_meta, "counted"
     ),
-    "a shard's cover taken from meta": Mutant(
-        Recipe(CoverOfMeta), scripts.crash_between_shards_and_meta, "state"
+    "a shard's offset taken from meta": Mutant(
+        Recipe(OffsetOfMeta), scripts.crash_between_shards_and_meta, "state"
     ),
-    "only changed shards in a new tenure": Mutant(
+    "only changed shards in a new epoch": Mutant(
         Recipe(ChangedShardsOnly), scripts.second_owner, "acknowledged"
     ),
-    "older tenures dropped first": Mutant(
-        Recipe(persist=drop_first), scripts.crash_in_first_snapshot, "acknowledged"
+    "older epochs dropped first": Mutant(
+        writing(drop_first), scripts.crash_in_first_snapshot, "acknowledged"
     ),
-    "an ended tenure acknowledges": Mutant(
-        Recipe(worker=EndedTenureAcks), scripts.rebalance_during_snapshot, "acknowledged"
+    "an ended epoch acknowledges": Mutant(
+        Recipe(EndedEpochAcks), scripts.rebalance_during_snapshot, "acknowledged"
     ),
 }
 

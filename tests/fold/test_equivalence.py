@@ -11,11 +11,13 @@ import pytest
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
-from ldp_kafka.runtime.recovery.partition import Admission, Partition
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.epoch import OffsetAction
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import loads
-from tests.fold import cases
+from tests.fold import cases, epochs
+from tests.fold.epochs import opened, saved
 from tests.fold.judge import shard
 
 SW = "{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}"
@@ -202,19 +204,12 @@ def test_state_is_all_that_counts(role, method):
     state = pure.fresh()
     whole = [pure.fold(state, [message]).records for message in log]
     for at in range(len(log)):
-        first = Partition(make(), 0, {}, 1)
+        first = opened(make())
         for message in log[: at + 1]:
-            first.admit(message.offset)
-            first.fold([message])
-        snapshot = first.snapshot()
-        second = Partition(
-            make(),
-            0,
-            {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]},
-            at + 2,
-            committed=True,
-        )
-        rest = [second.fold([message]).records for message in log[at + 1 :]]
+            epochs.folded(first, [message])
+        table = dict(first.snapshot().records)
+        second = opened(make(), 0, table, at + 2, committed=True)
+        rest = [epochs.folded(second, [message]) for message in log[at + 1 :]]
         assert rest == whole[at + 1 :]
         assert state_of(second.stage, second.state) == state_of(pure, state)
 
@@ -305,11 +300,9 @@ HARMLESS = [{}, {"more": ""}, {"snapshot": 5}]
 
 def state_under(settings, role):
     """A changelog written by a stage of a topology with these settings."""
-    partition = Partition(stage_under(settings, role), 0, {}, 1)
-    partition.admit(1)
-    partition.fold(cases.log([b"{}"]))
-    snapshot = partition.snapshot()
-    return {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
+    epoch = opened(stage_under(settings, role))
+    epochs.folded(epoch, cases.log([b"{}"]))
+    return saved(epoch)
 
 
 def stage_under(settings, role):
@@ -368,7 +361,7 @@ def test_changed_topology_refuses_the_old_state(old, change, words, role):
     with pytest.raises(
         StateError, match=f"partition 0: the state was written under another {words}"
     ):
-        Partition(stage_under(old | change, role), 0, table, 2, committed=True)
+        opened(stage_under(old | change, role), 0, table, 2, committed=True)
 
 
 @pytest.mark.parametrize("role", ["edge", "collect", "merge"])
@@ -378,34 +371,32 @@ def test_harmless_change_takes_the_old_state(change, role):
     (block: 2 is one).
     """
     table = state_under(OLD, role)
-    assert Partition(stage_under(OLD | change, role), 0, table, 2, committed=True).cover == 1
+    assert opened(stage_under(OLD | change, role), 0, table, 2, committed=True).offset == 1
 
 
 def test_another_key_refuses_the_old_state():
     """Under another key every user would look new, with the whole budget to spend again."""
     topology = cases.topology()
     stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
-    table: dict[str, bytes] = {}
-    owned = Partition(stage, 0, table, 0)
-    written = owned.snapshot()
-    table.update({**written.shards, written.meta[0]: written.meta[1]})
+    table = saved(opened(stage, want=0))
     other = make_perturb(topology, 0, edge_randomness(topology, bytes(range(1, 33))))
     with pytest.raises(StateError, match="key changed"):
-        Partition(other, 0, table, 0)
-    Partition(make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)))), 0, table, 0)
+        opened(other, 0, table, 0)
+    opened(make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)))), 0, table, 0)
 
 
 def test_where_offsets_may_be_missing_a_leftover_is_still_known():
     """What an earlier assignment left in the queue comes before what the log has next: neither
     folded nor acknowledged. From the first of this assignment on, a jump is a gap.
     """
-    partition = Partition(stage_under(OLD, "perturb"), 0, {}, 100, gaps=True, first=104)
-    assert [partition.admit(offset) for offset in (150, 151, 104, 107, 105)] == [
-        Admission.AHEAD,
-        Admission.AHEAD,
-        Admission.FOLD,
-        Admission.FOLD,
-        Admission.REPEAT,
+    epoch = opened(stage_under(OLD, "perturb"), want=100, gaps=True, first=104)
+    taken = [epoch.take(Message(offset, -1, b"{}"), None) for offset in (150, 151, 104, 107, 105)]
+    assert taken == [
+        OffsetAction.WAIT,
+        OffsetAction.WAIT,
+        OffsetAction.FOLD,
+        OffsetAction.FOLD,
+        OffsetAction.SKIP,
     ]
-    fresh = Partition(stage_under(OLD, "perturb"), 0, {}, 100, gaps=True)
-    assert fresh.admit(130) is Admission.FOLD, "the log had nothing yet"
+    fresh = opened(stage_under(OLD, "perturb"), want=100, gaps=True)
+    assert fresh.take(Message(130, -1, b"{}"), None) is OffsetAction.FOLD, "the log had nothing yet"

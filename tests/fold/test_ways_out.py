@@ -6,21 +6,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from unittest.mock import MagicMock
 
 import pytest
 
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime import local, roles
-from ldp_kafka.runtime.kafka.group_offsets import Position, Standing
+from ldp_kafka.runtime.kafka.facts import read_facts
+from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
+from ldp_kafka.runtime.recovery import start
+from ldp_kafka.runtime.recovery.begin import begin
+from ldp_kafka.runtime.recovery.checkpoints import checkpoints
+from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.inspection import inspect
-from ldp_kafka.runtime.recovery.partition import Admission
+from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.state import plan_rewind
-from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.topology import loads
 from tests.fold import cases
+from tests.fold.epochs import Shelf
 from tests.fold.judge import said
 
 (LOG,) = cases.orderly(1, 6)
@@ -32,8 +36,8 @@ OTHER = bytes(reversed(cases.KEY))
 
 @dataclass
 class Place:
-    """What brokers hold of one partition, and a worker that comes and goes: `Agent.load` decides,
-    as in a worker.
+    """What brokers hold of one partition, and a worker that comes and goes: `recovery.begin`
+    decides, as in a worker.
     """
 
     topology: object = TOPOLOGY
@@ -57,38 +61,45 @@ class Place:
             return roles.make(self.topology, "collect", number)
         return make_perturb(self.topology, number, edge_randomness(self.topology, self.key))
 
-    def load(self):
-        standing = SimpleNamespace(
+    @property
+    def facts(self):
+        """As a worker reads them."""
+        offsets = SimpleNamespace(
             position=lambda *_: self.position,
             reported=lambda *_: bool(self.sent),
             first=lambda *_: None,
-            table=lambda _: self.table,
+            partitions=lambda _: self.spec.partitions,
         )
-        agent = Agent(
-            SimpleNamespace(app=MagicMock(), topology=self.topology, standing=standing),
-            self.spec,
-            self.stage,
+        return read_facts(offsets, self.spec, 0, self.stage())
+
+    def load(self):
+        shelf = Shelf()
+        return begin(
+            self.stage(),
+            self.facts,
+            dict(self.table),
+            lambda: self.table,
+            table=shelf,
+            output=shelf,
+            acknowledge=shelf.acknowledged.append,
+            clock=lambda: 0.0,
+            limits=Limits(run=10**9, run_bytes=10**12),
         )
-        agent.table.data = dict(self.table)
-        return agent.load(0).partition
 
     def work(self, until=None, *, keep=True):
         """A worker reads so far, keeps its state, acknowledges, and ends."""
-        partition = self.load()
-        wanted = [
-            message
-            for message in self.log
-            if message.offset >= partition.want and (until is None or message.offset <= until)
-        ]
-        fresh = [message for message in wanted if partition.admit(message.offset) is Admission.FOLD]
-        if fresh:
-            self.sent += partition.fold(fresh).records
+        epoch = self.load()
+        for message in self.log:
+            if message.offset >= epoch.next_offset and (until is None or message.offset <= until):
+                epoch.take(message, None)
+        epoch.fold()
+        self.sent += epoch.output.records
         if keep:
-            snapshot = partition.snapshot()
-            self.table |= {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
+            snapshot = epoch.snapshot()
+            self.table |= snapshot.records
             for key in snapshot.drop:
                 self.table.pop(key, None)
-            self.committed = partition.want
+            self.committed = epoch.next_offset
 
     def halts(self, words):
         with pytest.raises(StateError, match=words):
@@ -96,10 +107,9 @@ class Place:
 
     def rewind(self):
         """`ldp-kafka state rewind`; what it refused."""
-        key = self.stage().key if self.role == "perturb" else None
-        plan = plan_rewind(
-            self.spec, inspect(self.topology, self.spec, 0, self.table, self.position, key=key), 1
-        )
+        facts = self.facts
+        held = inspect(self.topology, self.spec, self.table, facts)
+        plan = plan_rewind(held, facts, checkpoints(self.table, 0), 1)
         for move in plan.moves:
             self.committed = move.to
         return plan.refusals
@@ -169,7 +179,7 @@ def test_an_old_changelog_rewound():
     place, old = worked()
     newer, place.table = place.table, old
     place.halts(
-        "state covers offset 5, but offset 11 was acknowledged: it is an old one.*`ldp-kafka state"
+        "state ends at offset 5, but offset 11 was acknowledged: it is an old one.*`ldp-kafka state"
         " rewind`"
     )
     assert place.rewind() == [] and place.committed == KEPT + 1
@@ -238,7 +248,7 @@ def test_a_collector_without_changelog():
     state = straight.fresh()
     expected = {(record.key, record.value) for record in straight.fold(state, reports).records}
     assert {(record.key, record.value) for record in place.sent} >= expected
-    assert place.load().cover == reports[-1].offset
+    assert place.load().offset == reports[-1].offset
 
 
 def test_a_log_that_was_cut_behind_an_old_state():
@@ -246,7 +256,7 @@ def test_a_log_that_was_cut_behind_an_old_state():
     place, old = worked()
     newer, place.table, place.start, place.committed = place.table, old, KEPT + 3, None
     place.halts(
-        f"the log begins at offset {KEPT + 3}, but no state covers what was before it: bring the"
+        f"the log begins at offset {KEPT + 3}, but no state has what was before it; bring the"
         " changelog back, or give the topology a new name"
     )
     place.committed = LATER + 1
@@ -263,7 +273,7 @@ def test_a_log_that_was_cut_before_it_was_read():
     place, _ = worked()
     place.start = LATER + 3
     place.halts(
-        "begins at offset 14, after the acknowledged 12: records were lost before they were read;"
+        "begins at offset 14, after the committed 12: records were lost before they were read;"
         " give the topology a new name"
     )
     fresh = renamed(place)
@@ -277,8 +287,8 @@ def test_a_log_that_was_made_anew():
     place, _ = worked()
     place.log = place.log[:KEPT]
     place.halts(
-        "covers offset 11, but the log ends before 6: the topic was made anew; give the topology a"
-        " new name"
+        "offset 11 was folded or acknowledged, but the log ends before 6: the topic was made anew;"
+        " give the topology a new name"
     )
     committed, place.committed = place.committed, END
     assert "made anew" in place.rewind()[0]
@@ -287,6 +297,11 @@ def test_a_log_that_was_made_anew():
     fresh = renamed(place)
     fresh.work()
     assert fresh.clean() and not fresh.reports().keys() & place.reports().keys()
+
+
+def check_partitions(spec, offsets):
+    """As a worker does, again and again."""
+    start.check_partitions(spec.topic, spec.partitions, offsets.partitions(spec.topic))
 
 
 CHANGED = {
@@ -361,13 +376,13 @@ def test_other_partitions(monkeypatch):
             r"must have 1 partitions, found 2: users have moved.*new name, with input.partitions: 2"
         ),
     ):
-        Standing(place.topology, "perturb", [place.spec], {}, {}).counted()
+        check_partitions(place.spec, Standing(place.topology, "perturb", [place.spec], {}, {}))
     two = replace(place.topology.input, partitions=2)
     assert replace(place.topology, input=two).layout != place.topology.layout
     fresh = renamed(place)
     fresh.topology = replace(fresh.topology, input=replace(fresh.topology.input, partitions=2))
     (spec,) = fresh.topology.role("perturb").agents
-    Standing(fresh.topology, "perturb", [spec], {}, {}).counted()
+    check_partitions(spec, Standing(fresh.topology, "perturb", [spec], {}, {}))
     fresh.work()
     run = local.run(fresh.topology, edge_randomness(fresh.topology, fresh.key), [fresh.log, []])
     assert fresh.reports() == {name: {what} for name, what in said(0, run.reports[0])}

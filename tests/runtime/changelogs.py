@@ -9,24 +9,21 @@ import pyarrow as pa
 
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.packing import pack, unpack
-from ldp_kafka.runtime.recovery.partition import META, Partition
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 from tests.fold import cases
+from tests.fold.epochs import folded, opened, saved
 
-TENURE = "a" * 16
+EPOCH = "a" * 16
 
 
-def table(stage, log, *, tenure=TENURE, held=None):
-    """What a worker keeps that began with what is held, folded a log and took one snapshot."""
-    partition = Partition(stage, stage.partition, dict(held or {}), log[0].offset, tenure=tenure)
-    for message in log:
-        partition.admit(message.offset)
-    partition.fold(log)
-    snapshot = partition.snapshot()
-    kept = {**(held or {}), **snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
-    return {key: value for key, value in kept.items() if key not in snapshot.drop}
+def table(stage, log, *, token=EPOCH):
+    """What a worker keeps that began with nothing, folded a log and took one snapshot."""
+    epoch = opened(stage, stage.partition, want=log[0].offset, token=token)
+    folded(epoch, log)
+    return saved(epoch)
 
 
 def edge_table(topology, logs, *, until=None, key=cases.KEY):

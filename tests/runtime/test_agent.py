@@ -1,4 +1,4 @@
-"""Where a tenure of a partition begins, and where it must not; the rest of the agent is in
+"""Where an epoch of a partition begins, and where it must not; the rest of the agent is in
 tests/broker.
 """
 
@@ -12,9 +12,11 @@ import pytest
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.kafka.group_offsets import Position
+from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.epoch import Limits
+from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.topology import loads
@@ -33,30 +35,40 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
     is what the broker has, where that is more.
     """
     topology = loads(TEXT.format(create=create))
-    standing = SimpleNamespace(
+    offsets = SimpleNamespace(
         position=lambda *_: Position(*position),
         reported=lambda *_: reported,
         first=lambda *_: None,
-        table=lambda *_: changelog or table or {},
+        partitions=lambda topic: 2,
     )
-    worker = SimpleNamespace(app=MagicMock(), topology=topology, standing=standing)
+    host = SimpleNamespace(
+        app=MagicMock(),
+        limits=Limits(),
+        facts=lambda spec, partition, stage: read_facts(offsets, spec, partition, stage),
+        changelog=lambda _: changelog or table or {},
+        send=lambda *_: None,
+    )
     make = (
         (lambda n: make_perturb(topology, n, edge_randomness(topology, bytes(32))))
         if role == "perturb"
         else (lambda n: roles.make(topology, "collect", n))
     )
-    made = Agent(worker, topology.role(role).agents[0], make)
+    made = Agent(host, topology.role(role).agents[0], make)
     made.table.data = table or {}
+    made.table.name = role
     return made
 
 
-def state(cover, role="perturb"):
-    """A changelog whose state covers this offset."""
-    owned = agent((None, cover, cover + 1, False), role=role).load(0)
-    owned.partition.admit(cover)
-    owned.partition.fold([Message(cover, 1_760_000_040_000, EVENT)])
-    snapshot = owned.partition.snapshot()
-    return {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
+def state(offset, role="perturb"):
+    """A changelog whose state has this offset."""
+    epoch = agent((None, offset, offset + 1, False), role=role).begin(0)
+    folded_one(epoch, offset)
+    return dict(epoch.snapshot().records)
+
+
+def folded_one(epoch, offset, handle=None):
+    epoch.take(Message(offset, 1_760_000_040_000, EVENT), handle)
+    epoch.fold()
 
 
 BEFORE_US = [(None, 5, 9, False), (5, 5, 9, True), (5, 7, 9, True), (5, 5, 5, True)]
@@ -66,8 +78,8 @@ BEFORE_US = [(None, 5, 9, False), (5, 5, 9, True), (5, 7, 9, True), (5, 5, 5, Tr
 @pytest.mark.parametrize("position", BEFORE_US)
 def test_what_expired_before_the_first_start_is_nobodys_loss(create, position):
     """A raw topic that was there before us begins where it begins, whoever may create it."""
-    partition = agent(position, create=create).load(0).partition
-    assert (partition.want, partition.cover) == (position[1], -1)
+    epoch = agent(position, create=create).begin(0)
+    assert (epoch.next_offset, epoch.offset) == (position[1], -1)
 
 
 @pytest.mark.parametrize("create", ["true", "false"])
@@ -75,45 +87,45 @@ def test_what_expired_before_the_first_start_is_nobodys_loss(create, position):
 def test_what_expired_after_a_report_is_a_loss(create, position):
     """Somebody has folded what is gone, and its state is gone with it."""
     with pytest.raises(
-        StateError, match=r"no state covers what was before it.*`ldp-kafka state inspect`"
+        StateError, match=r"no state has what was before it.*`ldp-kafka state inspect`"
     ):
-        agent(position, create=create, reported=True).load(0)
+        agent(position, create=create, reported=True).begin(0)
 
 
 def test_a_crash_before_the_first_snapshot_is_no_loss():
     """Reports went out, nothing was kept, and the log still has all of it."""
-    assert agent((5, 5, 9, True), reported=True).load(0).partition.want == 5
+    assert agent((5, 5, 9, True), reported=True).begin(0).next_offset == 5
 
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_what_no_state_covers_is_a_loss(begun):
     """There is a state, but not of all that is gone."""
     table = state(4)
-    assert agent((5, 5, 9, False), table=table).load(0).partition.cover == 4
-    with pytest.raises(StateError, match="no state covers"):
-        agent((None, 6, 9, False), table=table).load(0)
-    with pytest.raises(StateError, match="no state covers"):
+    assert agent((5, 5, 9, False), table=table).begin(0).offset == 4
+    with pytest.raises(StateError, match="no state has"):
+        agent((None, 6, 9, False), table=table).begin(0)
+    with pytest.raises(StateError, match="no state has"):
         (
-            agent((6, 6, 9, begun), table=table).load(0)
+            agent((6, 6, 9, begun), table=table).begin(0)
             if begun
-            else agent((None, 7, 9, False), table=table).load(0)
+            else agent((None, 7, 9, False), table=table).begin(0)
         )
 
 
 def test_what_was_acknowledged_must_be_covered_and_there():
     """As ever: a committed offset is a promise."""
     with pytest.raises(StateError, match=r"no complete state.*`ldp-kafka state rewind`"):
-        agent((5, 5, 9, False)).load(0)
+        agent((5, 5, 9, False)).begin(0)
     with pytest.raises(StateError, match="lost before they were read"):
-        agent((1, 5, 9, False)).load(0)
+        agent((1, 5, 9, False)).begin(0)
     with pytest.raises(StateError, match="lost before they were read"):
-        agent((5, 6, 9, False), table=state(4)).load(0)
+        agent((5, 6, 9, False), table=state(4)).begin(0)
 
 
 def test_a_log_of_ours_has_no_expired_beginning():
     """Reports that are gone were somebody's."""
-    with pytest.raises(StateError, match="no state covers"):
-        agent((None, 5, 9, False), role="collect").load(0)
+    with pytest.raises(StateError, match="no state has"):
+        agent((None, 5, 9, False), role="collect").begin(0)
 
 
 @pytest.mark.parametrize("table", [{}, "older"], ids=["empty", "old"])
@@ -124,10 +136,10 @@ def test_a_worker_that_slept_reads_its_changelog_again(table):
     older, newer = state(3), state(6)
     table = older if table else {}
     with pytest.raises(BrokerError, match="behind its changelog"):
-        agent((6, 0, 9, False), table=table, changelog=newer).load(0)
+        agent((6, 0, 9, False), table=table, changelog=newer).begin(0)
     with pytest.raises(StateError):
-        agent((6, 0, 9, False), table=table, changelog=older).load(0)
-    assert agent((6, 0, 9, False), table=newer).load(0).partition.cover == 6
+        agent((6, 0, 9, False), table=table, changelog=older).begin(0)
+    assert agent((6, 0, 9, False), table=newer).begin(0).offset == 6
 
 
 class MessageTooLarge(Exception):
@@ -149,21 +161,51 @@ def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_ackno
     to be given.
     """
     made, done = agent((None, 0, 9, False)), []
-    owned = made.load(0)
-    owned.partition.admit(0)
-    owned.partition.fold([Message(0, 1_760_000_040_000, EVENT)])
-    owned.waiting = [SimpleNamespace(ack=lambda: done.append("acknowledged"))]
 
-    async def settled(_mark) -> None:
-        done.append("settled")
+    async def flushed(_mark) -> None:
+        done.append("flushed")
 
     async def refused(*_, **__) -> None:
         raise kind("secret")
 
-    made.worker.settle, made.table.send_changelog, made.parts = settled, refused, {0: owned}
+    made.host.mark, made.host.flush, made.table.send_changelog = list, flushed, refused
+    epoch = made.begin(0)
+    folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append("acknowledged")))
     with pytest.raises(
         raised,
         match=rf"the changelog of perturb did not take a record of [\d,]+ bytes: {kind.__name__}$",
     ):
-        asyncio.run(made.persist(owned, owned.partition.snapshot(), []))
-    assert done == ["settled"]
+        asyncio.run(epoch.save())
+    assert done == ["flushed"]
+
+
+def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
+    """And then saves what came meanwhile: all of it is acknowledged."""
+    made, done = agent((None, 0, 9, False)), []
+
+    async def script():
+        hold = asyncio.Event()
+
+        async def flushed(_mark) -> None:
+            await hold.wait()
+
+        async def put(*_, **__) -> None:
+            await asyncio.sleep(0)
+
+        made.host.mark, made.host.flush, made.host.saved = list, flushed, lambda *_: None
+        made.table.send_changelog = put
+        epoch = made.epochs[0] = made.begin(0)
+        folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append(0)))
+        saving = asyncio.create_task(epoch.save())
+        await asyncio.sleep(0)
+        assert epoch.saving
+        folded_one(epoch, 1, SimpleNamespace(ack=lambda: done.append(1)))
+        leaving = asyncio.create_task(made.down(None))
+        await asyncio.sleep(0.01)
+        assert not leaving.done() and not done
+        hold.set()
+        await leaving
+        assert saving.done()
+
+    asyncio.run(script())
+    assert done == [0, 1]

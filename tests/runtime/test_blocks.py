@@ -12,13 +12,13 @@ import pytest
 from ldp_kafka.errors import StateError
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.epoch import LARGEST
 from ldp_kafka.runtime.recovery.packing import unpack
-from ldp_kafka.runtime.recovery.partition import Partition, persist
 from ldp_kafka.runtime.stages import slot_shards
 from ldp_kafka.runtime.stages.merge import Merge
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.records import encode_json
-from ldp_kafka.runtime.worker.agent import LARGEST
+from tests.fold.epochs import Shelf, folded, opened
 
 WAITING = 20_000  # slots
 WIDTH = 8
@@ -26,7 +26,7 @@ IDS = tuple(f"{number:032x}" for number in range(KEPT))
 
 
 class Kept:
-    """A merger in one tenure, and the table that it writes."""
+    """A merger in one epoch, and the table that it writes."""
 
     def __init__(self, sources=2, width=WIDTH):
         self.made = []
@@ -39,8 +39,9 @@ class Kept:
             "f" * 32,
             "0" * 32,
         )
-        self.stage, self.table, self.offset = stage, {}, 0
-        self.partition = Partition(stage, 0, self.table, 1)
+        self.stage, self.shelf, self.offset = stage, Shelf(), 0
+        self.table = self.shelf.table
+        self.epoch = opened(stage, shelf=self.shelf)
 
     def send(self, *partials):
         messages = [
@@ -48,29 +49,20 @@ class Kept:
             for at, partial in enumerate(partials, 1)
         ]
         self.offset += len(partials)
-        for message in messages:
-            self.partition.admit(message.offset)
-        self.partition.fold(messages)
+        folded(self.epoch, messages)
 
     def save(self):
         """Write a snapshot; the sizes of what it wrote, and how many keys it dropped."""
-        snapshot = self.partition.snapshot()
-
-        async def put(key, value):
-            if value is None:
-                self.table.pop(key, None)
-            else:
-                self.table[key] = value
-
-        async def flush():
-            pass
-
-        asyncio.run(persist(snapshot, flush=flush, put=put, acknowledge=lambda _: None))
+        snapshots = []
+        self.shelf.saved = lambda snapshot, _: snapshots.append(snapshot)
+        asyncio.run(self.epoch.save())
+        (snapshot,) = snapshots
         return [len(snapshot.meta[1]), *map(len, snapshot.shards.values())], len(snapshot.drop)
 
     def reload(self):
         """The next owner."""
-        self.partition = Partition(self.stage, 0, self.table, self.offset + 1, committed=True)
+        want = self.offset + 1
+        self.epoch = opened(self.stage, want=want, committed=True, shelf=self.shelf)
 
 
 def sums(slot):
@@ -92,16 +84,16 @@ def test_many_slots_can_wait():
     assert len(again[1:]) == 2, "the latest block, and the one whose oldest ids went"
     assert sum(again[1:]) < sum(sizes[1:]) / 20
     kept.reload()
-    assert kept.partition.state.open.keys() == set(range(WAITING + 1))
+    assert kept.epoch.state.open.keys() == set(range(WAITING + 1))
     kept.send((1, WAITING, 0, None))
     assert kept.made == [(slot, list(sums(slot))) for slot in range(WAITING + 1)]
     before = len(kept.table)
     sizes, dropped = kept.save()
     assert dropped >= before - 1
     assert len(kept.table) <= 2, "meta, and the block of the last slot"
-    assert kept.partition.state.open == {}
+    assert kept.epoch.state.open == {}
     kept.reload()
-    assert kept.partition.state.released == WAITING
+    assert kept.epoch.state.released == WAITING
 
 
 def test_a_record_that_lost_its_block_is_not_loaded():
@@ -119,10 +111,10 @@ def test_a_record_that_lost_its_block_is_not_loaded():
     assert len(gone) == 1
     kept.table |= {key: old[key] for key in gone}
     kept.reload()
-    assert kept.partition.state.open.keys() == set(range(size + 1, 2 * size))
-    assert kept.partition.state.kept.keys() == {size}
+    assert kept.epoch.state.open.keys() == set(range(size + 1, 2 * size))
+    assert kept.epoch.state.kept.keys() == {size}
     kept.save()
-    assert not gone & kept.table.keys(), "the next tenure drops it with the others"
+    assert not gone & kept.table.keys(), "the next epoch drops it with the others"
     metas = [json.loads(unpack(value)[1]) for key, value in kept.table.items() if "/meta/" in key]
     assert [list(meta["manifest"]) for meta in metas] == [["1"]]
 
@@ -148,4 +140,4 @@ def test_other_blocks_are_refused(monkeypatch):
     monkeypatch.setattr(slot_shards, "MOST", 7)
     fresh = Kept()
     with pytest.raises(StateError, match="other blocks"):
-        Partition(fresh.stage, 0, kept.table, 2, committed=True)
+        opened(fresh.stage, 0, kept.table, 2, committed=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +22,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.log import Message, Record
-from ldp_kafka.runtime.recovery.partition import META, Partition
+from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.stages.collect_devices import (
     PARTS,
     CollectDevices,
@@ -32,10 +32,11 @@ from ldp_kafka.runtime.stages.collect_devices import (
 )
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import decode_json, header, parse_json, write_reports
-from ldp_kafka.runtime.worker.app import Worker
 from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
+from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import loader
+from tests.fold.epochs import Shelf, folded, opened, saved
 from tests.runtime.device import SLOT, TEXT, loads
 from tests.runtime.test_collector import partial
 
@@ -250,17 +251,24 @@ def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
     kept = fed.stage.load(json.loads(json.dumps(fed.stage.meta(fed.state))), {})
     assert kept.watermark == 60 * SLOT
     asked = []
-    worker = Worker.__new__(Worker)
-    worker.topology = loads(MEAN.replace("source: devices,", "source: devices, idle: 1s,"))
-    worker.standing = SimpleNamespace(latest=asked.append)
-    worker._ticked, worker._heard, told = {0: 0.0}, float("-inf"), []
-    monkeypatch.setattr("time.monotonic", lambda: 100.0)
-    worker.send = told.extend
+    topology, told = loads(MEAN), []
     agent = SimpleNamespace(
-        parts={1: SimpleNamespace(seen=100.0, partition=SimpleNamespace(state=fed.state))},
-        spec=worker.topology.role("collect").agents[0],
+        epochs={1: SimpleNamespace(seen=100.0, state=fed.state, stage=fed.stage)},
+        spec=topology.role("collect").agents[0],
     )
-    asyncio.run(worker.tick(agent, {("d.device-reports", 0), ("d.device-reports", 1)}))
+    watch = Watch(
+        [agent],
+        set,
+        SimpleNamespace(latest=asked.append),
+        None,
+        told.extend,
+        idle_ms=1000,
+        until_idle=None,
+        stop=None,
+    )
+    watch.ticks["collect"]._ticked[0] = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    asyncio.run(watch.tick(agent, {("d.device-reports", 0), ("d.device-reports", 1)}))
     assert told == [Record("d.device-reports", 0, None, encode(Tick(60 * SLOT)))]
     assert not asked
     assert fed.partials(told[0].value, at=60) == []
@@ -365,24 +373,17 @@ def crashing(kind, text, log, cuts, ahead):
     """
     topology = loads(text)
     base = replace(make_collect_devices(topology, 1), source=3)
-    stage = kind(**{name: getattr(base, name) for name in base.__dataclass_fields__})
+    stage = kind(**{each.name: getattr(base, each.name) for each in fields(base)})
     table, out, want = {}, {}, 0
     for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
-        partition = Partition(stage, 1, dict(table), want, committed=want > 0)
-        start = partition.want
-        for message in log[start:cut]:
-            partition.admit(message.offset)
-            _same(out, message.offset, partition.fold([message]).records)
-        snapshot = partition.snapshot()
-        table.update(snapshot.shards)
-        table[snapshot.meta[0]] = snapshot.meta[1]
-        for key in snapshot.drop:
-            table.pop(key, None)
+        epoch = opened(stage, 1, want=want, committed=want > 0, shelf=Shelf(table))
+        for message in log[epoch.next_offset : cut]:
+            _same(out, message.offset, folded(epoch, [message]))
+        table = saved(epoch)
         want = max(want, cut)
         for message in log[cut : cut + more]:
-            partition.admit(message.offset)
-            _same(out, message.offset, partition.fold([message]).records)
-        table.update(partition.snapshot().shards)  # and then the end: no meta
+            _same(out, message.offset, folded(epoch, [message]))
+        table = table | epoch.snapshot().shards  # and then the end: no meta
         assert any(key.split("/")[1] == META for key in table)
     return out
 

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldp_kafka.runtime.kafka.group_offsets import Position
-from ldp_kafka.runtime.recovery.inspection import RULES, acknowledged, inspect
+from ldp_kafka.runtime.recovery.checkpoints import META
+from ldp_kafka.runtime.recovery.inspection import RULES, inspect
 from ldp_kafka.runtime.recovery.packing import pack, unpack
-from ldp_kafka.runtime.recovery.partition import META
+from ldp_kafka.runtime.recovery.rules import Facts, Position
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.fold import cases
 from tests.runtime.changelogs import (
-    TENURE,
+    EPOCH,
     collector_tables,
     edge_table,
     in_meta,
@@ -38,9 +38,20 @@ SOUND = Position(END, 0, END, begun=False)
 
 
 def look(
-    held=HELD, position=SOUND, *, spec=PERTURB, number=0, key=CHECK, topology=TOPOLOGY, **more
+    held=HELD,
+    position=SOUND,
+    *,
+    spec=PERTURB,
+    number=0,
+    key=CHECK,
+    topology=TOPOLOGY,
+    answered=False,
 ):
-    return inspect(topology, spec, number, held, position, key=key, **more)
+    bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
+    if key is not None:
+        bindings["key"] = key if spec is PERTURB else ""
+    facts = Facts(spec.topic, number, position, spec.header, answered=answered, bindings=bindings)
+    return inspect(topology, spec, held, facts)
 
 
 def broken(found):
@@ -55,7 +66,7 @@ def test_a_sound_state_breaks_no_rule():
     state = edge.fresh()
     edge.fold(state, LOGS[0])
     ledger = TOPOLOGY.method.ledger
-    assert (found.cover, found.watermark, found.closed) == (END - 1, state.watermark, state.closed)
+    assert (found.offset, found.watermark, found.closed) == (END - 1, state.watermark, state.closed)
     assert (found.users, found.spent, found.budget) == (
         state.users.state.count,
         ledger.largest(state.users.state),
@@ -77,7 +88,7 @@ def test_the_collectors_state_breaks_no_rule():
             held, Position(len(log) + 1, 0, len(log) + 1, begun=False), spec=spec, number=number
         )
         assert not found.violations
-        assert found.cover == len(log)
+        assert found.offset == len(log)
         assert found.slots > 0 < found.shards
         assert found.closed is not None and found.users is None
         other = in_meta(
@@ -182,7 +193,7 @@ DOCTORED = {
     "a shard of another number of shards": (renamed, {"shards"}),
     "a key that is not ours": (lambda held: {**held, "0/1/2/3": b"x"}, {"readable"}),
     "a meta that is no JSON": (
-        lambda held: {**held, f"0/{META}/{TENURE}": pack(END - 1, b"{")},
+        lambda held: {**held, f"0/{META}/{EPOCH}": pack(END - 1, b"{")},
         {"readable"},
     ),
     "another fingerprint": (another("fingerprint"), {"fingerprint"}),
@@ -208,14 +219,14 @@ def test_each_doctored_state_is_found(what):
 
 
 STANDING = [
-    (Position(END + 1, 0, END + 1, begun=False), {"covered"}),
+    (Position(END + 1, 0, END + 1, begun=False), {"current"}),
     (Position(END, END, END, begun=False), set()),
-    (Position(END, END + 1, END + 4, begun=False), {"log"}),
-    (Position(END - 3, END + 1, END + 4, begun=False), {"log"}),
-    (Position(END - 3, 0, END - 2, begun=False), {"log"}),
+    (Position(END, END + 1, END + 4, begun=False), {"unread", "log_start"}),
+    (Position(END - 3, END + 1, END + 4, begun=False), {"unread", "log_start"}),
+    (Position(END - 3, 0, END - 2, begun=False), {"log_end"}),
     (Position(END - 3, 0, END, begun=False), set()),
     (Position(None, 0, END, begun=False), set()),
-    (Position(END - 3, END - 2, END, begun=False), {"log"}),
+    (Position(END - 3, END - 2, END, begun=False), {"unread"}),
 ]
 
 
@@ -229,12 +240,12 @@ NOTHING = [
     (Position(None, 0, 9, begun=False), False, set()),
     (Position(1, 0, 9, begun=False), True, set()),
     (Position(5, 5, 9, begun=True), True, set()),
-    (Position(5, 7, 9, begun=True), True, {"log"}),
+    (Position(5, 7, 9, begun=True), True, {"log_start"}),
     (Position(5, 0, 9, begun=False), True, {"complete"}),
     (Position(5, 5, 9, begun=False), True, {"complete"}),
-    (Position(None, 5, 9, begun=False), True, {"log"}),
+    (Position(None, 5, 9, begun=False), True, {"log_start"}),
     (Position(None, 5, 9, begun=False), False, set()),
-    (Position(7, 0, 5, begun=False), True, {"complete", "log"}),
+    (Position(7, 0, 5, begun=False), True, {"complete", "log_end"}),
 ]
 
 
@@ -244,20 +255,20 @@ def test_without_any_state(position, answered, rules):
     assert broken(look({}, position, answered=answered)) == rules
 
 
-def test_the_chosen_tenure_is_the_one_that_a_worker_would_load():
+def test_the_chosen_epoch_is_the_one_that_a_worker_would_load():
     """An older one, and one whose snapshot broke off before its meta, are shown and do
     not count.
     """
     edge = make_perturb(TOPOLOGY, 0, cases.randomness(TOPOLOGY))
-    older = table(edge, LOGS[0][:5], tenure="b" * 16)
+    older = table(edge, LOGS[0][:5], token="b" * 16)
     halfway = {
-        key.replace(TENURE, "c" * 16): value
+        key.replace(EPOCH, "c" * 16): value
         for key, value in HELD.items()
         if key.startswith("0/") and f"/{META}/" not in key
     }
     found = look({**older, **HELD, **halfway})
     assert not found.violations
-    assert [(each.name, each.chosen, each.complete, each.cover) for each in found.tenures] == [
+    assert [(each.name, each.chosen, each.complete, each.offset) for each in found.epochs] == [
         ("a" * 8, True, True, END - 1),
         ("b" * 8, False, True, 5),
         ("c" * 8, False, False, None),
@@ -265,10 +276,10 @@ def test_the_chosen_tenure_is_the_one_that_a_worker_would_load():
     lost = {
         key: value
         for key, value in {**older, **HELD}.items()
-        if not (key.startswith("0/") and f"/{META}/" not in key and key.endswith(TENURE))
+        if not (key.startswith("0/") and f"/{META}/" not in key and key.endswith(EPOCH))
     }
     found = look(lost)
-    assert broken(found) == {"complete", "covered"}
+    assert broken(found) == {"complete", "current"}
     assert found.chosen.name == "b" * 8
 
 
@@ -311,7 +322,7 @@ def test_nothing_of_a_user_is_shown():
             assert unpack(value)[1].hex() not in text
     digests = cases.randomness(TOPOLOGY).digests([f"u0.{user}" for user in range(cases.USERS)])
     assert not any(row.tobytes().hex() in text or str(int(row[0])) in text for row in digests)
-    assert TENURE not in text
+    assert EPOCH not in text
 
 
 @pytest.mark.parametrize(
@@ -324,5 +335,6 @@ def test_nothing_of_a_user_is_shown():
 )
 def test_what_counts_as_acknowledged(spec, position, last):
     """Not where the group was told to begin."""
-    assert acknowledged(spec, position) == last
-    assert acknowledged(spec, Position(None, 0, 9, begun=False)) is None
+    assert Facts(spec.topic, 0, position, spec.header).acknowledged == last
+    nothing = Position(None, 0, 9, begun=False)
+    assert Facts(spec.topic, 0, nothing, spec.header).acknowledged is None

@@ -4,9 +4,11 @@ drawn under both, and no user's budget begins anew.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,16 +21,21 @@ from ldp_kafka.randomness import keyed
 from ldp_kafka.records import Ids
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.facts import read_facts
+from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key
+from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
-from ldp_kafka.runtime.recovery.partition import Partition
+from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.recovery.start import decide
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import prove_once, rotate_key
 from ldp_kafka.runtime.tools.state import compacted, key_bytes
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import load
 from tests.fold import cases
+from tests.fold.epochs import Shelf, facts_of, opened
 from tests.runtime.changelogs import edge_table
 
 OLD, NEW = cases.KEY, bytes(reversed(cases.KEY))
@@ -56,11 +63,12 @@ def ring_at(slot, new=NEW):
 def folded(topology, ring, log, *, held=None, want=1):
     """The partition and what it reports."""
     stage = make_perturb(topology, 0, edge_randomness(topology, ring))
-    partition = Partition(stage, 0, dict(held or {}), want)
-    fresh = [message for message in log if message.offset > partition.cover]
+    shelf = Shelf(held)
+    epoch = opened(stage, want=want, shelf=shelf)
     for message in log:
-        partition.admit(message.offset)
-    return partition, partition.fold(fresh).records if fresh else []
+        epoch.take(message, None)
+    epoch.fold()
+    return epoch, shelf.records
 
 
 def draws(topology, records, keys):
@@ -111,9 +119,10 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
         edges = [
             make_perturb(topology, 0, edge_randomness(topology, ring)) for ring in (before, after)
         ]
-        snapshot = rotate_key.rebound(*edges, old, 0, kept + 1).snapshot()
-        held = {**snapshot.shards, snapshot.meta[0]: snapshot.meta[1]}
-        partition, more = folded(topology, after, log[kept:], held=held, want=kept + 1)
+        facts = facts_of(edges[0], Position(kept + 1, 0, len(log) + 1, begun=False))
+        shelf = Shelf(old)
+        asyncio.run(rotate_key.rebind(*edges, decide(facts, checkpoints(old, 0)), shelf))
+        partition, more = folded(topology, after, log[kept:], held=shelf.table, want=kept + 1)
     else:
         partition, more = folded(topology, after, log)
     return said + more, partition
@@ -319,7 +328,7 @@ class Kept:
         )
 
     def violations(self, ring):
-        standing = rotate_key.Standing(
+        offsets = Standing(
             self.topology,
             "perturb",
             self.topology.role("perturb").agents,
@@ -328,13 +337,12 @@ class Kept:
         )
         (spec,) = self.topology.role("perturb").agents
         key = edge_randomness(self.topology, ring).check
+        facts = read_facts(offsets, spec, 0)
         found = inspect(
             self.topology,
             spec,
-            0,
             compacted(self.config, self.changelog),
-            standing.position(spec.topic, 0),
-            key=key,
+            replace(facts, bindings={"key": key}),
         )
         return [each.rule for each in found.violations]
 
@@ -385,7 +393,10 @@ def test_a_broken_state_is_not_rotated(kept, capsys):
         kept.config, kept.topology.group("perturb"), kept.topology.raw_topic, {0: 4 * A_SLOT}
     )
     assert main(["key", "rotate", kept.path, "--yes"]) == 1
-    assert "was acknowledged: `ldp-kafka state verify` first" in capsys.readouterr().err
+    assert (
+        "was acknowledged: it is an old one: `ldp-kafka state verify` first"
+        in capsys.readouterr().err
+    )
     assert kept.file.read_bytes() == OLD
 
 

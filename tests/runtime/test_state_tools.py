@@ -5,6 +5,7 @@ state covers, and only where that is sound.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,14 +15,17 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
-from ldp_kafka.runtime.kafka.group_offsets import Position
 from ldp_kafka.runtime.kafka.reader import read_records, spans
 from ldp_kafka.runtime.kafka.setup import prepare
+from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
+from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import state
 from ldp_kafka.runtime.tools.state import compacted, key_bytes, plan_rewind
 from ldp_kafka.topology import load
 from tests.fold import cases
+from tests.fold.epochs import facts_of
 from tests.runtime.changelogs import collector_tables, edge_table, in_meta, overspent
 
 LOGS = cases.wild(3)
@@ -157,7 +161,7 @@ def test_inspect_and_verify(kept, capsys):
         ("collect", 1),
         ("merge", 0),
     ]
-    assert [part["cover"] for part in parts[:2]] == [len(log) for log in LOGS]
+    assert [part["offset"] for part in parts[:2]] == [len(log) for log in LOGS]
     code, out, _ = run(capsys, "state", "inspect", kept.path, "--role", "perturb")
     assert code == 0
     assert out.count("perturb") == 2 and "collect" not in out
@@ -197,7 +201,8 @@ def test_verify_compares_the_key_where_it_has_one(kept, capsys, tmp_path):
     code, out, _ = run(capsys, "state", "verify", kept.path)
     assert code == 1
     assert out == "".join(
-        f"perturb partition {number}: key: the state was written under another key\n"
+        f"perturb partition {number}: key: the state was written under another key: the edge's key"
+        " changed, or its rotations did\n"
         for number in range(2)
     )
 
@@ -226,9 +231,7 @@ def test_rewind_sets_the_group_back_to_what_the_state_covers(kept, capsys):
     partitions that need nothing are left alone.
     """
     ask = ("state", "rewind", kept.path, "--role", "perturb")
-    assert (
-        run(capsys, *ask, "--yes")[1] == "every state covers what was acknowledged: nothing to do\n"
-    )
+    assert run(capsys, *ask, "--yes")[1] == "every state has what was acknowledged: nothing to do\n"
     old_state(kept, 5)
     admin.commit(kept.config, kept.topology.group("perturb"), kept.topology.raw_topic, {1: 3})
     code, out, _ = run(capsys, *ask)
@@ -317,9 +320,15 @@ def test_rewind_refuses_while_the_group_has_members(kept, capsys):
     assert committed(kept) == before
 
 
-def held_of(table, position, key=None):
+def planned(table, position, key=None):
+    """What a rewind of the first partition would do."""
     (spec,) = TOPOLOGY.role("perturb").agents
-    return spec, inspect(TOPOLOGY, spec, 0, table, position, key=key)
+    stage = make_perturb(TOPOLOGY, 0, cases.randomness(TOPOLOGY))
+    facts = facts_of(stage, position)
+    if key is not None:
+        facts = replace(facts, bindings={**facts.bindings, "key": key})
+    held = inspect(TOPOLOGY, spec, table, facts)
+    return plan_rewind(held, facts, checkpoints(table, 0), 1)
 
 
 OLD = edge_table(TOPOLOGY, LOGS, until=5)  # covers offset 5
@@ -342,8 +351,7 @@ REFUSED = [
 @pytest.mark.parametrize(("more", "table", "position", "words"), REFUSED)
 def test_what_a_rewind_refuses(more, table, position, words):
     """Where the same events could not be read again, or would not give the same reports."""
-    spec, held = held_of(table, position, **more)
-    plan = plan_rewind(spec, held)
+    plan = planned(table, position, **more)
     assert not plan.moves
     assert all(words in refusal for refusal in plan.refusals) and plan.refusals
 
@@ -359,8 +367,7 @@ def test_what_a_rewind_refuses(more, table, position, words):
 )
 def test_offsets_are_never_set_forward(position):
     """What the state covers and nobody has acknowledged is acknowledged when it comes."""
-    spec, held = held_of(OLD, position)
-    assert plan_rewind(spec, held) == ([], [])
+    assert planned(OLD, position) == ([], [])
 
 
 def test_a_rewind_that_the_broker_refuses_says_why(monkeypatch):

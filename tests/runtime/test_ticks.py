@@ -17,10 +17,11 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.recovery.partition import Partition
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import loads
+from tests.fold.epochs import folded, opened
 
 TEXT = """
 topology: t
@@ -38,36 +39,37 @@ class Fake:
     """
 
     def __init__(self, owned, elsewhere=-1):
-        from ldp_kafka.runtime.worker.app import Worker
-
         self.asked, self.sent = [], {}
         now = time.monotonic()
-        self.worker = Worker.__new__(Worker)
-        self.worker.topology = loads(TEXT.format(servers="127.0.0.1:1"))
-        self.worker.standing = SimpleNamespace(
-            latest=lambda numbers: self.asked.append(set(numbers)) or elsewhere
-        )
-        self.worker._ticked = {
-            number: now - silent for number, (mark, silent) in owned.items() if mark is None
-        }
-        self.worker._heard = float("-inf")
-        self.worker.send = lambda records: self.sent.update(
-            {record.partition: record.value for record in records}
-        )
-        parts = {
+        topology = loads(TEXT.format(servers="127.0.0.1:1"))
+        (spec,) = topology.role("perturb").agents
+        self.epochs = {
             number: SimpleNamespace(
-                seen=now - silent, partition=SimpleNamespace(state=SimpleNamespace(watermark=mark))
+                seen=now - silent,
+                state=SimpleNamespace(watermark=mark),
+                stage=SimpleNamespace(watermark=lambda state: state.watermark),
             )
             for number, (mark, silent) in owned.items()
             if mark is not None
         }
-        self.agent = SimpleNamespace(
-            parts=parts, spec=self.worker.topology.role("perturb").agents[0]
-        )
+        self.agent = SimpleNamespace(epochs=self.epochs, spec=spec)
         self.assigned = {("t.raw", number) for number in owned}
+        self.watch = Watch(
+            [self.agent],
+            lambda: self.assigned,
+            SimpleNamespace(latest=lambda numbers: self.asked.append(set(numbers)) or elsewhere),
+            None,
+            lambda records: self.sent.update({each.partition: each.value for each in records}),
+            idle_ms=topology.input.idle_ms,
+            until_idle=None,
+            stop=None,
+        )
+        self.watch.ticks["perturb"]._ticked |= {
+            number: now - silent for number, (mark, silent) in owned.items() if mark is None
+        }
 
     def tick(self):
-        asyncio.run(self.worker.tick(self.agent, self.assigned))
+        asyncio.run(self.watch.tick(self.agent, self.assigned))
         return self.sent
 
 
@@ -91,10 +93,11 @@ def test_an_owner_of_idle_partitions_only_asks_for_the_others(idle):
     assert fake.tick() == told(dict.fromkeys(idle, T + 7))
     assert fake.asked == [{0, 1, 2, 3} - idle.keys()]
     fake.sent.clear()
-    for number, owned in fake.agent.parts.items():
-        owned.seen, owned.partition.state.watermark = float("-inf"), T + 7
+    for number, epoch in fake.epochs.items():
+        epoch.seen, epoch.state.watermark = float("-inf"), T + 7
         assert number in idle
-    if fake.agent.parts.keys() == idle.keys():
+    fake.watch.ticks["perturb"]._ticked.clear()
+    if fake.epochs.keys() == idle.keys():
         assert fake.tick() == {}, "nothing is newer"
     assert len(fake.asked) == 1, "not again at once"
 
@@ -119,25 +122,13 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         broker.create_topic(topology.raw_topic, 4)
         producer = Producer(config)
         for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
-            partition = Partition(
-                make_perturb(topology, number, edge_randomness(topology, bytes(32))),
-                number,
-                {},
-                1,
+            epoch = opened(
+                make_perturb(topology, number, edge_randomness(topology, bytes(32))), number
             )
             for offset, when in enumerate(times, 1):
-                partition.admit(offset)
-                partition.fold(
-                    [
-                        Message(
-                            offset,
-                            when,
-                            json.dumps({"user": "a", "value": 1, "time": when}).encode(),
-                        )
-                    ]
-                )
-                snapshot = partition.snapshot()
-                for key, value in [*snapshot.shards.items(), snapshot.meta]:
+                event = json.dumps({"user": "a", "value": 1, "time": when}).encode()
+                folded(epoch, [Message(offset, when, event)])
+                for key, value in epoch.snapshot().records.items():
                     producer.produce(name, value, json.dumps(key), partition=number)
             producer.produce(name, None, json.dumps(f"{number}/meta/0123"), partition=number)
         assert producer.flush(10) == 0

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldp_kafka.errors import BrokerError, GapError, StateError
+from ldp_kafka.runtime.recovery.policies import Quiet, Stall
 from ldp_kafka.runtime.worker.exits import RETRY
 
 BUILD = """
@@ -44,7 +45,7 @@ except BaseException as error:
 
 HANG = """
 import asyncio
-from ldp_kafka.runtime import worker
+from ldp_kafka.runtime.worker import process as worker
 
 async def hang(self):
     await asyncio.sleep(60)
@@ -228,7 +229,7 @@ def crashed(*modules: str) -> BaseException:
 )
 def test_a_crash_of_fausts_is_passing_where_its_client_had_it(modules, again):
     """A broker that is gone asks for a new start; tables that do not fit want somebody to look."""
-    from ldp_kafka.runtime.worker.app import passing
+    from ldp_kafka.runtime.worker.process import passing
 
     assert passing(crashed(*modules)) == again
     assert passing(TimeoutError()) and passing(ConnectionResetError()) and not passing(None)
@@ -249,16 +250,13 @@ def test_a_worker_that_finds_nobody_as_it_starts_asks_for_a_new_start():
     assert found.returncode == RETRY, found.stderr[-2000:]
 
 
-def standing_still(at, *, delivered=None, pending=False):
+def standing_still(at, *, delivered=None, busy=False):
     """A worker at this moment, with 5 messages in one of two partitions."""
-    from ldp_kafka.runtime.worker.app import Worker
-
-    made = object.__new__(Worker)
-    made.delivered = delivered or {}
-    part = SimpleNamespace(waiting=[], partition=SimpleNamespace(pending=[1] if pending else []))
-    made.agents = [SimpleNamespace(spec=SimpleNamespace(topic="t"), parts={0: part})]
-    made.look({("t", 0): 5, ("t", 1): 0}, at)
-    return made.delivered
+    stall = Stall()
+    for place, since in (delivered or {}).items():
+        stall.delivered(place, since)
+    stall.look({("t", 0): 5, ("t", 1): 0}, {("t", 0)} if busy else (), at)
+    return stall._delivered
 
 
 def test_a_partition_that_stands_still_is_seen_beside_one_that_does_not():
@@ -270,6 +268,17 @@ def test_a_partition_that_stands_still_is_seen_beside_one_that_does_not():
         ("t", 0): 100.0,
         ("t", 1): 150.0,
     }
-    assert standing_still(200.0, delivered={("t", 0): 100.0}, pending=True)["t", 0] == 200.0
+    assert standing_still(200.0, delivered={("t", 0): 100.0}, busy=True)["t", 0] == 200.0
     with pytest.raises(GapError, match="t partition 0: 5 messages wait"):
         standing_still(161.0, delivered={("t", 0): 100.0, ("t", 1): 160.0})
+
+
+def test_a_worker_ends_by_itself_once_nothing_was_left_for_so_long():
+    """The time begins anew with every message, and while nothing is assigned."""
+    quiet = Quiet(10.0, 0.0)
+    assert [quiet.look(lag, now) for lag, now in ((0, 9.9), (3, 10.0), (0, 19.9))] == [False] * 3
+    assert quiet.look(0, 20.0)
+    assert not quiet.look(None, 30.0)
+    assert not quiet.look(0, 39.0)
+    assert quiet.look(0, 40.0)
+    assert not Quiet(None, 0.0).look(0, 10**6)

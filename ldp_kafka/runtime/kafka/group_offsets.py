@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.packing import unpack
-from ldp_kafka.runtime.recovery.partition import META
+from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
-__all__ = ["BEGUN", "Position", "Standing"]
+__all__ = ["BEGUN", "Standing"]
 
 PROBE = 10.0  # seconds
 # records at the end of a changelog: a snapshot ends with its meta, unless it has tombstones to
@@ -25,18 +26,6 @@ BEGUN = "ldp_kafka: nothing folded yet"
 """Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a
 worker's first commit takes it away.
 """
-
-
-class Position(NamedTuple):
-    """Where a group stands in a partition."""
-
-    committed: int | None
-    start: int
-    """The log's first offset."""
-    end: int
-    """The next offset that it will give."""
-    begun: bool
-    """Whether ``committed`` is where the group was told to begin, before anything was folded."""
 
 
 class Standing:
@@ -180,21 +169,14 @@ class Standing:
             reader.close()
         return found
 
-    def counted(self) -> None:
-        """StateError where a topic has other partitions than at the start: users would have moved,
-        each with a new budget.
-        """
-        for spec in self._specs:
-            found = len(
-                self._asker.list_topics(spec.topic, timeout=10).topics[spec.topic].partitions
-            )
-            if found != spec.partitions:
-                raise StateError(
-                    f"topic {spec.topic} must have {spec.partitions} partitions, found {found}:"
-                    " users have moved to partitions that do not know what they spent; give the"
-                    f" topology a new name, with input.partitions: {found} (its budgets are new: an"
-                    " edge file, edge.budget_file, adds up both)"
-                )
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has. BrokerError where the broker does not say."""
+        try:
+            return len(self._asker.list_topics(topic, timeout=10).topics[topic].partitions)
+        except KafkaException as error:
+            raise BrokerError(
+                f"{topic}: the broker did not say what partitions it has: {error.args[0].str()}"
+            ) from None
 
     def table(self, spec: Agent) -> dict[str, bytes]:
         """What an agent's changelog holds at the broker, now."""

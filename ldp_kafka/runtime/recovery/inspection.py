@@ -1,10 +1,9 @@
 """What one partition of a changelog holds, in sums: never a user's value, a digest or an id. And
 which rules it breaks.
 
-A state is inspected as it lies in the changelog, without folding anything; `RULES` are what
-`fold.Partition` and the agent rely on when they load it, and what they cannot afford to look at
-each time: that every user lies in its own shard, once, and that every ledger adds up and is within
-the budget.
+A state is inspected as it lies in the changelog, without folding anything. `RULES` are those of a
+start (`rules.RULES`), and what a start cannot afford to look at each time: that every user lies in
+its own shard, once, and that every ledger adds up and is within the budget.
 """
 
 from __future__ import annotations
@@ -20,33 +19,26 @@ import pyarrow as pa
 from ldp_kafka.accounting import NEVER, State
 from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.kafka.group_offsets import Position
-from ldp_kafka.runtime.recovery.partition import META, choose, tenures
+from ldp_kafka.runtime.recovery import rules
+from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
+from ldp_kafka.runtime.recovery.rules import Facts, Position
+from ldp_kafka.runtime.recovery.start import refusals
 from ldp_kafka.runtime.stages.users import read_shards
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
-__all__ = ["RULES", "Held", "Tenure", "Violation", "acknowledged", "inspect"]
+__all__ = ["DAMAGE", "RULES", "EpochRecords", "Held", "Violation", "inspect"]
 
 RULES = {
-    "complete": (
-        "offsets that were acknowledged have a complete state, and no state lacks a shard that it"
-        " lists"
-    ),
-    "covered": "the state covers what was acknowledged",
-    "fingerprint": "the state was written under this topology's privacy parameters",
-    "layout": (
-        "the state was written under this topology's raw topic, fields, partitions and shards"
-    ),
-    "key": "the state was written under this edge's key",
-    "readable": "every record of the state can be read",
+    **{name: rule.holds for name, rule in rules.RULES.items()},
     "shards": "the shards are those of the topology, and every user lies in its own, once",
     "ledger": "what each user's ledger says was spent is what its entries add up to",
     "budget": "no user has spent more than the budget",
-    "log": "the log still holds what comes after the state, and has not been made anew",
 }
 """What `inspect` looks at, by name."""
 
+DAMAGE = {"readable", "shards", "ledger", "budget"}  # rules: where one is broken, a state is wrong
+FOREIGN = {"version", "fingerprint", "layout"}  # rules: where one is broken, fields are another's
 _UNREADABLE = (
     BadRecord,
     StateError,
@@ -66,19 +58,20 @@ class Violation(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tenure:
-    """One ownership of the partition, as far as its records are still there."""
+class EpochRecords:
+    """What is there of one epoch."""
 
     name: str
     """The first digits of its random token."""
-    cover: int | None
-    """Last offset that is in the state; None where the ``meta`` is not there."""
+    offset: int | None
+    """The last offset that its state has folded; None where the ``meta`` is not there."""
     shards: int
     lost: int
     """Shards that its ``meta`` lists and that are not there, or older than it says."""
     bytes: int
     complete: bool
     chosen: bool
+    """Whether it is the one that a worker would load."""
 
 
 @dataclass
@@ -90,8 +83,9 @@ class Held:
     """The log that is folded."""
     partition: int
     position: Position
-    tenures: list[Tenure] = field(default_factory=list)
-    cover: int = -1
+    epochs: list[EpochRecords] = field(default_factory=list)
+    offset: int = -1
+    """The last offset that the chosen state has folded."""
     watermark: int | None = None
     """Greatest event time, milliseconds; perturb only."""
     closed: int | None = None
@@ -108,9 +102,9 @@ class Held:
     violations: list[Violation] = field(default_factory=list)
 
     @property
-    def chosen(self) -> Tenure | None:
-        """The tenure that a worker would load."""
-        return next((each for each in self.tenures if each.chosen), None)
+    def chosen(self) -> EpochRecords | None:
+        """The epoch whose state a worker would load."""
+        return next((each for each in self.epochs if each.chosen), None)
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines."""
@@ -127,25 +121,7 @@ class Held:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def acknowledged(spec: Agent, position: Position) -> int | None:
-    """The last offset that the group has acknowledged, None if none: where it was only put by
-    `setup.prepare` it has acknowledged nothing. As `agent.Agent.load` sees it.
-    """
-    committed = position.committed
-    passed = committed is not None and not position.begun and committed > (1 if spec.header else 0)
-    return committed - 1 if committed is not None and passed else None
-
-
-def inspect(
-    topology: Topology,
-    spec: Agent,
-    number: int,
-    records: Mapping[str, bytes],
-    position: Position,
-    *,
-    key: str | None = None,
-    answered: bool = False,
-) -> Held:
+def inspect(topology: Topology, spec: Agent, records: Mapping[str, bytes], facts: Facts) -> Held:
     """Look at one partition of a table.
 
     Parameters
@@ -153,86 +129,48 @@ def inspect(
     spec : whose table it is
     records : what the changelog holds, compacted: the last value of each key, of all partitions or
         of this one
-    position : where the group and the log stand
-    key : what tells the edge's key from another (`Keyed.check`); None: it is not compared
-    answered : whether the partition has been folded before, as far as one can tell without state
+    facts : of the partition; a binding that is not in them is not compared
     """
-    made = Held(spec.name, spec.topic, number, position)
-    try:
-        found = tenures(records, number)
-        best = choose(found)
-        made.tenures = [
-            _tenure(name, shards, chosen=name == best) for name, shards in found.items()
-        ]
-    except _UNREADABLE:
-        _complain(made, "readable", ["there is a record that is not ours"])
-        return made
-    made.tenures.sort(
-        key=lambda each: (each.chosen, each.cover is not None and each.cover), reverse=True
-    )
-    _complain(
-        made,
-        "complete",
-        [
-            f"tenure {each.name} lacks {each.lost} of the shards that it lists"
-            for each in made.tenures
-            if each.lost
-        ],
-    )
-    done = acknowledged(spec, position)
-    if best is None:
-        if done is not None:
-            _complain(
-                made,
-                "complete",
-                [f"offset {done} was acknowledged, but there is no complete state"],
-            )
-    else:
-        _look(made, topology, found[best], key)
-        if done is not None and made.cover < done:
-            _complain(
-                made,
-                "covered",
-                [f"the state covers offset {made.cover}, but {done} was acknowledged"],
-            )
-    _log(made, answered=answered)
+    made = Held(spec.name, spec.topic, facts.partition, facts.position)
+    found = checkpoints(records, facts.partition)
+    chosen = latest(found)
+    for each in sorted(found, key=lambda each: (each is chosen, each.offset), reverse=True):
+        made.epochs.append(_records(each, chosen=each is chosen))
+        if each.lost:
+            _complain(made, "complete", [f"epoch {each.epoch[:8]} lacks {each.lost} of its shards"])
+    made.violations += [Violation(refusal.rule, refusal.text) for refusal in refusals(facts, found)]
+    if chosen is not None:
+        _look(made, topology, chosen)
     return made
 
 
-def _tenure(name: str, shards: Mapping[str, tuple[int, bytes]], *, chosen: bool) -> Tenure:
-    held = {shard: cover for shard, (cover, _) in shards.items() if shard != META}
-    size = sum(len(payload) for _, payload in shards.values())
-    if META not in shards:
-        return Tenure(name[:8], None, len(held), 0, size, complete=False, chosen=chosen)
-    cover, payload = shards[META]
-    manifest = json.loads(payload)["manifest"]
-    lost = sum(shard not in held or held[shard] < at for shard, at in manifest.items())
-    return Tenure(name[:8], cover, len(manifest), lost, size, complete=not lost, chosen=chosen)
+def _records(checkpoint: Checkpoint, *, chosen: bool) -> EpochRecords:
+    meta = bool(checkpoint.meta)
+    held = checkpoint.listed if meta else checkpoint.shards
+    size = sum(len(payload) for _, payload in checkpoint.shards.values())
+    return EpochRecords(
+        checkpoint.epoch[:8],
+        checkpoint.offset if meta else None,
+        len(held),
+        checkpoint.lost,
+        size + checkpoint.meta_bytes,
+        checkpoint.complete,
+        chosen,
+    )
 
 
-def _look(
-    made: Held, topology: Topology, tenure: Mapping[str, tuple[int, bytes]], key: str | None
-) -> None:
-    """Into the tenure that a worker would load."""
-    made.cover, payload = tenure[META]
-    meta = json.loads(payload)
-    shards = {name: held for name, (_, held) in tenure.items() if name in meta["manifest"]}
-    made.shards, made.bytes = len(shards), len(payload) + sum(map(len, shards.values()))
-    expected = {
-        "fingerprint": topology.fingerprint,
-        "layout": topology.layout,
-        "key": key if topology.agent(made.table).raw else "",
-    }
-    for rule, wanted in expected.items():
-        if wanted is not None and meta.get(rule) != wanted:
-            _complain(made, rule, [f"the state was written under another {rule}"])
-    if any(broken.rule in ("fingerprint", "layout") for broken in made.violations):
-        return  # its fields are another method's
+def _look(made: Held, topology: Topology, chosen: Checkpoint) -> None:
+    """Into the state that a worker would load."""
+    made.offset = chosen.offset
+    shards = {name: payload for name, (_, payload) in chosen.state.items()}
+    made.shards, made.bytes = len(shards), chosen.meta_bytes + sum(map(len, shards.values()))
+    if any(broken.rule in FOREIGN for broken in made.violations):
+        return
     try:
         if topology.agent(made.table).raw:
-            _edge(made, topology, meta["state"], shards)
+            _edge(made, topology, chosen.meta["state"], shards)
         else:
-            _blocks(made, topology, meta["state"], shards)
+            _blocks(made, topology, chosen.meta["state"], shards)
     except _UNREADABLE as error:
         _complain(
             made, "readable", [f"the state's own record cannot be read ({type(error).__name__})"]
@@ -313,48 +251,6 @@ def _blocks(
         "shards",
         [f"{strangers} slots lie in a block that is not theirs"] if strangers else [],
     )
-
-
-def _log(made: Held, *, answered: bool) -> None:
-    """Whether the log goes on where the state ends; the rules of `agent.Agent.load`."""
-    committed, start, end, begun = made.position
-    if made.cover >= end:
-        _complain(
-            made,
-            "log",
-            [
-                (
-                    f"the state covers offset {made.cover}, but the log ends before {end}: it was made"
-                    " anew"
-                )
-            ],
-        )
-    elif committed is not None and committed > end:
-        _complain(
-            made,
-            "log",
-            [
-                (
-                    f"offset {committed - 1} was acknowledged, but the log ends before {end}: it was"
-                    " made anew"
-                )
-            ],
-        )
-    elif start > made.cover + 1 and (made.cover >= 0 or (committed != start and answered)):
-        _complain(
-            made,
-            "log",
-            [
-                (
-                    f"the log begins at offset {start}, but the state needs what comes after"
-                    f" {made.cover}"
-                )
-            ],
-        )
-    elif committed is not None and start > committed and not begun:
-        _complain(
-            made, "log", [f"the log begins at offset {start}, after the acknowledged {committed}"]
-        )
 
 
 def _complain(made: Held, rule: str, texts: list[str]) -> None:

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from ldp_kafka.errors import StateError
 
-__all__ = ["pack", "unpack"]
+__all__ = ["HEAD", "pack", "unpack"]
 
+HEAD = 8  # bytes of the checkpoint offset
 LEAST = 2**12  # bytes below which nothing is compressed
 SHARE = 0.9  # of its size that a payload may have left, or it stays as it is
 LARGEST = 2**28  # bytes of a payload

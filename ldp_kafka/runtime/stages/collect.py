@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,8 @@ class Collect(Blocked[CollectState]):
     per_user : makes the releases of single reports from them, their pseudonyms and the sums of all
         that have counted, or None where the topology does not ask for them
     """
+
+    oversize: ClassVar[str] = "too many slots wait for a partition without events"
 
     method: Method
     topic: str
@@ -212,6 +214,13 @@ class Collect(Blocked[CollectState]):
         records.append(
             Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial))
         )
+
+    def watermark(self, state: CollectState) -> int:
+        del state
+        return -1
+
+    def budget(self, state: CollectState) -> None:
+        del state
 
     def meta(self, state: CollectState) -> dict[str, Any]:
         return {

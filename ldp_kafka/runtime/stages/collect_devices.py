@@ -266,6 +266,10 @@ class CollectDevices(Collect):
             _name(at): _written(part) for at, part in state.parts.items() if _name(at) in wanted
         }
 
+    def watermark(self, state: CollectState) -> int:
+        assert isinstance(state, DevicesState)
+        return state.watermark
+
     def meta(self, state: CollectState) -> dict[str, Any]:
         assert isinstance(state, DevicesState)
         return {

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.randomness import Keyed
@@ -57,6 +57,8 @@ class Merge(Blocked[MergeState]):
     width : integers in a support
     release : makes the records of one slot from its sums (None: no reports)
     """
+
+    oversize: ClassVar[str] = "too many slots wait for a partition without events"
 
     sources: int
     width: int
@@ -175,6 +177,13 @@ class Merge(Blocked[MergeState]):
             yield slot, sums
         state.released = through if state.released is None else max(through, state.released)
         self.end(state, state.released)
+
+    def watermark(self, state: MergeState) -> int:
+        del state
+        return -1
+
+    def budget(self, state: MergeState) -> None:
+        del state
 
     def meta(self, state: MergeState) -> dict[str, Any]:
         return {

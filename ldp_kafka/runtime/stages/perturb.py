@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,8 @@ class Edge:
     shards : of a partition's users
     per_user : whether reports carry a series
     """
+
+    oversize: ClassVar[str] = "runtime.shards is too small for so many users"
 
     method: Method
     randomness: Keyed
@@ -441,6 +443,13 @@ class Edge:
 
     def dump(self, state: EdgeState, shards: Iterable[str]) -> dict[str, bytes]:
         return state.users.dump(shards)
+
+    def watermark(self, state: EdgeState) -> int:
+        return state.watermark
+
+    def budget(self, state: EdgeState) -> tuple[int, int]:
+        ledger = self.method.ledger
+        return ledger.largest(state.users.state), ledger.budget
 
     def meta(self, state: EdgeState) -> dict[str, Any]:
         return {"watermark": state.watermark, "closed": state.closed}

@@ -15,6 +15,7 @@ from typing import Any
 
 from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
 from ldp_kafka.randomness import Keyed
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
@@ -145,28 +146,17 @@ def recompute(
     seed, folder : of the `Sightings` that they are compared with
     """
     made = Sightings(seed, folder)
-    edges = [
-        make_perturb(topology, number, randomness) for number in range(topology.input.partitions)
-    ]
-    states = [edge.fresh() for edge in edges]
-    waiting: list[list[Message]] = [[] for _ in edges]
-
-    def fold(number: int) -> None:
-        messages, waiting[number] = waiting[number], []
+    stages = {
+        number: make_perturb(topology, number, randomness)
+        for number in range(topology.input.partitions)
+    }
+    log = ((each.partition, Message(each.offset, each.timestamp, each.value)) for each in records)
+    for number, folded in local.fold(stages, log, TOGETHER):
         low, high = due.get(number, (0, -1))
-        for made_of in edges[number].fold(states[number], messages).records if messages else ():
-            if (
-                made_of.topic == topology.reports_topic
-                and (batch := read_reports(made_of.value)) is not None
-            ):
+        for record in folded.records:
+            batch = read_reports(record.value) if record.topic == topology.reports_topic else None
+            if batch is not None:
                 made.add(batch, due=low <= batch.offset <= high)
-
-    for record in records:
-        waiting[record.partition].append(Message(record.offset, record.timestamp, record.value))
-        if len(waiting[record.partition]) >= TOGETHER:
-            fold(record.partition)
-    for number in range(len(edges)):
-        fold(number)
     return made
 
 

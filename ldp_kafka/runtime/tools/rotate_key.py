@@ -24,29 +24,35 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from confluent_kafka import Producer
 
 from ldp_kafka.accounting.words import moment
-from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
+from ldp_kafka.errors import BrokerError, ConfigurationError, InvariantError, StateError
 from ldp_kafka.randomness import KEY_BYTES
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
-from ldp_kafka.runtime.kafka.group_offsets import Position, Standing
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key, write_secret
-from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.log import Folded, Message
+from ldp_kafka.runtime.recovery.checkpoints import checkpoints
+from ldp_kafka.runtime.recovery.epoch import Epoch, Table
 from ldp_kafka.runtime.recovery.inspection import inspect
-from ldp_kafka.runtime.recovery.partition import Partition, persist
-from ldp_kafka.runtime.stages.perturb import Edge, make_perturb
-from ldp_kafka.runtime.tools.state import alone, compacted, key_bytes
+from ldp_kafka.runtime.recovery.rules import Facts, Position
+from ldp_kafka.runtime.recovery.snapshot import Snapshot
+from ldp_kafka.runtime.recovery.start import Start, decide
+from ldp_kafka.runtime.stages.perturb import Edge as Perturb
+from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.tools.state import alone, key_bytes, read_partitions
 from ldp_kafka.topology import Topology
 
-__all__ = ["Rotation", "rebound", "rotate"]
+__all__ = ["Rotation", "rebind", "rotate"]
 
 TOGETHER = 256  # raw messages that are looked at at a time
 WAIT = 20.0  # seconds for a record of the changelog
@@ -124,20 +130,41 @@ def _replace(file: Path, ring: Keyring) -> None:
     draft.replace(file)
 
 
-def rebound(
-    edge: Any, new: Any, records: dict[str, bytes], number: int, want: int
-) -> Partition[Any]:
-    """The state of a partition under another ring of keys: what it holds was made with ``edge``,
-    what a snapshot of it says is for ``new``.
+async def rebind(stage: Perturb, new: Perturb, start: Start, table: Table) -> None:
+    """Write the state of a partition once more, bound to another ring of keys.
 
     Parameters
     ----------
-    records : of the changelog
-    want : the next offset
+    stage, new : under the ring that the state was made with, and under the other one
+    start : what is read of it
+    table : where it is written
     """
-    partition = Partition(edge, number, records, want)
-    partition.stage = new
-    return partition
+    epoch: Epoch[Any] = Epoch(
+        stage, start, table=table, output=_Nothing(), acknowledge=_ignore, clock=time.monotonic
+    )
+    epoch.stage = new
+    await epoch.save()
+
+
+class _Nothing:
+    """The output of an epoch that folds nothing."""
+
+    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+        del folded, seconds
+        raise InvariantError(f"partition {partition}: a rotation folds nothing")
+
+    def mark(self) -> None:
+        """Nothing was sent."""
+
+    async def flush(self, mark: None) -> None:
+        """Nothing was sent."""
+
+    def saved(self, snapshot: Snapshot, seconds: float) -> None:
+        """Nobody counts it."""
+
+
+def _ignore(_: object) -> None:
+    return
 
 
 class _Held:
@@ -150,52 +177,34 @@ class _Held:
         self.name = self.role.changelog(self.spec.name)
         if do:
             alone(topology, self.config, self.role.group)
-        standing = Standing(
-            topology, self.role.name, [self.spec], self.config, client_config(topology, "collector")
-        )
-        standing.counted()
-        self.records = compacted(self.config, self.name)
-        self.parts = [self._part(standing, number, rings) for number in range(self.spec.partitions)]
-        reached = max(watermark for _, _, watermark in self.parts)
+        self.parts = [
+            self._part(facts, records, rings)
+            for facts, records in read_partitions(topology, self.role, self.spec, key=None)
+        ]
+        reached = max(part.reached for part in self.parts)
         slot_ms = topology.input.slot_ms
         self.free = 0 if reached < 0 else (reached // slot_ms + 1) * slot_ms
 
-    def _part(
-        self, standing: Standing, number: int, rings: Sequence[Keyring]
-    ) -> tuple[Edge, int, int]:
-        """Who reads the state, where it ends, and the greatest event time that the log
-        has reached.
-        """
-        position = standing.position(self.spec.topic, number)
-        answered = position.start > 0 and standing.reported(self.spec, number)
-        edges = [
-            make_perturb(self.topology, number, edge_randomness(self.topology, ring))
-            for ring in rings
-        ]
-        looks = [
-            inspect(
-                self.topology,
-                self.spec,
-                number,
-                self.records,
-                position,
-                key=edge.key,
-                answered=answered,
-            )
-            for edge in edges
-        ]
-        fit = [(edge, look) for edge, look in zip(edges, looks, strict=True) if not look.violations]
-        if not fit:
-            raise StateError(
-                f"{self.spec.topic} partition {number}: {looks[0].violations[0].text}: `ldp-kafka"
-                " state verify` first"
-            )
-        edge, look = fit[0]
-        at = max(look.cover + 1, position.start)
-        reached = -1 if look.watermark is None else look.watermark
-        for messages in self._runs(number, at, position):
-            reached = max(reached, edge.latest(messages))
-        return edge, look.cover + 1, reached
+    def _stage(self, ring: Keyring, number: int) -> Perturb:
+        return make_perturb(self.topology, number, edge_randomness(self.topology, ring))
+
+    def _part(self, facts: Facts, records: Mapping[str, bytes], rings: Sequence[Keyring]) -> _Part:
+        """The state as the ring that fits it reads it."""
+        number = facts.partition
+        complaints = []
+        for ring in rings:
+            stage = self._stage(ring, number)
+            bound = replace(facts, bindings={**facts.bindings, "key": stage.key})
+            look = inspect(self.topology, self.spec, records, bound)
+            start = decide(bound, checkpoints(records, number))
+            if not look.violations and isinstance(start, Start):
+                reached = -1 if look.watermark is None else look.watermark
+                at = max(look.offset + 1, facts.position.start)
+                for messages in self._runs(number, at, facts.position):
+                    reached = max(reached, stage.latest(messages))
+                return _Part(stage, start, reached)
+            complaints += look.violations
+        raise StateError(f"{facts.where}: {complaints[0].text}: `ldp-kafka state verify` first")
 
     def _runs(self, number: int, first: int, position: Position) -> Iterator[list[Message]]:
         run: list[Message] = []
@@ -213,40 +222,29 @@ class _Held:
             {**admin.quiet(self.config), "enable.idempotence": True, "linger.ms": 0}
         )
         keys = {}
-        for number, (edge, want, _) in enumerate(self.parts):
-            new = make_perturb(self.topology, number, edge_randomness(self.topology, ring))
+        for number, part in enumerate(self.parts):
+            new = self._stage(ring, number)
             keys[number] = new.key
-            snapshot = rebound(edge, new, self.records, number, want).snapshot()
-            asyncio.run(
-                persist(
-                    snapshot,
-                    flush=_nothing,
-                    put=_Writer(producer, self.name, number).put,
-                    acknowledge=lambda _: None,
-                )
-            )
+            asyncio.run(rebind(part.stage, new, part.start, _Writer(producer, self.name, number)))
         alone(self.topology, self.config, self.role.group)
-        standing = Standing(
-            self.topology,
-            self.role.name,
-            [self.spec],
-            self.config,
-            client_config(self.topology, "collector"),
-        )
-        found = compacted(self.config, self.name)
-        for number, key in keys.items():
-            position = standing.position(self.spec.topic, number)
-            if inspect(
-                self.topology, self.spec, number, found, position, key=key
-            ).violations:  # a worker's own state covers more, and is bound to the old ring
+        for facts, records in read_partitions(self.topology, self.role, self.spec, key=None):
+            bound = replace(facts, bindings={**facts.bindings, "key": keys[facts.partition]})
+            # A worker's own state has more, and is bound to the old ring
+            if inspect(self.topology, self.spec, records, bound).violations:
                 raise StateError(
-                    f"{self.spec.topic} partition {number}: a worker was at work meanwhile: stop"
-                    " all of them, and do it again"
+                    f"{facts.where}: a worker was at work meanwhile: stop all of them, and do it"
+                    " again"
                 )
 
 
-async def _nothing() -> None:
-    return
+class _Part(NamedTuple):
+    """One partition's state as it was found."""
+
+    stage: Perturb
+    """Under the ring that it was written with."""
+    start: Start
+    reached: int
+    """The greatest event time that the log has reached, milliseconds; -1 if there is none."""
 
 
 class _Writer:

@@ -11,15 +11,20 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from ldp_kafka.errors import BadRecord, BrokerError, StateError
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
+from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.recovery.inspection import Held, acknowledged, inspect
+from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
+from ldp_kafka.runtime.recovery.inspection import DAMAGE, Held, inspect
+from ldp_kafka.runtime.recovery.rules import Facts
+from ldp_kafka.runtime.recovery.start import Refusal, rewound
 from ldp_kafka.runtime.wire.records import parse_json
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent, Role
@@ -31,6 +36,7 @@ __all__ = [
     "compacted",
     "key_bytes",
     "plan_rewind",
+    "read_partitions",
     "read_state",
     "rewind",
     "verify_state",
@@ -119,85 +125,56 @@ def verify_state(
 
 
 def _table(topology: Topology, role: Role, spec: Agent, key: str | None) -> Iterator[Held]:
+    """Each partition of one table."""
+    for facts, records in read_partitions(topology, role, spec, key=key):
+        yield inspect(topology, spec, records, facts)
+
+
+def read_partitions(
+    topology: Topology, role: Role, spec: Agent, *, key: str | None
+) -> Iterator[tuple[Facts, dict[str, bytes]]]:
+    """The facts of each partition of a table, and what its changelog holds.
+
+    Parameters
+    ----------
+    key : what tells the edge's key from another; None: it is not compared
+    """
     own = client_config(topology, role.side)
     # Whether the edge has answered is asked of the collector's cluster, which its role can reach
-    standing = Standing(topology, role.name, role.agents, own, client_config(topology, "collector"))
-    # What was acknowledged is in the changelog by then; what the state covers is in the log by then
-    before = [standing.position(spec.topic, number) for number in range(spec.partitions)]
+    offsets = Standing(topology, role.name, role.agents, own, client_config(topology, "collector"))
+    # What was acknowledged is in the changelog by then; what the state has is in the log by then
+    before = [read_facts(offsets, spec, number) for number in range(spec.partitions)]
     records = compacted(own, role.changelog(spec.name))
-    after = [standing.position(spec.topic, number).end for number in range(spec.partitions)]
-    for number, (position, end) in enumerate(zip(before, after, strict=True)):
-        # as `agent.Agent.promised`
-        answered = position.start > 0 and (
-            spec.topic != topology.raw_topic or standing.reported(spec, number)
-        )
-        yield inspect(
-            topology, spec, number, records, position._replace(end=end), key=key, answered=answered
-        )
+    bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
+    if not spec.raw:
+        bindings["key"] = ""
+    elif key is not None:
+        bindings["key"] = key
+    for facts in before:
+        end = offsets.position(spec.topic, facts.partition).end
+        position = facts.position._replace(end=end)
+        yield replace(facts, position=position, bindings=bindings), records
 
 
-def plan_rewind(spec: Agent, held: Held, first: int = 0) -> Plan:
+def plan_rewind(held: Held, facts: Facts, found: Sequence[Checkpoint], first: int = 0) -> Plan:
     """What a rewind does for one partition.
 
     Parameters
     ----------
+    held : what was seen in the state; nothing is set back to one that is damaged
+    facts, found : of the partition, see `recovery.start.decide`
     first : the first offset that the stage folds where it begins anew
     """
-    where = f"{held.topic} partition {held.partition}"
-    done = acknowledged(spec, held.position)
-    if done is None or held.cover >= done:
+    to = rewound(facts, found, first)
+    if to is None:
         return Plan([], [])
-    committed, start, end, _ = held.position
+    if isinstance(to, Refusal):
+        return Plan([], [str(to)])
+    if damaged := [broken.text for broken in held.violations if broken.rule in DAMAGE]:
+        return Plan([], [f"{facts.where}: {text}" for text in damaged])
+    committed = facts.position.committed
     assert committed is not None
-    others = [
-        broken.text
-        for broken in held.violations
-        if broken.rule not in ("covered", "complete", "log")
-    ]
-    if others:
-        return Plan([], [f"{where}: {text}" for text in others])
-    if committed > end or held.cover >= end:
-        return Plan(
-            [],
-            [
-                (
-                    f"{where}: the log ends before what was acknowledged: it was made anew, and its"
-                    " events are others; give the topology a new name"
-                )
-            ],
-        )
-    if start > held.cover + 1:
-        return Plan(
-            [],
-            [
-                (
-                    f"{where}: the log begins at offset {start}, but the state needs what comes after"
-                    f" {held.cover}: give the topology a new name"
-                )
-            ],
-        )
-    if held.chosen is None and spec.raw:
-        return Plan(
-            [],
-            [
-                (
-                    f"{where}: there is no complete state that would tell whether the key is still the"
-                    " same: bring the changelog back"
-                )
-            ],
-        )
-    return Plan(
-        [
-            Move(
-                held.table,
-                held.topic,
-                held.partition,
-                committed,
-                first if held.chosen is None else held.cover + 1,
-            )
-        ],
-        [],
-    )
+    return Plan([Move(held.table, facts.topic, facts.partition, committed, to)], [])
 
 
 def alone(topology: Topology, config: Config, group: str) -> None:
@@ -232,12 +209,11 @@ def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -
     moves: list[Move] = []
     refusals: list[str] = []
     for spec in back.agents:
-        for held in _table(topology, back, spec, key):
-            made = plan_rewind(
-                spec,
-                held,
-                1 if held.chosen is None and _headed(own, spec.topic, held.partition) else 0,
-            )
+        for facts, records in read_partitions(topology, back, spec, key=key):
+            found = checkpoints(records, facts.partition)
+            anew = latest(found) is None and _headed(own, spec.topic, facts.partition)
+            held = inspect(topology, spec, records, facts)
+            made = plan_rewind(held, facts, found, 1 if anew else 0)
             moves += made.moves
             refusals += made.refusals
     if do and not refusals:

@@ -1,68 +1,118 @@
-"""One log folded by one Faust agent: its partitions, their snapshots, and the timers that keep them
-moving.
-"""
+"""One log folded by one Faust agent: the wiring around `recovery`."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
 
-from ldp_kafka.errors import BrokerError, ConfigurationError, GapError, StateError
-from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.recovery.partition import Admission, Partition, Snapshot, persist
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.log import Folded, Message, Stage
+from ldp_kafka.runtime.recovery.begin import begin
+from ldp_kafka.runtime.recovery.epoch import Epoch, Limits, OffsetAction
+from ldp_kafka.runtime.recovery.policies import Place
+from ldp_kafka.runtime.recovery.rules import Facts
+from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.topology.roles import Agent as Spec
 
-if TYPE_CHECKING:
-    from ldp_kafka.runtime.worker.app import Worker
+__all__ = ["WAIT", "Agent", "Changelog", "Host"]
 
-__all__ = ["WAIT", "Agent", "Owned"]
-
-RUN = 256  # messages that are folded together at most ...
-FULL = 2**19  # ... and bytes of them: a fold is some 600 calls, whatever it holds
-PAUSE = 0.01  # seconds that the first of them waits for others
-GAP = 5.0  # seconds to wait for an offset that is missing
-LARGEST = (
-    990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
-)
+PAUSE = 0.01  # seconds that the first message of a run waits for others
 WAIT = 20.0  # seconds for any one thing that is awaited of a broker
 
 
-class Owned:
-    """A partition in this tenure."""
+class Host(Protocol):
+    """What a worker offers its agents."""
 
-    def __init__(self, partition: Partition[Any]) -> None:
-        self.partition = partition
-        self.waiting: list[Any] = []
-        self.size = 0
-        self.folded = 0
-        """Bytes of messages since the last snapshot."""
-        self.timer: asyncio.TimerHandle | None = None
-        self.lock = asyncio.Lock()
-        self.ahead = 0.0
-        self.seen = self.saved = time.monotonic()
-        self.cost = 0.0
+    app: Any
+    limits: Limits
+
+    def assigned(self) -> set[Place]:
+        """The partitions that this worker has of the topics that its agents fold."""
+
+    def delivered(self, place: Place) -> None:
+        """A message has come."""
+
+    def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
+        """Of one partition, as the brokers say."""
+
+    def changelog(self, spec: Spec) -> Mapping[str, bytes]:
+        """What the changelog holds at the broker, now."""
+
+    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+        """Hand over what a fold gave, and count it."""
+
+    def mark(self) -> Any:
+        """What has been handed over so far."""
+
+    async def flush(self, mark: Any) -> None:
+        """Wait until it has arrived."""
+
+    def saved(self, snapshot: Snapshot, seconds: float) -> None:
+        """Count a snapshot."""
+
+    def poll(self) -> None:
+        """Serve delivery reports."""
+
+    def revoked(self) -> None:
+        """Count a rebalance."""
+
+
+class Changelog:
+    """One partition of a Faust table, as `Epoch` writes it."""
+
+    def __init__(self, table: Any, partition: int) -> None:
+        self._table, self._partition = table, partition
+
+    async def put(self, key: str, value: bytes | None) -> None:
+        """Write one record, None to delete it.
+
+        Raises
+        ------
+        BrokerError : the broker took nothing, or refused the record
+        ConfigurationError : the right to write is missing
+        """
+        if value is None:
+            self._table.data.pop(key, None)
+            sent = self._table.send_changelog(self._partition, key, None, value_serializer="raw")
+        else:
+            self._table.data[key] = value
+            sent = self._table.send_changelog(self._partition, key, value)
+        try:
+            await asyncio.wait_for(sent, WAIT)
+        except TimeoutError:
+            raise BrokerError(
+                f"the changelog of {self._table.name} took nothing for {WAIT:g} s"
+            ) from None
+        except Exception as error:  # noqa: BLE001
+            # What Faust's client says of a record that the broker refused. By its type: the text
+            # may show more than it should. A right has to be given; a limit may be put right.
+            refused = ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
+            raise refused(
+                f"the changelog of {self._table.name} did not take a record of"
+                f" {len(value or b''):,} bytes: {type(error).__name__}"
+            ) from None
 
 
 class Agent:
-    """One log folded by one Faust agent: its partitions, their snapshots, and the timers that keep
-    them moving.
+    """One log folded by one Faust agent: an epoch for each partition that it is assigned.
+
+    Parameters
+    ----------
+    host : the worker
+    spec : the agent
+    stage : makes the stage of a partition
     """
 
-    def __init__(self, worker: Worker, spec: Spec, stage: Callable[[int], Any]) -> None:
-        self.worker, self.spec, self.stage = worker, spec, stage
-        self.parts: dict[int, Owned] = {}
-        app = worker.app
-        topic = app.topic(
-            spec.topic,
-            key_type=bytes,
-            value_type=bytes,
-            key_serializer="raw",
-            value_serializer="raw",
-            partitions=spec.partitions,
-        )
+    def __init__(self, host: Host, spec: Spec, stage: Callable[[int], Stage[Any]]) -> None:
+        self.host, self.spec, self.stage = host, spec, stage
+        self.epochs: dict[int, Epoch[Any]] = {}
+        self._timers: dict[int, asyncio.TimerHandle] = {}
+        app = host.app
+        raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw"}
+        topic = app.topic(spec.topic, **raw, value_serializer="raw", partitions=spec.partitions)
         self.table = app.Table(
             spec.name, key_type=str, value_type=bytes, partitions=spec.partitions
         )
@@ -74,278 +124,113 @@ class Agent:
         app.timer(0.25)(self.keep)
 
     async def run(self, stream: Any) -> None:
-        """The agent's body: admit, fold, and nothing that could be acknowledged without having
-        been.
-        """
+        """The agent's body: nothing that could be acknowledged without having been folded."""
         async for event in stream.noack().events():
-            try:
-                late = self.take(event)
-                if late is not None:
-                    await self.save(late)
-            except (asyncio.CancelledError, GeneratorExit):
-                raise
-            except BaseException as error:  # noqa: BLE001 - Faust would acknowledge the record
-                end(error)
+            await self._or_end(self.take(event))
 
-    def take(self, event: Any) -> Owned | None:
-        """Admit one event; the partition if its snapshot must not wait."""
-        message = event.message
-        self.worker.delivered[self.spec.topic, message.partition] = time.monotonic()
-        owned = self.parts.get(message.partition)
-        if owned is None:
-            if (self.spec.topic, message.partition) not in self.worker.assigned():
-                # a leftover of a partition that is another's by now: it brings what it needs
-                return None
-            owned = self.parts[message.partition] = self.load(message.partition)
-        admission = owned.partition.admit(message.offset)
-        if admission is Admission.AHEAD:
-            owned.ahead = owned.ahead or time.monotonic()
-            return None
-        owned.ahead = 0.0
-        if admission is Admission.COVERED:
-            owned.partition.pending.append(event)
-        elif admission is Admission.FOLD:
-            owned.seen = time.monotonic()
-            owned.waiting.append(event)
-            owned.size += len(message.value or b"")
-            if len(owned.waiting) >= RUN or owned.size >= FULL:
-                self.fold(owned)
-            elif owned.timer is None:
-                owned.timer = asyncio.get_running_loop().call_later(PAUSE, self.fold_late, owned)
-        return owned if self.due(owned) else None
-
-    def due(self, owned: Owned) -> bool:
-        """Whether so much has been folded that a crash should not repeat it."""
-        runtime = self.worker.topology.runtime
-        if len(owned.partition.pending) >= runtime.snapshot_messages:
-            return True
-        return (
-            owned.folded >= runtime.snapshot_bytes
-            and time.monotonic() - owned.saved > 10 * owned.cost
-        )
-
-    def fold_late(self, owned: Owned) -> None:
-        """Fold what has waited long enough, unless the partition is gone."""
+    async def _or_end(self, work: Awaitable[None]) -> None:
+        """Do it; whatever it raises ends the process: Faust would acknowledge the record of an
+        agent that raised, and only log what a timer raises.
+        """
         try:
-            if self.parts.get(owned.partition.number) is owned:
-                self.fold(owned)
-        except BaseException as error:  # noqa: BLE001 - outside the agent's body nobody would stop
+            await work
+        except (asyncio.CancelledError, GeneratorExit):
+            raise
+        except BaseException as error:  # noqa: BLE001
             end(error)
 
-    def fold(self, owned: Owned) -> None:
-        """Fold what waits and hand over what comes of it: no await in here."""
-        if owned.timer is not None:
-            owned.timer.cancel()
-        owned.folded += owned.size
-        owned.timer, owned.size = None, 0
-        if not owned.waiting:
-            return
-        events, owned.waiting = owned.waiting, []
-        begin = time.perf_counter()
-        folded = owned.partition.fold(
-            [
-                Message(
-                    e.message.offset, round((e.message.timestamp or -0.001) * 1000), e.message.value
-                )
-                for e in events
-            ]
-        )
-        self.worker.send(folded.records)
-        for event in events:
-            event.message.value = event.value = (
-                None  # it waits for its acknowledgement: its bytes need not
-            )
-        owned.partition.pending += events
-        self.worker.observe(
-            self.spec.name, owned.partition.number, folded, time.perf_counter() - begin
-        )
+    async def take(self, event: Any) -> None:
+        """Take in one message; a snapshot follows where it must not wait."""
+        partition = event.message.partition
+        place = self.spec.topic, partition
+        self.host.delivered(place)
+        epoch = self.epochs.get(partition)
+        if epoch is None:
+            if place not in self.host.assigned():
+                # A leftover of a partition that is another's by now: its owner reads it itself
+                return
+            epoch = self.epochs[partition] = self.begin(partition)
+        stamp = round((event.message.timestamp or -0.001) * 1000)
+        message = Message(event.message.offset, stamp, event.message.value)
+        if epoch.take(message, event) is OffsetAction.FOLD:
+            # It waits for its acknowledgement: its bytes need not
+            event.message.value = event.value = None
+            if epoch.waiting and partition not in self._timers:
+                later = asyncio.get_running_loop().call_later
+                self._timers[partition] = later(PAUSE, self._fold_waiting, partition)
+        if epoch.due:
+            await epoch.save()
 
-    def load(self, number: int) -> Owned:
-        """Begin a tenure of a partition: where the group stands, and the state that covers it.
-
-        What was in a raw log before the topology's first start was never ours to fold: it may have
-        expired. From then on nothing may expire unread.
-        """
-        committed, start, end_, begun = self.worker.standing.position(self.spec.topic, number)
-        want = start if committed is None else max(start, committed) if begun else committed
-        if committed is not None and start > committed and not begun:
-            raise StateError(
-                f"{self.spec.topic} partition {number}: the log begins at offset {start}, after the"
-                f" acknowledged {committed}: records were lost before they were read; give the"
-                " topology a new name (`ldp-kafka state inspect` shows what its state covers)"
-            )
-        passed = committed is not None and not begun and committed > (1 if self.spec.header else 0)
-        first = (
-            self.worker.standing.first(self.spec.topic, number, want) if self.spec.gaps else None
-        )
-        where = f"{self.spec.topic} partition {number}"
+    def _fold_waiting(self, partition: int) -> None:
+        """Fold what has waited long enough."""
+        self._timers.pop(partition, None)
         try:
-            partition = Partition(
-                self.stage(number), number, self.table.data, want, passed, self.spec.gaps, first
-            )
-        except StateError:
-            if self.behind(number, want, passed, first):
-                raise BrokerError(
-                    f"{where}: this worker's table is behind its changelog, as after a long pause:"
-                    " a new worker reads all of it"
-                ) from None
-            raise
-        if partition.cover >= end_:
-            raise StateError(
-                f"{where}: the state covers offset {partition.cover}, but the log ends before"
-                f" {end_}: the topic was made anew; give the topology a new name (`ldp-kafka state"
-                " inspect` shows what its state covers)"
-            )
-        if start > partition.cover + 1 and (
-            partition.cover >= 0 or (committed != start and self.promised(number))
-        ):
-            raise StateError(
-                f"{where}: the log begins at offset {start}, but no state covers what was before"
-                " it: bring the changelog back, or give the topology a new name (`ldp-kafka state"
-                " inspect` shows what its state covers)"
-            )
-        return Owned(partition)
+            if partition in self.epochs:
+                self.epochs[partition].fold()
+        except BaseException as error:  # noqa: BLE001 - nobody else would stop
+            end(error)
 
-    def behind(self, number: int, want: int, passed: bool, first: int | None) -> bool:
-        """Whether it is the table alone that does not fit: the changelog, as it lies at the broker,
-        does. A worker that slept may wake into a tenure before its table has caught up.
-        """
-        try:
-            Partition(
-                self.stage(number),
-                number,
-                self.worker.standing.table(self.spec),
-                want,
-                passed,
-                self.spec.gaps,
-                first,
-            )
-        except StateError:
-            return False
-        return True
-
-    def promised(self, number: int) -> bool:
-        """Whether this partition has been folded before, as far as one can tell without state: a
-        log of our own always, a raw log if the edge has answered it.
-        """
-        return self.spec.topic != self.worker.topology.raw_topic or self.worker.standing.reported(
-            self.spec, number
+    def begin(self, partition: int) -> Epoch[Any]:
+        """Begin an epoch of a partition. StateError or BrokerError where it may not."""
+        stage = self.stage(partition)
+        return begin(
+            stage,
+            self.host.facts(self.spec, partition, stage),
+            self.table.data,
+            lambda: self.host.changelog(self.spec),
+            table=Changelog(self.table, partition),
+            output=self,
+            acknowledge=lambda event: event.ack(),
+            clock=time.monotonic,
+            limits=self.host.limits,
         )
 
-    async def save(self, owned: Owned) -> None:
-        """Take a snapshot and persist it; one at a time."""
-        async with owned.lock:
-            self.fold(owned)
-            begin = time.perf_counter()
-            snapshot, mark = owned.partition.snapshot(), self.worker.mark()
-            owned.folded = 0
-            await self.persist(owned, snapshot, mark)
-            owned.cost = time.perf_counter() - begin
-            owned.saved = self.worker.saved = time.monotonic()
-            self.worker.metrics.snapshot(
-                owned.cost, sum(map(len, snapshot.shards.values())) + len(snapshot.meta[1])
-            )
+    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+        """See `recovery.epoch.Output`, here and below."""
+        self.host.send(partition, folded, seconds)
 
-    async def persist(
-        self, owned: Owned, snapshot: Snapshot, mark: list[dict[tuple[str, int], int]]
-    ) -> None:
-        """`fold.persist` with Faust's table and our producers. A tenure that ended meanwhile
-        acknowledges nothing: its successor may have loaded an older state.
-        """
-        number = owned.partition.number
+    def mark(self) -> Any:
+        return self.host.mark()
 
-        async def flush() -> None:
-            await self.worker.settle(mark)
+    async def flush(self, mark: Any) -> None:
+        await self.host.flush(mark)
 
-        async def put(key: str, value: bytes | None) -> None:
-            if value is not None and len(value) > LARGEST:
-                shard = key.split("/")[1]
-                why = (
-                    "runtime.shards is too small for so many users"
-                    if self.spec.raw
-                    else "too many slots wait for a partition without events"
-                )
-                raise ConfigurationError(
-                    f"the {self.spec.name} state's record {shard} of partition {number} would have"
-                    f" {len(value):,} bytes, more than {LARGEST:,}: {why}"
-                )
-            if value is None:
-                self.table.data.pop(key, None)
-                sent = self.table.send_changelog(number, key, None, value_serializer="raw")
-            else:
-                self.table.data[key] = value
-                sent = self.table.send_changelog(number, key, value)
-            try:
-                await asyncio.wait_for(sent, WAIT)
-            except TimeoutError:
-                raise BrokerError(
-                    f"the changelog of {self.spec.name} took nothing for {WAIT:g} s"
-                ) from None
-            # what the client of Faust says of a record that the broker refused; by its type: the
-            # text may show more than it should
-            except Exception as error:  # noqa: BLE001
-                # A right that is missing has to be given; a limit may be put right meanwhile.
-                refused = (
-                    ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
-                )
-                raise refused(
-                    f"the changelog of {self.spec.name} did not take a record of"
-                    f" {len(value or b''):,} bytes: {type(error).__name__}"
-                ) from None
-
-        await persist(
-            snapshot,
-            flush=flush,
-            put=put,
-            acknowledge=lambda event: event.ack() if self.parts.get(number) is owned else None,
-        )
+    def saved(self, snapshot: Snapshot, seconds: float) -> None:
+        self.host.saved(snapshot, seconds)
 
     async def revoked(self, _: Any, revoked: Any, **__: Any) -> None:
-        """Faust revokes all partitions at every rebalance: memory goes, the table stays."""
+        """Faust revokes all partitions at every rebalance: epochs end, the table stays."""
         try:
-            for place in revoked:
-                if place.topic == self.spec.topic:
-                    self.parts.pop(place.partition, None)
-            self.worker.metrics.revoked()
+            self._end({place.partition for place in revoked if place.topic == self.spec.topic})
+            self.host.revoked()
         except BaseException as error:  # noqa: BLE001 - Faust would log its text, and then hang
             end(error)
 
     async def assigned(self, *_: Any, **__: Any) -> None:
-        """Where offsets may be missing, a tenure begins with its assignment: one that a leftover
+        """Where offsets may be missing, an epoch begins with its assignment: one that a leftover
         began after the last one's end would fold what comes next onto an old state.
         """
-        self.parts.clear()
+        self._end(set(self.epochs))
+
+    def _end(self, partitions: set[int]) -> None:
+        for partition in partitions & self.epochs.keys():
+            self.epochs.pop(partition).end()
 
     async def keep(self) -> None:
-        """Snapshots that are due, and offsets that do not come."""
-        try:
-            now = time.monotonic()
-            self.worker.poll()
-            for owned in list(self.parts.values()):
-                if owned.ahead and now - owned.ahead > GAP:
-                    raise GapError(
-                        f"{self.spec.topic} partition {owned.partition.number}: offset"
-                        f" {owned.partition.want} was not delivered for {GAP:g} s; a new assignment"
-                        " will bring it"
-                    )
-                pending = owned.partition.pending or owned.waiting
-                if (
-                    pending
-                    and not owned.lock.locked()
-                    and now - owned.saved
-                    > max(self.worker.topology.runtime.snapshot_seconds, 10 * owned.cost)
-                ):
-                    await self.save(owned)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
-            end(error)
+        """Snapshots that a timer takes, and offsets that do not come."""
+        await self._or_end(self._keep())
+
+    async def _keep(self) -> None:
+        self.host.poll()
+        for epoch in list(self.epochs.values()):
+            epoch.check()
+            if epoch.overdue:
+                await epoch.save()
 
     async def down(self, _: Any, **__: Any) -> None:
-        """Graceful end: a last snapshot of everything."""
+        """The end in order: wait for snapshots that are being written, then save all the rest."""
         try:
-            for owned in list(self.parts.values()):
-                if owned.partition.pending or owned.waiting:
-                    await self.save(owned)
+            for epoch in list(self.epochs.values()):
+                await epoch.finish()
         except BaseException as error:  # noqa: BLE001
             end(error)

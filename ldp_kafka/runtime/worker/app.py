@@ -8,76 +8,43 @@ any offset can move.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import logging
+import shutil
 import sys
 import tempfile
 import threading
 import time
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import faust
 import faust.transport.drivers.aiokafka as driver
 import uvloop
-from confluent_kafka import KafkaException
 from faust.assignor.partition_assignor import PartitionAssignor
 
-from ldp_kafka.errors import BrokerError, GapError
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
-from ldp_kafka.records import Tick
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import Standing
-from ldp_kafka.runtime.kafka.producer import Outbox
-from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.keys import Keyring, edge_randomness
-from ldp_kafka.runtime.log import Folded, Record
-from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.log import Folded, Stage
+from ldp_kafka.runtime.recovery.epoch import Limits
+from ldp_kafka.runtime.recovery.policies import Place
+from ldp_kafka.runtime.recovery.rules import Facts
+from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.exits import RETRY, end
-from ldp_kafka.topology import KafkaSide, Topology
+from ldp_kafka.runtime.worker.process import Process, passing
+from ldp_kafka.runtime.worker.producers import Producers
+from ldp_kafka.runtime.worker.side import Side
+from ldp_kafka.runtime.worker.watch import Watch
+from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Side", "work"]
-
-IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
-HEAR = 5.0  # seconds at least between two looks at what other workers have kept
-CLIENT = "aiokafka"  # Faust's client
-STALL = 60.0  # seconds for which messages may wait without one being delivered
-LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
-
-
-class Side:
-    """One Kafka cluster as one role sees it."""
-
-    def __init__(self, kafka: KafkaSide, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
-        self.config: dict[str, Any] = {
-            **kafka.client,
-            "bootstrap.servers": bootstrap,
-            "log_level": 3,
-        }
-        self.security = security(kafka.client)
-
-    def faust(self) -> dict[str, Any]:
-        """What Faust's App takes to connect."""
-        known = self.security
-        settings: dict[str, Any] = {
-            "broker": [f"kafka://{address.strip()}" for address in self.bootstrap.split(",")]
-        }
-        if known.protocol.startswith("SASL"):
-            settings["broker_credentials"] = faust.SASLCredentials(
-                username=known.username,
-                password=known.password,
-                ssl_context=known.context,
-                mechanism=known.mechanism,
-            )
-        elif known.context is not None:
-            settings["broker_credentials"] = faust.SSLCredentials(known.context)
-        return settings
 
 
 def read_committed() -> None:
@@ -144,41 +111,8 @@ class Assignor(PartitionAssignor):  # type: ignore[misc]
         return super()._perform_assignment(cluster, members)
 
 
-class Process(faust.Worker):  # type: ignore[misc]
-    """Ends when it is told to: where nothing comes of it for `LEAVE` seconds, whatever hangs in
-    Faust or at a broker, at once.
-
-    What counts is safe before any end, as before any crash; but a process that neither works nor
-    ends keeps its partitions from others.
-    """
-
-    saved: Callable[[], float] = staticmethod(lambda: 0.0)
-    """When the last snapshot was written."""
-    _leaving: threading.Event | None = None
-
-    async def stop(self) -> None:
-        if self._leaving is None:
-            self._leaving = threading.Event()
-            threading.Thread(
-                target=self._guard, args=(self._leaving,), daemon=True, name="leave"
-            ).start()
-        await super().stop()
-
-    def _guard(self, left: threading.Event) -> None:
-        """Wait until it has left, or nothing moves."""
-        begin = time.monotonic()
-        while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
-            if time.monotonic() - max(begin, self.saved()) >= LEAVE:
-                end(BrokerError(f"ending in order came to nothing for {LEAVE:g} s: ended at once"))
-
-    def left(self) -> None:
-        """It has ended."""
-        if self._leaving is not None:
-            self._leaving.set()
-
-
 class Worker:
-    """One process of one role."""
+    """One process of one role: Faust's app, its agents, and what they write to."""
 
     def __init__(
         self,
@@ -189,31 +123,46 @@ class Worker:
         key: bytes | Keyring | None,
         until_idle: float | None,
     ) -> None:
-        self.topology, self.role, self.metrics, self.until_idle = (
-            topology,
-            role,
-            metrics,
-            until_idle,
+        self.topology, self.role, self.metrics = topology, topology.role(role), metrics
+        side = sides[self.role.side]
+        runtime = topology.runtime
+        self.limits = Limits(
+            snapshot_messages=runtime.snapshot_messages,
+            snapshot_bytes=runtime.snapshot_bytes,
+            snapshot_seconds=runtime.snapshot_seconds,
         )
-        runs = topology.role(role)
-        self.side, self.collector = sides[runs.side], sides["collector"]
-        outboxes = {
-            name: Outbox(side.config, lambda text: end(BrokerError(text)))
-            for name, side in sides.items()
-            if name in runs.sides
-        }
-        if "edge" in outboxes and sides["edge"] is sides["collector"]:
-            outboxes["edge"] = outboxes["collector"]
-        self.boxes = list({id(box): box for box in outboxes.values()}.values())
-        self.box = {
-            topic.name: outboxes[topic.side]
-            for topic in topology.flow.topics
-            if topic.side in outboxes
-        }
-        session = topology.runtime.session_timeout_ms / 1000
-        self.app = faust.App(
-            runs.group,
-            **self.side.faust(),
+        configs = {name: each.config for name, each in sides.items()}
+        topics = {topic.name: topic.side for topic in topology.flow.topics}
+        self.producers = Producers(configs, topics)
+        self.app = self._faust(side)
+        randomness = edge_randomness(topology, key) if key is not None else None
+        specs = self.role.agents
+        self.app.folded = {spec.topic for spec in specs}
+        self.offsets = Standing(topology, role, specs, side.config, sides["collector"].config)
+        self.agents = [
+            Agent(self, spec, partial(roles.make, topology, spec, randomness=randomness))
+            for spec in specs
+        ]
+        if any(spec.gaps for spec in specs):
+            read_committed()
+        self.watch = Watch(
+            self.agents,
+            self.assigned,
+            self.offsets,
+            metrics,
+            self.producers.send,
+            idle_ms=topology.input.idle_ms,
+            until_idle=until_idle,
+            stop=self.stop,
+        )
+        self.last_saved = 0.0
+        self.app.timer(1.0)(self.watch.look)
+
+    def _faust(self, side: Side) -> Any:
+        session = self.topology.runtime.session_timeout_ms / 1000
+        app = faust.App(
+            self.role.group,
+            **side.faust(),
             web_enabled=False,
             store="memory://",
             datadir=tempfile.mkdtemp(prefix="ldp-kafka-"),
@@ -232,101 +181,54 @@ class Worker:
             # all of this
             env={},
         )
-        self.app.partitions = {topic.name: topic.partitions for topic in topology.flow.topics}
-        randomness = edge_randomness(topology, key) if key is not None else None
-        specs = runs.agents
-        self.app.folded = {spec.topic for spec in specs}
-        self.standing = Standing(topology, role, specs, self.side.config, self.collector.config)
-        self.agents = [
-            Agent(self, spec, partial(roles.make, topology, spec, randomness=randomness))
-            for spec in specs
-        ]
-        if any(agent.spec.gaps for agent in self.agents):
-            read_committed()
-        self.delivered: dict[tuple[str, int], float] = {}
-        self.saved = 0.0
-        self._quiet, self._asked = time.monotonic(), 0.0
-        self._ticked: dict[int, float] = {}
-        self._heard = float("-inf")
-        self.app.timer(1.0)(self.watch)
+        app.partitions = {topic.name: topic.partitions for topic in self.topology.flow.topics}
+        return app
 
-    def send(self, records: list[Record]) -> None:
-        """Hand over records, each to its cluster."""
-        if len(self.boxes) == 1:
-            self.boxes[0].send(records)
-            return
-        for record in records:
-            self.box[record.topic].send([record])
+    # what agents ask of their host, see `agent.Host`
 
-    def mark(self) -> list[dict[tuple[str, int], int]]:
-        """What has been handed over so far."""
-        return [box.mark() for box in self.boxes]
+    def assigned(self) -> set[Place]:
+        """The partitions that this worker has of the topics that its agents fold."""
+        places = self.app.consumer.assignment() if self.app.consumer else ()
+        topics = self.app.folded
+        return {(each.topic, each.partition) for each in places if each.topic in topics}
 
-    async def settle(self, mark: list[dict[tuple[str, int], int]]) -> None:
-        """Wait until it has arrived."""
-        for box, part in zip(self.boxes, mark, strict=True):
-            await box.settle(part, WAIT)
+    def delivered(self, place: Place) -> None:
+        self.watch.delivered(place)
+
+    def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
+        return read_facts(self.offsets, spec, partition, stage)
+
+    def changelog(self, spec: Spec) -> Mapping[str, bytes]:
+        return self.offsets.table(spec)
+
+    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+        self.producers.send(folded.records)
+        self.metrics.count(folded.counts, partition)
+        self.metrics.step(seconds)
+        for record in folded.records:
+            # a release of a crowd is keyed (statistic, slot), one of a user has a third part
+            if record.topic == self.topology.releases_topic and (record.key or b"").count(b"/") < 2:
+                release = json.loads(record.value)
+                late = time.time() - self.topology.slot_start(release["slot"] + 1) / 1000
+                self.metrics.release(release["reports"], release["standard_error"], late)
+
+    def mark(self) -> Any:
+        return self.producers.mark()
+
+    async def flush(self, mark: Any) -> None:
+        await self.producers.flush(mark, WAIT)
+
+    def saved(self, snapshot: Snapshot, seconds: float) -> None:
+        self.last_saved = time.monotonic()
+        self.metrics.snapshot(seconds, snapshot.bytes)
 
     def poll(self) -> None:
-        """Serve delivery reports."""
-        for box in self.boxes:
-            box.poll()
+        self.producers.poll()
 
-    def observe(self, agent: str, number: int, folded: Folded, seconds: float) -> None:
-        """Count what a fold gave."""
-        self.metrics.count(folded.counts, number)
-        self.metrics.step(seconds)
-        if self.topology.agent(agent).topic == self.topology.partials_topic:  # of the crowd
-            for record in folded.records:
-                if record.topic == self.topology.releases_topic:
-                    release = json.loads(record.value)
-                    late = time.time() - self.topology.slot_start(release["slot"] + 1) / 1000
-                    self.metrics.release(release["reports"], release["standard_error"], late)
+    def revoked(self) -> None:
+        self.metrics.revoked()
 
-    async def watch(self) -> None:
-        """What is seen once a second: the budget spent, idle partitions, the lag, and whether there
-        is anything left to do.
-        """
-        try:
-            assigned = self.assigned()
-            self.metrics.partitions(len(assigned))
-            now = time.monotonic()
-            quiet = [
-                owned
-                for agent in self.agents
-                for owned in agent.parts.values()
-                if now - owned.seen < IDLE
-            ]
-            self.metrics.idle_partitions(len(assigned) - len(quiet))
-            for agent in self.agents:
-                if agent.spec.raw and agent.parts:
-                    ledger = self.topology.method.ledger
-                    spent = max(
-                        ledger.largest(owned.partition.state.users.state)
-                        for owned in agent.parts.values()
-                    )
-                    self.metrics.spent(spent, ledger.budget)
-                if agent.spec.ticks:
-                    await self.tick(
-                        agent, {place for place in assigned if place[0] == agent.spec.topic}
-                    )
-            if assigned and (self.until_idle is not None or now - self._asked > 5):
-                self._asked = now
-                left = await asyncio.get_running_loop().run_in_executor(
-                    None, self.standing.left, assigned
-                )
-                await asyncio.get_running_loop().run_in_executor(None, self.standing.counted)
-                self.metrics.lag(sum(left.values()))
-                self.look(left, time.monotonic())
-                await self.leave_when_idle(sum(left.values()))
-            else:
-                self._quiet = now if not assigned else self._quiet
-        except asyncio.CancelledError:
-            raise
-        except KafkaException as error:
-            end(BrokerError(f"the broker did not say how far the group is: {error.args[0].str()}"))
-        except BaseException as error:  # noqa: BLE001
-            end(error)
+    # the process
 
     def dropped(self) -> bool:
         """Whether the client's own task for the group has ended, as after a long silence of all
@@ -353,134 +255,33 @@ class Worker:
 
         threading.Thread(target=keep, daemon=True, name="guard").start()
 
-    def look(self, left: Mapping[tuple[str, int], int], now: float) -> None:
-        """Whether a partition stands still: messages wait in it, none of them is in our hands, and
-        none has come for long.
-        """
-        parts = {
-            (agent.spec.topic, number): owned.partition
-            for agent in self.agents
-            for number, owned in agent.parts.items()
-            if owned.waiting or owned.partition.pending
-        }
-        waiting = {place for place, count in left.items() if count and place not in parts}
-        self.delivered = {
-            place: self.delivered.get(place, now) if place in waiting else now for place in left
-        }
-        for (topic, number), since in self.delivered.items():
-            if now - since > STALL:
-                raise GapError(
-                    f"{topic} partition {number}: {left[topic, number]} messages wait, but none was"
-                    f" delivered for {STALL:g} s; a new assignment will bring them"
-                )
-
-    def assigned(self) -> set[tuple[str, int]]:
-        """The partitions that this worker has of the topics that its agents fold."""
-        topics = {agent.spec.topic for agent in self.agents}
-        return {
-            (place.topic, place.partition)
-            for place in (self.app.consumer.assignment() if self.app.consumer else ())
-            if place.topic in topics
-        }
-
-    async def tick(self, agent: Agent, assigned: set[tuple[str, int]]) -> None:
-        """Where the topology asks for it, tell an idle partition how far event time has come on the
-        others: appended to the log, never used in a fold directly.
-
-        On others of this worker where that is news, else on those of all workers, as their
-        snapshots say: a worker may own idle partitions only.
-        """
-        idle = self.topology.input.idle_ms
-        if idle is None:
-            return
-        now = time.monotonic()
-        marks = {number: owned.partition.state.watermark for number, owned in agent.parts.items()}
-        latest = max(marks.values(), default=-1)
-        seen = {
-            number: (
-                agent.parts[number].seen
-                if number in agent.parts
-                else self._ticked.setdefault(number, now)
-            )
-            for _, number in assigned
-        }
-        due = [number for number in seen if now - seen[number] > idle / 1000]
-        if any(latest <= marks.get(number, -1) for number in due) and now - self._heard > max(
-            idle / 1000, HEAR
-        ):
-            self._heard = now
-            others = set(range(self.topology.input.partitions)) - seen.keys()
-            latest = max(
-                latest,
-                (
-                    await asyncio.get_running_loop().run_in_executor(
-                        None, self.standing.latest, others
-                    )
-                    if others
-                    else -1
-                ),
-            )
-        for number in due:
-            if latest > marks.get(number, -1):
-                self._ticked[number] = now
-                if number in agent.parts:
-                    agent.parts[number].seen = now
-                self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
-
-    async def leave_when_idle(self, left: int) -> None:
-        """End gracefully, where asked to, once nothing has been left to read for so long; writes
-        nothing for it.
-        """
-        if left:
-            self._quiet = time.monotonic()
-        elif self.until_idle is not None and time.monotonic() - self._quiet >= self.until_idle:
-            self.until_idle = None
-            await self.worker.stop()
+    async def stop(self) -> None:
+        """End in order; writes nothing for it."""
+        await self.process.stop()
 
     def main(self) -> int:
         """Run until told to stop; the exit code."""
         uvloop.install()
-        self.worker = Process(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
-        self.worker.spinner = None  # it would hide the cursor
-        for noisy in (
-            "aiokafka",
-            "mode.timers",
-        ):  # a rebalance is no warning, nor a snapshot that takes longer than its timer
+        self.process = Process(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
+        self.process.spinner = None  # it would hide the cursor
+        # A rebalance is no warning, nor a snapshot that takes longer than its timer
+        for noisy in ("aiokafka", "mode.timers"):
             logging.getLogger(noisy).setLevel(logging.ERROR)
-        self.worker.saved = lambda: self.saved
+        self.process.saved = lambda: self.last_saved
         self.guard()
         try:
-            self.worker.execute_from_commandline()
-        except (
-            SystemExit
-        ) as stop:  # a crash of Faust's own: what must halt in our bodies ends the process there
-            crash = (
-                self.worker.crash_reason or self.app.crash_reason or stop.__context__
-            )  # the last is what its start came to
+            self.process.execute_from_commandline()
+        except SystemExit as stop:
+            # A crash of Faust's own: what must halt in our bodies ends the process there. The last
+            # of these is what its start came to.
+            crash = self.process.crash_reason or self.app.crash_reason or stop.__context__
             if stop.code and not passing(crash):
                 end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0
         finally:
-            self.worker.left()
-            with contextlib.suppress(OSError):
-                import shutil
-
-                shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
+            self.process.left()
+            shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0
-
-
-def passing(crash: BaseException | None) -> bool:
-    """Whether a crash of Faust's came out of its client, or of waiting, such as for a broker that
-    is gone just then: another start may help. Else somebody has to look at it.
-    """
-    while crash is not None:
-        if isinstance(crash, (OSError, TimeoutError)) or any(
-            frame.f_globals.get("__name__", "").startswith(CLIENT)
-            for frame, _ in traceback.walk_tb(crash.__traceback__)
-        ):
-            return True
-        crash = crash.__cause__ or crash.__context__
-    return False
 
 
 def work(

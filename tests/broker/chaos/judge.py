@@ -20,8 +20,8 @@ from ldp_kafka.records import Partial
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.packing import unpack
-from ldp_kafka.runtime.recovery.partition import META, choose, tenures
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.records import decode_json, parse_json, read_reports
@@ -261,11 +261,12 @@ def states(
         for number, log in enumerate(logs):
             verdict.states += sum(map(len, asked[number].values()))
             verdict.wrong[f"{name} states"] += recompute(make(number), log, asked[number])
-            found = tenures(
-                {key: value for key, value in table.items() if value is not None}, number
+            best = latest(
+                checkpoints(
+                    {key: value for key, value in table.items() if value is not None}, number
+                )
             )
-            best = choose(found)
-            if log and (best is None or found[best][META][0] != log[-1].offset):
+            if log and (best is None or best.offset != log[-1].offset):
                 verdict.wrong[f"{name} partitions without their last state"] += 1
     return paid
 

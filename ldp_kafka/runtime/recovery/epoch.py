@@ -1,0 +1,321 @@
+"""One term of ownership of one partition: take messages, fold them, save what comes of it.
+
+The state of a partition is a deterministic fold over one log, kept in a table (a compacted
+changelog). Nothing has to be written atomically, and nobody has to be kept from writing:
+
+1. An epoch starts from a complete checkpoint (`start.decide`), and writes under its own keys only.
+   A worker that was cut off and goes on writes under the keys of its own epoch.
+2. Offsets have no gaps. One that is further than the next is neither folded nor acknowledged; one
+   that comes again is skipped without acknowledgement, since its first copy carries it; one that
+   the state has is acknowledged with the next snapshot.
+3. A snapshot is taken between messages: acknowledgements and changed shards are swapped out and
+   serialised before anything is awaited, and written in the order of `snapshot.persist`.
+
+So what is acknowledged is in a complete checkpoint, what is in a checkpoint has been output, and
+what is folded again gives the same bytes. The clock, the table and the output are given: a Faust
+agent, a tool and the tests of every crash point drive the same code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
+
+from ldp_kafka.errors import ConfigurationError, GapError
+from ldp_kafka.runtime.log import Folded, Message, Stage
+from ldp_kafka.runtime.recovery.checkpoints import META, VERSION, key_of
+from ldp_kafka.runtime.recovery.packing import pack
+from ldp_kafka.runtime.recovery.rules import BINDINGS
+from ldp_kafka.runtime.recovery.snapshot import Snapshot, persist
+from ldp_kafka.runtime.recovery.start import Start
+
+__all__ = ["Epoch", "Limits", "OffsetAction", "Output", "Table"]
+
+LARGEST = (
+    990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
+)
+
+S = TypeVar("S")
+
+
+class OffsetAction(Enum):
+    """What to do with an offset."""
+
+    FOLD = "fold"
+    ACKNOWLEDGE = "acknowledge"
+    """The state has it: acknowledge with the next snapshot."""
+    SKIP = "skip"
+    """Delivered before in this epoch: neither fold nor acknowledge."""
+    WAIT = "wait"
+    """Something is missing before it: neither fold nor acknowledge."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When an epoch folds what waits, and when it writes a snapshot."""
+
+    snapshot_messages: int = 4096
+    """Folded messages after which a snapshot must not wait ..."""
+    snapshot_bytes: int = 64 * 2**20
+    """... and bytes of them, unless snapshots are so large that they would take a tenth of the
+    time."""
+    snapshot_seconds: float = 1.0
+    """Age of the last snapshot at which one is due that may wait for a timer."""
+    run: int = 256
+    """Messages that are folded together at most: a fold is some 600 calls, whatever it holds ..."""
+    run_bytes: int = 2**19
+    """... and bytes of them."""
+    gap_seconds: float = 5.0
+    """How long an offset may be missing."""
+
+
+class Table(Protocol):
+    """The changelog of one partition."""
+
+    async def put(self, key: str, value: bytes | None) -> None:
+        """Write one record, None to delete it; returns when the broker has it."""
+
+
+class Output(Protocol):
+    """Where what is folded goes."""
+
+    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+        """Take what one fold gave, and how long it took. No await: it need not have arrived."""
+
+    def mark(self) -> Any:
+        """What has been taken so far, for `flush`."""
+
+    async def flush(self, mark: Any) -> None:
+        """Returns when all that was taken before ``mark`` has arrived."""
+
+    def saved(self, snapshot: Snapshot, seconds: float) -> None:
+        """A snapshot was written, in so many seconds."""
+
+
+class Epoch(Generic[S]):
+    """One term of ownership of one partition.
+
+    Parameters
+    ----------
+    stage : the pure fold
+    start : where to begin, from `start.decide`
+    table, output : where its state and its records go
+    acknowledge : is given the handle of each message that need not come again
+    clock : seconds, never going back
+    where : the log's name, for errors
+    token : of the epoch, never used before
+
+    Raises
+    ------
+    StateError : the checkpoint's shards are not what the stage writes
+    """
+
+    persist = staticmethod(persist)
+
+    def __init__(
+        self,
+        stage: Stage[S],
+        start: Start,
+        *,
+        table: Table,
+        output: Output,
+        acknowledge: Callable[[Any], None],
+        clock: Callable[[], float],
+        limits: Limits | None = None,
+        where: str = "",
+        token: str | None = None,
+    ) -> None:
+        self.stage, self.partition, self.where = stage, start.partition, where
+        self.table, self.output, self.acknowledge = table, output, acknowledge
+        self.clock, self.limits = clock, limits or Limits()
+        self.token = os.urandom(8).hex() if token is None else token
+        self.next_offset = start.next_offset
+        self._gaps, self._leftovers = start.gaps, start.leftovers
+        self._obsolete = list(start.obsolete)
+        self.offset = -1
+        """The last offset that the state has folded."""
+        self.shard_offsets: dict[str, int] = {}
+        """Of each shard that is written: the last offset that it has folded."""
+        if start.checkpoint is None:
+            self.state = stage.fresh()
+        else:
+            shards = start.checkpoint.state
+            self.state = stage.load(start.checkpoint.meta["state"], shards)
+            self.offset = start.checkpoint.offset
+            self.shard_offsets = {shard: offset for shard, (offset, _) in shards.items()}
+        self._whole = True  # whether the next snapshot writes all shards: its first one
+        self.waiting: list[tuple[Message, Any]] = []
+        """Taken, and not folded yet, each with its handle."""
+        self.pending: list[Any] = []
+        """Handles of what is folded, and not acknowledged yet."""
+        self.ended = False
+        self.seen = clock()
+        """When a new message last came."""
+        self._missing_since: float | None = None
+        self._waiting_bytes = self._folded_bytes = 0
+        self._saved, self._cost = clock(), 0.0
+        self._saving = asyncio.Lock()
+
+    def take(self, message: Message, handle: Any) -> OffsetAction:
+        """Take in one message, and fold what waits where that is enough for a run."""
+        action = self._action(message.offset)
+        if action is OffsetAction.WAIT:
+            if self._missing_since is None:
+                self._missing_since = self.clock()
+            return action
+        self._missing_since = None
+        if action is OffsetAction.ACKNOWLEDGE:
+            self.pending.append(handle)
+        elif action is OffsetAction.FOLD:
+            self.seen = self.clock()
+            self.waiting.append((message, handle))
+            self._waiting_bytes += len(message.value or b"")
+            if len(self.waiting) >= self.limits.run or self._waiting_bytes >= self.limits.run_bytes:
+                self.fold()
+        return action
+
+    def _action(self, offset: int) -> OffsetAction:
+        """What to do with a message; moves on to the next one where it is taken."""
+        if offset < self.next_offset:
+            return OffsetAction.SKIP
+        if offset > self.next_offset and (self._leftovers or not self._gaps):
+            return OffsetAction.WAIT
+        # From here on it is one run of the log: what is missing does not exist
+        self._leftovers = False
+        self.next_offset = offset + 1
+        return OffsetAction.ACKNOWLEDGE if offset <= self.offset else OffsetAction.FOLD
+
+    def fold(self) -> None:
+        """Fold what waits and hand over what comes of it. No await."""
+        if not self.waiting:
+            return
+        run, self.waiting = self.waiting, []
+        self._folded_bytes += self._waiting_bytes
+        self._waiting_bytes = 0
+        begin = self.clock()
+        folded = self.stage.fold(self.state, [message for message, _ in run])
+        self.offset = run[-1][0].offset
+        self.output.send(self.partition, folded, self.clock() - begin)
+        self.pending += [handle for _, handle in run]
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether there is anything to acknowledge or to fold."""
+        return bool(self.pending or self.waiting)
+
+    @property
+    def due(self) -> bool:
+        """Whether so much has been folded that a crash should not repeat it."""
+        if len(self.pending) >= self.limits.snapshot_messages:
+            return True
+        return self._folded_bytes >= self.limits.snapshot_bytes and self._age > 10 * self._cost
+
+    @property
+    def overdue(self) -> bool:
+        """Whether the last snapshot is so old that a timer should take one."""
+        age = max(self.limits.snapshot_seconds, 10 * self._cost)
+        return self.unsaved and not self.saving and self._age > age
+
+    @property
+    def saving(self) -> bool:
+        """Whether a snapshot is being written."""
+        return self._saving.locked()
+
+    @property
+    def _age(self) -> float:
+        return self.clock() - self._saved
+
+    def check(self) -> None:
+        """GapError where an offset has been missing for too long."""
+        since = self._missing_since
+        if since is not None and self.clock() - since > self.limits.gap_seconds:
+            raise GapError(
+                f"{self.where} partition {self.partition}: offset {self.next_offset} was not"
+                f" delivered for {self.limits.gap_seconds:g} s; a new assignment will bring it"
+            )
+
+    async def save(self) -> None:
+        """Fold what waits, take a snapshot and write it; one at a time.
+
+        Raises
+        ------
+        ConfigurationError : a record would be larger than a broker takes
+        BrokerError : the table or the output took nothing
+        """
+        async with self._saving:
+            await self._save()
+
+    async def finish(self) -> None:
+        """Wait for a snapshot that is being written, and write a last one of what came since."""
+        async with self._saving:
+            if self.unsaved:
+                await self._save()
+
+    async def _save(self) -> None:
+        self.fold()
+        begin = self.clock()
+        snapshot, mark = self.snapshot(), self.output.mark()
+        self._folded_bytes = 0
+        self._check_sizes(snapshot)
+        await self.persist(
+            snapshot,
+            flush=lambda: self.output.flush(mark),
+            put=self.table.put,
+            acknowledge=self._acknowledge,
+        )
+        self._saved = self.clock()
+        self._cost = self._saved - begin
+        self.output.saved(snapshot, self._cost)
+
+    def _acknowledge(self, handle: Any) -> None:
+        """Unless the epoch has ended: the next one may have begun from an older checkpoint."""
+        if not self.ended:
+            self.acknowledge(handle)
+
+    def _check_sizes(self, snapshot: Snapshot) -> None:
+        for key, value in snapshot.records.items():
+            if len(value) > LARGEST:
+                shard = key.split("/")[1]
+                raise ConfigurationError(
+                    f"{self.where} partition {self.partition}: the state's record {shard} would"
+                    f" have {len(value):,} bytes, more than {LARGEST:,}: {self.stage.oversize}"
+                )
+
+    def snapshot(self) -> Snapshot:
+        """Swap out what is to be acknowledged and what has changed, and serialise it. It must be
+        written before the next one is taken.
+        """
+        changed = self.stage.dirty(self.state)
+        wanted = self.stage.shards_of(self.state) if self._whole else changed
+        dumped = self.stage.dump(self.state, wanted)
+        ended = (self.shard_offsets.keys() if self._whole else changed) - dumped.keys()
+        offsets = {shard: at for shard, at in self.shard_offsets.items() if shard not in ended}
+        # A shard that was loaded ahead of meta is still ahead
+        offsets |= {shard: max(self.offset, offsets.get(shard, -1)) for shard in dumped}
+        self.shard_offsets, self._whole = offsets, False
+        pending, self.pending = self.pending, []
+        obsolete, self._obsolete = self._obsolete, []
+        meta = {
+            "version": VERSION,
+            **{name: getattr(self.stage, name) for name in BINDINGS},
+            "manifest": self.shard_offsets,
+            "state": self.stage.meta(self.state),
+        }
+        return Snapshot(
+            {self._key(shard): pack(offsets[shard], payload) for shard, payload in dumped.items()},
+            (self._key(META), pack(self.offset, json.dumps(meta).encode())),
+            pending,
+            [*obsolete, *(self._key(shard) for shard in sorted(ended))],
+        )
+
+    def _key(self, shard: str) -> str:
+        return key_of(self.partition, shard, self.token)
+
+    def end(self) -> None:
+        """The partition is another's from now on: nothing is acknowledged any more."""
+        self.ended = True

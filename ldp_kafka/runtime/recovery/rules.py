@@ -1,0 +1,247 @@
+"""The rules of a start, as data: what must hold, what is said where it does not, and the way out.
+
+This is their only home; the table in this folder's README.md is made from it
+(``python -m ldp_kafka.runtime.recovery.table``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ldp_kafka.runtime.recovery.checkpoints import VERSION, Checkpoint
+
+__all__ = ["BINDINGS", "RULES", "Case", "Facts", "Position", "Rule"]
+
+BINDINGS = ("fingerprint", "layout", "key")
+"""What a state is bound to: attributes of its stage."""
+
+
+class Position(NamedTuple):
+    """Where a group stands in a partition, and what the log holds."""
+
+    committed: int | None
+    """The group's committed offset; None if it has none."""
+    start: int
+    """The log's first offset."""
+    end: int
+    """The next offset that the log will give."""
+    begun: bool
+    """Whether ``committed`` is where the group was told to begin, before anything was folded."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a partition before its state is looked at."""
+
+    topic: str
+    partition: int
+    position: Position
+    header: bool
+    """Whether offset 0 is a header record of ours."""
+    gaps: bool = False
+    """Whether offsets may be missing: a foreign log that is compacted or transactional."""
+    first: int | None = None
+    """Where they may, the first offset from the next one on that the log has; None: none yet."""
+    answered: bool = False
+    """Whether the partition has been folded before, as far as one can tell without a state: a log
+    of our own always, a raw log if there are reports of it. It matters only where the log's first
+    records are gone."""
+    bindings: Mapping[str, str] = field(default_factory=dict)
+    """What a state must be bound to, by the names of `BINDINGS`; what is not here is not
+    compared."""
+    partitions: int = 1
+    """Of the topic, as the topology says."""
+    partitions_found: int = 1
+    """Of the topic, as the broker says."""
+
+    @property
+    def where(self) -> str:
+        """For people."""
+        return f"{self.topic} partition {self.partition}"
+
+    @property
+    def acknowledged(self) -> int | None:
+        """The last offset that the group has acknowledged; None if none: where the group was only
+        told to begin, it has acknowledged nothing.
+        """
+        committed, _, _, begun = self.position
+        if committed is None or begun or committed <= (1 if self.header else 0):
+            return None
+        return committed - 1
+
+    @property
+    def next_offset(self) -> int:
+        """The offset from which the group reads on. What was in a raw log before the topology's
+        first start was never ours to fold: it may have expired.
+        """
+        committed, start, _, begun = self.position
+        if committed is None:
+            return start
+        return max(start, committed) if begun else committed
+
+
+class Case(NamedTuple):
+    """What a rule looks at."""
+
+    facts: Facts
+    found: Sequence[Checkpoint]
+    chosen: Checkpoint | None
+    """The complete checkpoint that has folded most."""
+
+    @property
+    def offset(self) -> int:
+        """Its offset; -1 without one."""
+        return -1 if self.chosen is None else self.chosen.offset
+
+    @property
+    def needed(self) -> int:
+        """The offset after the state."""
+        return self.offset + 1
+
+    @property
+    def version(self) -> int:
+        """Of the state that would be loaded."""
+        return VERSION if self.chosen is None else int(self.chosen.meta.get("version", 1))
+
+    @property
+    def highest(self) -> int:
+        """The last offset that must be in the log: of the state, or acknowledged."""
+        return max(self.offset, (self.facts.position.committed or 0) - 1)
+
+    def other(self, binding: str) -> bool:
+        """Whether the state is bound to another one."""
+        wanted = self.facts.bindings.get(binding)
+        if wanted is None or self.chosen is None:
+            return False
+        return bool(self.chosen.meta.get(binding) != wanted)
+
+
+class Rule(NamedTuple):
+    """One thing that must hold before an epoch may begin."""
+
+    holds: str
+    broken: Callable[[Case], bool]
+    error: str
+    """What is wrong; ``case`` and ``facts`` are put in."""
+    way_out: str
+    """What to do; the same are put in."""
+
+    def says(self, case: Case) -> tuple[str, str]:
+        """The error and the way out."""
+        error, way_out = (
+            text.format(case=case, facts=case.facts) for text in (self.error, self.way_out)
+        )
+        return error, way_out
+
+
+SHOWS = "`ldp-kafka state inspect` shows what the state has"
+NEW_NAME = f"give the topology a new name ({SHOWS})"
+_OTHER = "the state was written under another {}"
+
+
+def _acknowledged_without_state(case: Case) -> bool:
+    damaged = any(each.damaged for each in case.found)
+    return case.facts.acknowledged is not None and case.chosen is None and not damaged
+
+
+def _older_than_acknowledged(case: Case) -> bool:
+    done = case.facts.acknowledged
+    return done is not None and case.chosen is not None and case.offset < done
+
+
+def _expired_unread(case: Case) -> bool:
+    committed, start, _, begun = case.facts.position
+    return committed is not None and start > committed and not begun
+
+
+def _expired_behind_state(case: Case) -> bool:
+    committed, start, _, _ = case.facts.position
+    if start <= case.needed:
+        return False
+    return case.offset >= 0 or (committed != start and case.facts.answered)
+
+
+RULES: dict[str, Rule] = {
+    "partitions": Rule(
+        "the topic has as many partitions as the topology says",
+        lambda case: case.facts.partitions != case.facts.partitions_found,
+        "the topic must have {facts.partitions} partitions, found {facts.partitions_found}: users"
+        " have moved to partitions that do not know what they spent",
+        "give the topology a new name, with input.partitions: {facts.partitions_found} (its budgets"
+        " are new: an edge file, edge.budget_file, adds up both)",
+    ),
+    "unread": Rule(
+        "no record expired before the group has read it",
+        _expired_unread,
+        "the log begins at offset {facts.position.start}, after the committed"
+        " {facts.position.committed}: records were lost before they were read",
+        NEW_NAME,
+    ),
+    "readable": Rule(
+        "every record of the state can be read",
+        lambda case: any(each.damaged for each in case.found),
+        "a record of the state is damaged, or not ours",
+        "bring the changelog back",
+    ),
+    "complete": Rule(
+        "offsets that were acknowledged have a complete state",
+        _acknowledged_without_state,
+        "offset {facts.acknowledged} was acknowledged, but the changelog holds no complete state"
+        " for it",
+        f"{SHOWS}: bring it back; where it is an old one, `ldp-kafka state rewind` sets the group"
+        " back to it",
+    ),
+    "current": Rule(
+        "the state has folded all that was acknowledged",
+        _older_than_acknowledged,
+        "the changelog's state ends at offset {case.offset}, but offset {facts.acknowledged} was"
+        " acknowledged: it is an old one",
+        "bring the newer one back, or let `ldp-kafka state rewind` set the group back to what it"
+        " has",
+    ),
+    "version": Rule(
+        "the state was written by a version that writes as this one does",
+        lambda case: case.version != VERSION,
+        f"the state is of version {{case.version}}, this program reads version {VERSION}",
+        "run the program that wrote it, or give the topology a new name (its budgets are new: an"
+        " edge file, edge.budget_file, adds up both)",
+    ),
+    "fingerprint": Rule(
+        "the state was written under this topology's privacy parameters",
+        lambda case: case.other("fingerprint"),
+        f"{_OTHER.format('fingerprint')}: a privacy parameter or the slot of the topology changed",
+        "give the topology a new name, or its old parameters (`ldp-kafka state verify` looks at all"
+        " of it)",
+    ),
+    "layout": Rule(
+        "the state was written under this topology's raw topic, fields, partitions and shards",
+        lambda case: case.other("layout"),
+        f"{_OTHER.format('layout')}: the raw topic, its fields, partitions or partitioning, the"
+        " lateness, max_ahead, the shards or per_user changed",
+        "give the topology a new name, or its old parameters (`ldp-kafka state verify` looks at all"
+        " of it)",
+    ),
+    "key": Rule(
+        "the state was written under this edge's key",
+        lambda case: case.other("key"),
+        f"{_OTHER.format('key')}: the edge's key changed, or its rotations did",
+        "bring back the key file that it was written under (`ldp-kafka key rotate` is the way to a"
+        " new one): else every user's budget would look unspent",
+    ),
+    "log_end": Rule(
+        "the log has all that was folded or acknowledged",
+        lambda case: case.highest >= case.facts.position.end,
+        "offset {case.highest} was folded or acknowledged, but the log ends before"
+        " {facts.position.end}: the topic was made anew",
+        NEW_NAME,
+    ),
+    "log_start": Rule(
+        "the log has all that follows the state",
+        _expired_behind_state,
+        "the log begins at offset {facts.position.start}, but no state has what was before it",
+        f"bring the changelog back, or {NEW_NAME}",
+    ),
+}
+"""By name, in the order in which they are looked at."""

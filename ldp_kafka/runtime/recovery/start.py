@@ -1,0 +1,146 @@
+"""Where an owner of a partition begins, or why it must not: facts in, one decision out.
+
+The facts are read first: where the group and the log stand, and what is known of earlier answers.
+Then `decide` looks at them and at the changelog's checkpoints. It asks nobody, so every rule can be
+tried without Kafka. Workers, `ldp-kafka state` and `ldp-kafka key rotate` all ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, latest
+from ldp_kafka.runtime.recovery.rules import RULES, Case, Facts, Position
+
+__all__ = [
+    "Facts",
+    "Position",
+    "Refusal",
+    "Start",
+    "check_partitions",
+    "decide",
+    "refusals",
+    "rewound",
+]
+
+
+class Start(NamedTuple):
+    """Where an epoch begins."""
+
+    partition: int
+    checkpoint: Checkpoint | None
+    """What its state is loaded from; None: it begins with an empty one."""
+    next_offset: int
+    """The first offset that is taken; those up to the checkpoint's are acknowledged only."""
+    gaps: bool
+    """Whether offsets may be missing."""
+    leftovers: bool
+    """Whether anything before ``next_offset`` that is delivered is of an earlier assignment."""
+    obsolete: Sequence[str]
+    """Keys of the table that go once the new epoch has written its first checkpoint."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why no epoch may begin: the rule that is broken, and the way out."""
+
+    rule: str
+    """Its name in `rules.RULES`."""
+    where: str
+    text: str
+    way_out: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}; {self.way_out}"
+
+    def error(self) -> StateError:
+        """It, to be raised."""
+        return StateError(str(self))
+
+
+def decide(facts: Facts, found: Sequence[Checkpoint]) -> Start | Refusal:
+    """Where the owner of a partition begins.
+
+    Parameters
+    ----------
+    facts : of the group and the log
+    found : what the changelog holds, see `checkpoints`
+
+    Returns
+    -------
+    The start, or the first of `rules.RULES` that is broken
+    """
+    for refusal in refusals(facts, found):
+        return refusal
+    first = facts.next_offset
+    if facts.gaps and facts.first is not None:
+        first = max(first, facts.first)
+    return Start(
+        facts.partition,
+        latest(found),
+        first,
+        facts.gaps,
+        facts.gaps and facts.first is not None,
+        [key for each in found for key in each.keys],
+    )
+
+
+def refusals(
+    facts: Facts, found: Sequence[Checkpoint], rules: Mapping[str, object] | None = None
+) -> list[Refusal]:
+    """All rules that are broken, in their order; ``rules``: only these."""
+    case = Case(facts, found, latest(found))
+    return [
+        Refusal(name, facts.where, *rule.says(case))
+        for name, rule in RULES.items()
+        if (rules is None or name in rules) and rule.broken(case)
+    ]
+
+
+def check_partitions(topic: str, expected: int, found: int) -> None:
+    """StateError where a topic has other partitions than its topology says."""
+    nowhere = Position(None, 0, 0, begun=False)
+    facts = Facts(topic, 0, nowhere, header=False, partitions=expected, partitions_found=found)
+    for refusal in refusals(facts, [], {"partitions": None}):
+        raise refusal.error()
+
+
+REWINDABLE = {"complete": None, "current": None}
+"""Rules that a group can be set back for: what it has acknowledged is more than a state has."""
+
+
+def rewound(facts: Facts, found: Sequence[Checkpoint], first: int) -> int | Refusal | None:
+    """Where a group has to be set back to, so that a worker can begin.
+
+    It is sound where the log still has all that follows the state: noise is keyed, so what is read
+    again gives the same reports, byte for byte, and the collector counts them once.
+
+    Parameters
+    ----------
+    first : the first offset that a stage folds where it begins with an empty state
+
+    Returns
+    -------
+    The offset to commit; None where the group is not ahead of its state; why not, where a worker
+    would still be refused
+    """
+    if not refusals(facts, found, REWINDABLE):
+        return None
+    chosen = latest(found)
+    to = first if chosen is None else chosen.offset + 1
+    if chosen is None and facts.bindings.get("key"):
+        return Refusal(
+            "complete",
+            facts.where,
+            "there is no complete state that would tell whether the key is still the same",
+            "bring the changelog back",
+        )
+    for refusal in refusals(facts, found):
+        if refusal.rule not in REWINDABLE:
+            return refusal
+    moved = replace(facts, position=facts.position._replace(committed=to, begun=False))
+    then = decide(moved, found)
+    return then if isinstance(then, Refusal) else to

@@ -1,0 +1,65 @@
+"""The process of one worker: how Faust is run, and how it ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+import faust
+
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.worker.exits import end
+
+__all__ = ["Process", "passing"]
+
+CLIENT = "aiokafka"  # Faust's client
+LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
+
+
+class Process(faust.Worker):  # type: ignore[misc]
+    """Ends when it is told to: where nothing comes of it for `LEAVE` seconds, whatever hangs in
+    Faust or at a broker, at once.
+
+    What counts is safe before any end, as before any crash; but a process that neither works nor
+    ends keeps its partitions from others.
+    """
+
+    saved: Callable[[], float] = staticmethod(lambda: 0.0)
+    """When the last snapshot was written."""
+    _leaving: threading.Event | None = None
+
+    async def stop(self) -> None:
+        if self._leaving is None:
+            self._leaving = threading.Event()
+            threading.Thread(
+                target=self._guard, args=(self._leaving,), daemon=True, name="leave"
+            ).start()
+        await super().stop()
+
+    def _guard(self, left: threading.Event) -> None:
+        """Wait until it has left, or nothing moves."""
+        begin = time.monotonic()
+        while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
+            if time.monotonic() - max(begin, self.saved()) >= LEAVE:
+                end(BrokerError(f"ending in order came to nothing for {LEAVE:g} s: ended at once"))
+
+    def left(self) -> None:
+        """It has ended."""
+        if self._leaving is not None:
+            self._leaving.set()
+
+
+def passing(crash: BaseException | None) -> bool:
+    """Whether a crash of Faust's came out of its client, or of waiting, such as for a broker that
+    is gone just then: another start may help. Else somebody has to look at it.
+    """
+    while crash is not None:
+        if isinstance(crash, (OSError, TimeoutError)) or any(
+            frame.f_globals.get("__name__", "").startswith(CLIENT)
+            for frame, _ in traceback.walk_tb(crash.__traceback__)
+        ):
+            return True
+        crash = crash.__cause__ or crash.__context__
+    return False

@@ -1,0 +1,47 @@
+"""One Kafka cluster as one role sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import faust
+
+from ldp_kafka.runtime.kafka.security import security
+from ldp_kafka.topology import KafkaSide
+
+__all__ = ["Side"]
+
+
+class Side:
+    """One Kafka cluster as one role sees it: how both of our clients connect.
+
+    Parameters
+    ----------
+    kafka : the topology's section
+    bootstrap : addresses, separated by commas
+    """
+
+    def __init__(self, kafka: KafkaSide, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.config: dict[str, Any] = {
+            **kafka.client,
+            "bootstrap.servers": bootstrap,
+            "log_level": 3,
+        }
+        self.security = security(kafka.client)
+
+    def faust(self) -> dict[str, Any]:
+        """What Faust's App takes to connect."""
+        known = self.security
+        addresses = [address.strip() for address in self.bootstrap.split(",")]
+        settings: dict[str, Any] = {"broker": [f"kafka://{address}" for address in addresses]}
+        if known.protocol.startswith("SASL"):
+            settings["broker_credentials"] = faust.SASLCredentials(
+                username=known.username,
+                password=known.password,
+                ssl_context=known.context,
+                mechanism=known.mechanism,
+            )
+        elif known.context is not None:
+            settings["broker_credentials"] = faust.SSLCredentials(known.context)
+        return settings

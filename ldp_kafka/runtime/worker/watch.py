@@ -1,0 +1,149 @@
+"""What a worker looks at once a second: figures for the metrics, and the policies of `recovery`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.metrics import Metrics
+from ldp_kafka.records import Tick
+from ldp_kafka.runtime.kafka.group_offsets import Standing
+from ldp_kafka.runtime.log import Record
+from ldp_kafka.runtime.recovery.policies import Place, Quiet, Stall, Ticks
+from ldp_kafka.runtime.recovery.start import check_partitions
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.worker.agent import Agent
+from ldp_kafka.runtime.worker.exits import end
+
+__all__ = ["Watch"]
+
+IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
+ASK = 5.0  # seconds between two looks at the lag
+
+
+class Watch:
+    """The once-a-second look of one worker.
+
+    Parameters
+    ----------
+    agents : of the worker
+    assigned : gives the partitions that the worker has
+    offsets : asks the brokers
+    send : appends ticks
+    idle_ms : after which a partition gets a tick, where its agent's log gets any; None: never
+    until_idle : seconds without anything to read after which the worker ends; None: it goes on
+    stop : ends the worker in order
+    """
+
+    def __init__(
+        self,
+        agents: Sequence[Agent],
+        assigned: Callable[[], set[Place]],
+        offsets: Standing,
+        metrics: Metrics,
+        send: Callable[[Sequence[Record]], None],
+        *,
+        idle_ms: int | None,
+        until_idle: float | None,
+        stop: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.agents, self.assigned, self.offsets = agents, assigned, offsets
+        self.metrics, self.send, self.stop = metrics, send, stop
+        self.stall = Stall()
+        self.quiet = Quiet(until_idle, time.monotonic())
+        self.ticks = {
+            agent.spec.name: Ticks(idle_ms / 1000)
+            for agent in agents
+            if agent.spec.ticks and idle_ms is not None
+        }
+        self._asked = 0.0
+
+    def delivered(self, place: Place) -> None:
+        """A message has come."""
+        self.stall.delivered(place, time.monotonic())
+
+    async def look(self) -> None:
+        """Look once; whatever is wrong ends the process."""
+        try:
+            await self._look()
+        except asyncio.CancelledError:
+            raise
+        except KafkaException as error:
+            text = error.args[0].str()
+            end(BrokerError(f"the broker did not say how far the group is: {text}"))
+        except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
+            end(error)
+
+    async def _look(self) -> None:
+        assigned, now = self.assigned(), time.monotonic()
+        self._figures(assigned, now)
+        for agent in self.agents:
+            if agent.spec.name in self.ticks:
+                await self.tick(agent, assigned)
+        lag: int | None = None
+        if assigned:
+            if self.quiet.seconds is None and now - self._asked <= ASK:
+                return
+            self._asked = now
+            lag = await self._lag(assigned)
+        if self.quiet.look(lag, time.monotonic()):
+            self.quiet.seconds = None
+            await self.stop()
+
+    def _figures(self, assigned: set[Place], now: float) -> None:
+        self.metrics.partitions(len(assigned))
+        epochs = [epoch for agent in self.agents for epoch in agent.epochs.values()]
+        busy = sum(now - epoch.seen < IDLE for epoch in epochs)
+        self.metrics.idle_partitions(len(assigned) - busy)
+        found = [budget for e in epochs if (budget := e.stage.budget(e.state)) is not None]
+        if found:
+            self.metrics.spent(max(spent for spent, _ in found), found[0][1])
+
+    async def _lag(self, assigned: set[Place]) -> int:
+        """Messages that are not acknowledged. GapError where a partition stands still, StateError
+        where a topic has other partitions than before.
+        """
+        lag = await _elsewhere(partial(self.offsets.left, assigned))
+        for agent in self.agents:
+            found = await _elsewhere(partial(self.offsets.partitions, agent.spec.topic))
+            check_partitions(agent.spec.topic, agent.spec.partitions, found)
+        self.metrics.lag(sum(lag.values()))
+        busy = {
+            (agent.spec.topic, number)
+            for agent in self.agents
+            for number, epoch in agent.epochs.items()
+            if epoch.unsaved
+        }
+        self.stall.look(lag, busy, time.monotonic())
+        return int(sum(lag.values()))
+
+    async def tick(self, agent: Agent, assigned: set[Place]) -> None:
+        """Tell an idle partition how far event time has come on the others: appended to the log,
+        never used in a fold directly.
+
+        On others of this worker where that is news, else on those of all workers, as their
+        snapshots say: a worker may own idle partitions only.
+        """
+        ticks, now = self.ticks[agent.spec.name], time.monotonic()
+        mine = [number for topic, number in sorted(assigned) if topic == agent.spec.topic]
+        seen = {number: epoch.seen for number, epoch in agent.epochs.items()}
+        marks = {n: epoch.stage.watermark(epoch.state) for n, epoch in agent.epochs.items()}
+        idle = ticks.idle(mine, seen, now)
+        latest = max(marks.values(), default=-1)
+        if ticks.asks(idle, marks, now):
+            others = set(range(agent.spec.partitions)) - set(mine)
+            if others:
+                latest = max(latest, await _elsewhere(partial(self.offsets.latest, others)))
+        for number in ticks.due(idle, marks, latest, now):
+            self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
+
+
+async def _elsewhere(ask: Callable[[], Any]) -> Any:
+    """Ask a broker in a thread: the loop goes on."""
+    return await asyncio.get_running_loop().run_in_executor(None, ask)
