@@ -7,9 +7,9 @@ what a guarantee says. Never a user and never a value: a reason that is none of
 
 What depends on values stays at the edge. How many values were clamped or refused, how many were
 late, the greatest event time: these are exact functions of raw data, without any noise. So they
-exist in the process of the ``perturb`` role alone (`EDGE_ONLY`), which serves them on loopback
-unless it is told otherwise; whoever scrapes them is trusted by the users as the edge is. The
-``collect`` role refuses to count them.
+exist in the processes of the edge's roles alone (`EDGE_ONLY`), which serve them on loopback unless
+they are told otherwise; whoever scrapes them is trusted by the users as the edge is. The
+collector's roles refuse to count them.
 """
 
 from __future__ import annotations
@@ -22,68 +22,70 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError, InvariantError
 from ldp_kafka.runtime.wire.events import REASONS
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
 __all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
 
 LABELS = ("topology", "role", "method")
 """On every metric."""
 
-PERTURB, COLLECT = frozenset({"perturb"}), frozenset({"collect"})
-BOTH = PERTURB | COLLECT
+AT_EDGE, AT_COLLECTOR = frozenset({EDGE}), frozenset({COLLECTOR})
 # A fold of one message takes some hundred microseconds, a snapshot of a million users some seconds.
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Family(NamedTuple):
-    """One metric: the roles that have it, and its labels beside `LABELS`."""
+    """One metric: on which sides of the trust line roles have it, and which labels beside
+    `LABELS`.
+    """
 
     kind: type[Counter | Gauge | Histogram]
     name: str
     help: str
-    roles: frozenset[str] = BOTH
+    sides: frozenset[str] = AT_EDGE | AT_COLLECTOR
     labels: tuple[str, ...] = ()
 
 
 FAMILIES = (
-    Family(Counter, "ldp_events_total", "Valid events that were processed.", PERTURB),
+    Family(Counter, "ldp_events_total", "Valid events that were processed.", AT_EDGE),
     Family(Counter, "ldp_reports_total", "Reports: written (perturb), counted (collect)."),
     Family(
-        Counter, "ldp_silent_total", "Events of users who were not to report in this slot.", PERTURB
+        Counter, "ldp_silent_total", "Events of users who were not to report in this slot.", AT_EDGE
     ),
-    Family(Counter, "ldp_late_total", "Events that came after their slot was closed.", PERTURB),
+    Family(Counter, "ldp_late_total", "Events that came after their slot was closed.", AT_EDGE),
     Family(
         Counter,
         "ldp_duplicates_total",
         "Events at or before their user's last slot, dropped.",
-        PERTURB,
+        AT_EDGE,
     ),
     Family(
         Counter,
         "ldp_refused_total",
         "Reports that the ledger refused: the budget was spent.",
-        PERTURB,
+        AT_EDGE,
     ),
-    Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", PERTURB),
+    Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", AT_EDGE),
     Family(
         Counter,
         "ldp_repeated_total",
         "Batches, devices' reports and partials that arrived again and were not counted again.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
         Counter,
         "ldp_second_reports_total",
         "Second reports of a user in a slot, found by their ids (in a sample; of devices: all)."
         " Causes: a user in two partitions, an edge that lost its state, a copied device database.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
         Counter,
         "ldp_partials_total",
         "Partials written: the sums of one source partition for a slot.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
-    Family(Counter, "ldp_releases_total", "Releases written.", COLLECT),
+    Family(Counter, "ldp_releases_total", "Releases written.", AT_COLLECTOR),
     Family(
         Counter,
         "ldp_dead_letters_total",
@@ -94,37 +96,39 @@ FAMILIES = (
         Gauge,
         "ldp_watermark_timestamp_seconds",
         "Greatest event time accepted, of the assigned partition where it is smallest.",
-        PERTURB,
+        AT_EDGE,
     ),
     Family(
         Gauge,
         "ldp_closed_slot",
         "Last slot that the edge (or the watermark of devices) has closed, of the assigned"
         " partition where it is smallest.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
-    Family(Gauge, "ldp_released_slot", "Last slot that was released or skipped.", COLLECT),
+    Family(Gauge, "ldp_released_slot", "Last slot that was released or skipped.", AT_COLLECTOR),
     Family(Histogram, "ldp_step_seconds", "Time to process one run of messages."),
     Family(Histogram, "ldp_snapshot_seconds", "Time to write a snapshot of one partition's state."),
     Family(Counter, "ldp_snapshot_bytes_total", "Bytes of state written in snapshots."),
-    Family(Gauge, "ldp_release_reports", "Reports in the slot that was released last.", COLLECT),
+    Family(
+        Gauge, "ldp_release_reports", "Reports in the slot that was released last.", AT_COLLECTOR
+    ),
     Family(
         Gauge,
         "ldp_release_standard_error",
         "Standard error of the last release (the largest, of a list); absent without reports.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
         Gauge,
         "ldp_release_lag_seconds",
         "Time from the end of the slot that was released last to its release.",
-        COLLECT,
+        AT_COLLECTOR,
     ),
     Family(
         Gauge,
         "ldp_spent_ratio",
         "Largest epsilon spent in any user's current window, as a share of the budget.",
-        PERTURB,
+        AT_EDGE,
     ),
     Family(
         Gauge,
@@ -144,8 +148,8 @@ FAMILIES = (
 NAMES: dict[str, str] = {family.name: family.help for family in FAMILIES}
 """Every metric there is, and what it says."""
 
-EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.roles == PERTURB)
-"""Exact functions of raw data: never beyond the perturb role's process."""
+EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.sides == AT_EDGE)
+"""Exact functions of raw data: never beyond the processes of the edge."""
 
 PROGRESS = {
     "watermark": "ldp_watermark_timestamp_seconds",
@@ -164,7 +168,7 @@ class Metrics:
 
     Parameters
     ----------
-    topology, role, method : the constant labels; role is perturb or collect
+    topology, role, method : the constant labels; the role is one of `ldp_kafka.topology.roles`
     registry : where the metrics are registered; default: one of their own
 
     Raises
@@ -177,8 +181,8 @@ class Metrics:
     def __init__(
         self, topology: str, role: str, method: str, registry: CollectorRegistry | None = None
     ) -> None:
-        if role not in BOTH:
-            raise ConfigurationError(f"role must be one of {', '.join(sorted(BOTH))}")
+        if role not in ROLES:
+            raise ConfigurationError(f"role must be one of {', '.join(ROLES)}")
         self.role = role
         self.registry = CollectorRegistry() if registry is None else registry
         self._constant = (topology, role, method)
@@ -187,7 +191,7 @@ class Metrics:
         self._histograms: dict[str, Histogram] = {}
         self._held: dict[str, dict[int, float]] = {}
         for family in FAMILIES:
-            if role in family.roles:
+            if ROLES[role] in family.sides:
                 self._register(family)
 
     def _register(self, family: Family) -> None:

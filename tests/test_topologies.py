@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.topology import load
@@ -47,7 +48,7 @@ def test_it_runs(path):
         messages(topology, from_arrays(topology, values, 1_700_000_000_000)),
         first=1 if topology.input.create else 0,
     )
-    run = local.run(topology, roles.edge_randomness(topology, bytes(range(32))), log)
+    run = local.run(topology, edge_randomness(topology, bytes(range(32))), log)
     assert not run.dead_letters
     assert run.counts["events"] == values.size
     releases = [json.loads(record.value) for record in run.releases]

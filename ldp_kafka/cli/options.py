@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from ldp_kafka.topology import Topology
@@ -17,6 +18,7 @@ __all__ = [
     "FAILED",
     "FILE",
     "FOLDER",
+    "ROLE",
     "STOPPED",
     "WRONG",
     "as_json",
@@ -28,6 +30,37 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+class Roles(click.ParamType):
+    """One of the roles that there are. They are asked for when they are needed: what knows them
+    takes a third of a second to load, and most commands need none of it.
+    """
+
+    name = "role"
+
+    def choice(self) -> click.Choice[str]:
+        """The same, with the names in it."""
+        from ldp_kafka.topology.roles import ROLES
+
+        return click.Choice(list(ROLES))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self.choice().convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        return self.choice().get_metavar(param, ctx)
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str | None:
+        return self.choice().get_missing_message(param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return self.choice().shell_complete(ctx, param, incomplete)
+
+
+ROLE = Roles()
 FAILED, WRONG, STOPPED = 1, 2, 130
 """Exit codes: it failed; it was used wrongly, or is configured so that it cannot run; Ctrl-C. A
 worker has one more, `runtime.worker.exits.RETRY`.

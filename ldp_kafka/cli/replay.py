@@ -89,7 +89,7 @@ def replay(
     from ldp_kafka.runtime.replay.send import check_ahead
 
     loaded = load_topology(topology)
-    if loaded.devices:
+    if loaded.flow.raw is None:
         raise ConfigurationError(
             f"{loaded.name} has no raw topic to replay into: its devices report by themselves"
             " (ldp_kafka.Client)"

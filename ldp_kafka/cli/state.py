@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp_kafka.cli.options import FAILED, FILE, as_json, example, load_topology, print_json
+from ldp_kafka.cli.options import FAILED, FILE, ROLE, as_json, example, load_topology, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ __all__ = ["state"]
 
 _role = click.option(
     "--role",
-    type=click.Choice(["perturb", "collect"]),
+    type=ROLE,
     help="One role only; the other side's cluster is not asked.",
 )
 
@@ -56,7 +56,7 @@ def inspect(topology: Path, role: str | None, json_: bool) -> None:
 
     loaded = load_topology(topology)
     with waiting("the changelogs are read"):
-        found = read_state(loaded, _roles(role))
+        found = read_state(loaded, None if role is None else [role])
     if json_:
         print_json({"topology": loaded.name, "partitions": [held.as_json() for held in found]})
     else:
@@ -86,9 +86,11 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     from ldp_kafka.runtime.tools.state import verify_state
 
     loaded = load_topology(topology)
-    check = None if role == "collect" else _check(loaded)
+    asked = loaded.roles if role is None else [loaded.role(role)]
+    keyed = any(each.needs_key for each in asked)
+    check = _check(loaded) if keyed else None
     with waiting("the changelogs are read"):
-        found = verify_state(loaded, _roles(role), key=check)
+        found = verify_state(loaded, None if role is None else [role], key=check)
     broken = [(held, violation) for held in found for violation in held.violations]
     rules = [rule for rule in RULES if rule != "key" or check is not None]
     if json_:
@@ -105,7 +107,7 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     if not broken:
         users = sum(held.users or 0 for held in found)
         click.echo(f"{len(found)} partitions, {users:,} users: {', '.join(rules)} hold")
-    if check is None and role != "collect":
+    if keyed and check is None:
         click.echo(
             "note: the edge's key cannot be read here, so the state was not compared with it",
             err=True,
@@ -122,7 +124,7 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
 @click.argument("topology", type=FILE)
 @click.option(
     "--role",
-    type=click.Choice(["perturb", "collect"]),
+    type=ROLE,
     required=True,
     help="The role whose group is set back.",
 )
@@ -150,7 +152,7 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     from ldp_kafka.runtime.tools.state import rewind as set_back
 
     loaded = load_topology(topology)
-    check = _check(loaded) if role == "perturb" else None
+    check = _check(loaded) if loaded.role(role).needs_key else None
     with waiting("the changelogs are read"):
         plan = set_back(loaded, role, do=yes, key=check)
     done = yes and bool(plan.moves) and not plan.refusals
@@ -181,15 +183,10 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     return 0
 
 
-def _roles(role: str | None) -> Sequence[str]:
-    return ("perturb", "collect") if role is None else (role,)
-
-
 def _check(topology: Topology) -> str | None:
     """What tells the edge's key from another; None where it cannot be read here."""
     from ldp_kafka.errors import ConfigurationError
-    from ldp_kafka.runtime.keys import read_key
-    from ldp_kafka.runtime.roles import edge_randomness
+    from ldp_kafka.runtime.keys import edge_randomness, read_key
 
     try:
         return edge_randomness(topology, read_key(topology.edge.key_file)).check

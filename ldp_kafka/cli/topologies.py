@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ldp_kafka.cli.options import CODES, FILE, WRONG, as_json, example, load_topology, print_json
+from ldp_kafka.cli.options import (
+    CODES,
+    FILE,
+    ROLE,
+    WRONG,
+    as_json,
+    example,
+    load_topology,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from ldp_kafka.errors import TopologyError
@@ -27,7 +36,7 @@ __all__ = ["plan", "run", "schema", "topics", "validate"]
 @click.argument("topology", type=FILE)
 @click.option(
     "--role",
-    type=click.Choice(["perturb", "collect"]),
+    type=ROLE,
     help="One role, as in production; without it, a process for each.",
 )
 @click.option(

@@ -17,9 +17,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.randomness import KEY_BYTES
+from ldp_kafka.randomness import KEY_BYTES, Keyed, keyed
+from ldp_kafka.topology import Topology
 
-__all__ = ["VARIABLE", "Keyring", "new_key", "read_key", "write_secret"]
+__all__ = ["VARIABLE", "Keyring", "edge_randomness", "new_key", "read_key", "write_secret"]
 
 VARIABLE = "LDP_KAFKA_EDGE_KEY"
 _MARK = b"ldp-kafka keyring 1\n"
@@ -133,6 +134,18 @@ def read_key(path: Path | None) -> Keyring:
         return Keyring.decode(content)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where} {error}") from None
+
+
+def edge_randomness(topology: Topology, key: bytes | Keyring) -> Keyed:
+    """Keyed noise of one topology: its fingerprint separates it from every other under the same
+    key, and its slots say when a ring's keys take turns.
+    """
+    ring = key if isinstance(key, Keyring) else Keyring(key)
+    return keyed(
+        ring.first,
+        context=bytes.fromhex(topology.fingerprint),
+        later=ring.turns(topology.input.slot_ms),
+    )
 
 
 def new_key(path: Path) -> None:

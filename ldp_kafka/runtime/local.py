@@ -42,15 +42,19 @@ def run(
     releases: list[Record] = []
     dead: list[Record] = []
     counts: dict[str, float] = {}
+    (_, perturb), (_, collect), (_, merge) = (
+        topology.reader(topic)
+        for topic in (topology.raw_topic, topology.reports_topic, topology.partials_topic)
+    )
     for partition, messages in enumerate(raw):
         made: list[Record] = []
-        edge = roles.edge(topology, randomness, partition)
+        edge = roles.make(topology, perturb, partition, randomness)
         for _, folded in fold({partition: edge}, _of(partition, messages), together):
             _sort(folded, {topology.reports_topic: made, topology.dead_letters_topic: dead})
             for name, count in folded.counts.items():
                 counts[name] = count if name == "watermark" else counts.get(name, 0) + count
-        collect = roles.collect(topology, partition)
-        folded = collect.fold(collect.fresh(), log(made))
+        source = roles.make(topology, collect, partition)
+        folded = source.fold(source.fresh(), log(made))
         _sort(
             folded,
             {
@@ -60,9 +64,9 @@ def run(
             },
         )
         reports.append(made)
-    merge = roles.merge(topology)
+    merger = roles.make(topology, merge, 0)
     _sort(
-        merge.fold(merge.fresh(), log(partials)),
+        merger.fold(merger.fresh(), log(partials)),
         {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead},
     )
     return Run(reports, partials, releases, dead, counts)

@@ -7,8 +7,8 @@ from ldp_kafka.topology.loader import load, loads
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import format_path, parse_path
 from ldp_kafka.topology.planner import Plan, plan
+from ldp_kafka.topology.roles import Topic
 from ldp_kafka.topology.schema import schema
-from ldp_kafka.topology.topics import Topic
 from ldp_kafka.topology.unset import require, unset
 
 __all__ = [

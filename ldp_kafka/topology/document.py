@@ -9,10 +9,6 @@ from collections.abc import Mapping
 from sys import float_info
 from typing import Any, NamedTuple
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-
 from ldp_kafka.errors import TopologyError
 from ldp_kafka.topology.paths import Path
 
@@ -31,7 +27,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
-_ROLES = {"edge": "the perturb role needs it", "collector": "both roles need it"}
+_ROLES = {"edge": "the perturb role needs it", "collector": "every role needs it"}
 """Who needs what a side's block says: perturb reads at the edge and writes to the collector's
 cluster.
 """
@@ -95,6 +91,10 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
     TopologyError : this is no YAML; everything less is in ``problems``
 
     """
+    # Only now: the command line asks this room for the names of roles, and needs no YAML for that
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
     yaml = YAML(typ="safe", pure=True)
     yaml.composer.warn_double_anchors = False  # YAML allows them
     try:
@@ -126,23 +126,23 @@ class _Builder:
         self.document.problems.append(self.document.problem(path, message))
         self.document.unread.add(path)
 
-    def value(self, node: Node, path: Path) -> Any:
+    def value(self, node: Any, path: Path) -> Any:
         if len(path) > _DEEPEST:
             self.refuse(path[:2], "must not be nested so deep")
             return None
-        if isinstance(node, MappingNode):
+        if node.id == "mapping":
             return self._mapping(node, path)
-        if isinstance(node, SequenceNode):
+        if node.id == "sequence":
             for i, item in enumerate(node.value):
                 self.lines[*path, i] = item.start_mark.line + 1
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         return self._scalar(node, path)
 
-    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: Any, path: Path) -> dict[str, Any]:
         out: dict[str, Any] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
-            if not isinstance(key, ScalarNode):
+            if key.id != "scalar":
                 self.lines.setdefault((*path, "?"), line)
                 self.refuse((*path, "?"), "a key must be text")
                 continue

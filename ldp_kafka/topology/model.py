@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Guarantee
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
+from ldp_kafka.topology.roles import SOURCES, Agent, Flow, Role, Topic
 from ldp_kafka.topology.sections import (
     TOPIC,
     Checked,
@@ -26,7 +28,6 @@ from ldp_kafka.topology.sections import (
     Privacy,
     Runtime,
 )
-from ldp_kafka.topology.topics import TABLES, Topic, topics
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 
@@ -64,9 +65,10 @@ class Topology(Checked):
     runtime: Runtime
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        if not TOPIC.fullmatch(self.changelog("perturb", "perturb")):
+        flow = self.flow
+        if not all(TOPIC.fullmatch(topic.name) for topic in flow.topics if topic != flow.raw):
             yield "topology", "must be 1 to 200 letters, digits, dots, dashes and underscores"
-        if self.devices:
+        if flow.raw is None:
             if self.edge.budget_file is not None:
                 yield (
                     "edge.budget_file",
@@ -75,7 +77,7 @@ class Topology(Checked):
                         " on one raw topic lose, and there is none"
                     ),
                 )
-        elif self.raw_topic in {topic.name for topic in self.topics()[self.input.create :]}:
+        elif any(topic.name == self.raw_topic for topic in flow.topics if topic != flow.raw):
             yield "input.topic", f"must not be a topic of ours: {self.raw_topic}"
         elif self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(
             self.collector_kafka
@@ -134,11 +136,11 @@ class Topology(Checked):
         """What is allowed and should not be, in words."""
         if self.edge_kafka is not self.collector_kafka:
             return ()
-        if self.devices:
+        if self.flow.raw is None:
             return (
                 (
                     "one kafka block serves devices and collector: give kafka.edge, which devices"
-                    f" have, credentials that can only write {self.device_reports_topic}"
+                    f" have, credentials that can only write {self.reports_topic}"
                 ),
             )
         return (
@@ -148,12 +150,10 @@ class Topology(Checked):
             ),
         )
 
-    @property
-    def devices(self) -> bool:
-        """Whether devices report by themselves (`ldp_kafka.Client`): there is neither a raw topic
-        nor a perturb role.
-        """
-        return self.input.source == "devices"
+    @cached_property
+    def flow(self) -> Flow:
+        """Its topics, agents and roles, by ``input.source``."""
+        return SOURCES[self.input.source](self.name, self.input)
 
     @property
     def method(self) -> Method:
@@ -217,7 +217,7 @@ class Topology(Checked):
             shards=self.runtime.shards,
             # else a replay would add pseudonyms to reports that went out without
             per_user=self.per_user,
-            **({"source": source.source} if self.devices else {}),
+            **({"source": source.source} if self.flow.raw is None else {}),
         )
 
     @property
@@ -227,56 +227,68 @@ class Topology(Checked):
 
     @property
     def reports_topic(self) -> str:
-        """Perturbed values; partition i answers raw partition i."""
-        return f"{self.name}.reports"
-
-    @property
-    def device_reports_topic(self) -> str:
-        """Perturbed values of devices that have no raw topic; a report's id says in which of its
-        ``input.partitions`` partitions it is.
+        """Perturbed values: partition i answers raw partition i, or a report's id says in which it
+        is.
         """
-        return f"{self.name}.device-reports"
+        return self.flow.reports.name
 
     @property
     def partials_topic(self) -> str:
         """What each source has to say of a slot; one partition, so that slots are released in
         order.
         """
-        return f"{self.name}.partials"
+        return self.flow.partials.name
 
     @property
     def releases_topic(self) -> str:
         """Published statistics."""
-        return f"{self.name}.releases"
+        return self.flow.releases.name
 
     @property
     def dead_letters_topic(self) -> str:
-        """Where the edge's bad records are; edge only, since it depends on values."""
-        return f"{self.name}.dead-letters"
+        """Where the edge's bad records are; edge only, since it depends on values.
+
+        Raises
+        ------
+        ConfigurationError : the topology has no raw topic
+        """
+        if self.flow.dead_letters is None:
+            raise ConfigurationError(f"{self.name} has no raw topic, and so no bad records of one")
+        return self.flow.dead_letters.name
 
     @property
     def collector_dead_letters_topic(self) -> str:
         """Where reports are that could not be counted."""
-        return f"{self.name}.collector.dead-letters"
+        return self.flow.rejected.name
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """In the order of a value's way."""
+        return self.flow.roles
+
+    def role(self, name: str) -> Role:
+        """The role of this name; ConfigurationError where the topology has none."""
+        return self.flow.role(name)
+
+    def agent(self, name: str) -> Agent:
+        """The agent of this name; ConfigurationError where the topology has none."""
+        return self.flow.agent(name)
+
+    def reader(self, topic: str) -> tuple[Role, Agent]:
+        """The role and the agent that fold a topic; ConfigurationError where nobody does."""
+        return self.flow.reader(topic)
 
     def group(self, role: str) -> str:
-        """The consumer group of a role: ``perturb`` or ``collect`` (merging is part of it)."""
-        if role not in {kept for kept, _ in TABLES}:
-            raise ValueError("a role is perturb or collect")
-        return f"{self.name}-{role}"
+        """The consumer group of a role."""
+        return self.role(role).group
 
     def changelog(self, role: str, table: str) -> str:
         """The topic in which Faust keeps a table of a role."""
-        if (role, table) not in TABLES:
-            raise ValueError(
-                "a table of a role is one of"
-                f" {', '.join(f'{kept}/{name}' for kept, name in TABLES)}"
-            )
-        return f"{self.group(role)}-{table}-changelog"
+        return self.role(role).changelog(table)
 
     def topics(self) -> list[Topic]:
         """All topics that are ours to create, someone else's raw topic not among them."""
-        return topics(self)
+        return [topic for topic in self.flow.topics if topic.ours]
 
     @overload
     def slot_of(self, time: int) -> int: ...

@@ -17,7 +17,7 @@ from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.edges import Admission, admission
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.predict import Prediction, predict, reporting
-from ldp_kafka.topology.topics import Topic
+from ldp_kafka.topology.roles import Topic
 
 __all__ = ["Plan", "Traffic", "plan"]
 
@@ -183,7 +183,7 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
         edge_budget=(
             None if isinstance(topology.edge.budget_file, Unset) else admission(topology, now_ms)
         ),
-        devices=topology.devices,
+        devices=topology.flow.raw is None,
     )
 
 
@@ -197,7 +197,7 @@ def row_bytes(topology: Topology) -> int:
 def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
     sources = topology.input.partitions
     reports = reporting(topology.method, users)
-    if topology.devices:  # one report a message, and nothing else
+    if topology.flow.raw is None:  # one report a message, and nothing else
         alone = Traffic(reports, reports * (SINGLE_BYTES + row_bytes(topology)))
         return alone, alone
     rows = reports * row_bytes(topology)
@@ -230,7 +230,7 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         yield f"{why}: what truly holds is epsilon {said.epsilon:g}, not {promised:g}"
     if topology.per_user:
         yield "per_user makes the reports of a user linkable to each other (under a pseudonym)"
-    if topology.devices:
+    if topology.flow.raw is None:
         yield (
             "a device's report shows who is connected, and to the second when its value was there;"
             " report at fixed times where that is a secret"
@@ -248,7 +248,7 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
 
 def _input_warnings(topology: Topology) -> Iterator[str]:
     source = topology.input
-    if topology.devices:
+    if topology.flow.raw is None:
         return
     if not source.create:
         yield (
@@ -293,7 +293,7 @@ def _use_warnings(
             " size; use sw_direct for crowds"
         )
     fullest = ceil(users / topology.input.partitions / topology.runtime.shards) * state
-    if fullest > RECORD_BYTES and not topology.devices:
+    if fullest > RECORD_BYTES and topology.flow.raw is not None:
         yield (
             f"a shard of the state takes about {_bytes(fullest)}: more than {_bytes(RECORD_BYTES)}"
             " slows recovery down; raise runtime.shards"

@@ -12,9 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Epoch
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.bench import inputs
 from tests.fold.epochs import opened, saved
 
@@ -31,7 +32,7 @@ def main(users: int, shards: int) -> None:
         _, topology = inputs.topology(
             Path(folder), "memory", "embedded", "raw", more=f"runtime: {{shards: {shards}}}\n"
         )
-    stage = roles.edge(topology, roles.edge_randomness(topology, inputs.KEY), 0)
+    stage = make_perturb(topology, 0, edge_randomness(topology, inputs.KEY))
     epoch = opened(stage, want=0)
     before = resident()
     for offset, value in enumerate(inputs.crowd(users)):

@@ -12,9 +12,10 @@ from statistics import median
 from unittest.mock import patch
 
 from ldp_kafka import accounting, mechanisms, methods, randomness
-from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages import perturb, users
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire import events
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, pin, say
@@ -81,7 +82,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
     say(f"profile: {slots} slots of {USERS} users")
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
         _, topology = inputs.topology(Path(folder), "profile", "embedded", "raw")
-    epoch = opened(roles.edge(topology, roles.edge_randomness(topology, inputs.KEY), 0), want=0)
+    epoch = opened(make_perturb(topology, 0, edge_randomness(topology, inputs.KEY)), want=0)
 
     def take(message: Message) -> None:
         epoch.take(message, None)

@@ -29,11 +29,11 @@ import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.embedded import publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
-from ldp_kafka.runtime.keys import read_key
+from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import parse_json, read_reports
@@ -342,7 +342,7 @@ class Flow:
     def expected(self) -> local.Run:
         return local.run(
             self.topology,
-            roles.edge_randomness(self.topology, read_key(self.topology.edge.key_file)),
+            edge_randomness(self.topology, read_key(self.topology.edge.key_file)),
             self.raw(),
             together=50,
         )

@@ -26,7 +26,7 @@ from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.setup import prepare
-from ldp_kafka.runtime.keys import read_key
+from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.collect_devices import partition_of
 from ldp_kafka.runtime.wire.codec import encode
@@ -149,7 +149,7 @@ def expected(path: Path, fleet: Fleet) -> dict[str, bytes]:
             )
             for at, (name, slot, value) in enumerate(fleet.events(number))
         ]
-        randomness = roles.edge_randomness(topology, read_key(fleet.folder / f"{number}.key"))
+        randomness = edge_randomness(topology, read_key(fleet.folder / f"{number}.key"))
         for record in local.run(topology, randomness, [log, []]).reports[0]:
             batch = read_reports(record.value)
             for report in batch.singles() if len(batch) else ():
@@ -172,14 +172,14 @@ def releases_of(topology, messages: list, ends: list[int]) -> set[bytes]:
     partials: list[bytes] = []
     for number in range(2):
         values = [*logs[number], *(encode(Tick(end)) for end in ends)]
-        stage = roles.collect(topology, number)
+        stage = roles.make(topology, "collect", number)
         folded = stage.fold(
             stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
         )
         partials += [
             record.value for record in folded.records if record.topic == topology.partials_topic
         ]
-    merge = roles.merge(topology)
+    merge = roles.make(topology, "merge", 0)
     made = merge.fold(
         merge.fresh(), [Message(at, -1, value) for at, value in enumerate(partials)]
     ).records
@@ -221,22 +221,18 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
             fleet.kill(number)
             fleet.start(number, first, first + SLOTS)
         fleet.done()
-        until(
-            lambda: (
-                admin.partitions_of({"bootstrap.servers": boot}, topology.device_reports_topic) == 2
-            )
-        )
-        again = Reader(boot, topology.device_reports_topic)
+        until(lambda: admin.partitions_of({"bootstrap.servers": boot}, topology.reports_topic) == 2)
+        again = Reader(boot, topology.reports_topic)
         producer, once = Producer({"bootstrap.servers": boot}), again.read(20)
         for message in once[::3]:
             producer.produce(
                 message.topic(), message.value(), partition=message.partition()
             )  # the network's own repetitions
         wrong = json.dumps(parse_json(once[-1].value()) | {"fingerprint": "0" * 32}).encode()
-        producer.produce(topology.device_reports_topic, wrong, partition=once[-1].partition())
+        producer.produce(topology.reports_topic, wrong, partition=once[-1].partition())
         ends = [(first + SLOTS + 1001) * SLOT]
         for number in range(2):
-            producer.produce(topology.device_reports_topic, encode(Tick(ends[0])), partition=number)
+            producer.produce(topology.reports_topic, encode(Tick(ends[0])), partition=number)
         assert producer.flush(20) == 0
 
         # The broker goes, devices report on, and some of them die with what they could not send
@@ -256,12 +252,12 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         fleet.done()
         ends.append((first + SLOTS + 1001) * SLOT)
         for number in range(2):
-            producer.produce(topology.device_reports_topic, encode(Tick(ends[1])), partition=number)
+            producer.produce(topology.reports_topic, encode(Tick(ends[1])), partition=number)
         assert producer.flush(20) == 0
 
         reports = expected(path, fleet)
         assert len(reports) == DEVICES * USERS * SLOTS * 2
-        again = Reader(boot, topology.device_reports_topic)
+        again = Reader(boot, topology.reports_topic)
         messages = [
             m
             for m in again.read(20)
@@ -325,7 +321,7 @@ def test_the_topic_must_have_the_brokers_clock(kafka, tmp_path, prefix):
     """Else any device could close every slot."""
     topology = loads(TEXT.format(name=prefix, boot=kafka, shrinkage="true"))
     config = {"bootstrap.servers": kafka}
-    admin.ensure(config, [TopicSpec(topology.device_reports_topic, 2)])
+    admin.ensure(config, [TopicSpec(topology.reports_topic, 2)])
     with pytest.raises(
         ConfigurationError,
         match=r"must have message\.timestamp\.type=LogAppendTime, found CreateTime",

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.runtime.wire.records import encode_json
@@ -52,7 +52,7 @@ def topology(
 
 
 def randomness(of: Topology) -> Keyed:
-    return roles.edge_randomness(of, KEY)
+    return edge_randomness(of, KEY)
 
 
 def batch(rows: list[tuple[str, int, float]]) -> bytes:

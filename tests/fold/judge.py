@@ -19,6 +19,7 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import read_batch
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import Topology
@@ -172,7 +173,7 @@ class EdgeJudge(Judge):
     def __init__(
         self, topology: Topology, randomness: Keyed, logs: Sequence[Sequence[Message]]
     ) -> None:
-        super().__init__(lambda number: roles.edge(topology, randomness, number), logs)
+        super().__init__(lambda number: make_perturb(topology, number, randomness), logs)
         self.topology, self.randomness = topology, randomness
         self.run = local.run(topology, randomness, logs)
 
@@ -190,7 +191,7 @@ class EdgeJudge(Judge):
         """Whose report, and of which slot, an id is: as only the edge can tell."""
         found: dict[str, tuple[int, int]] = {}
         slot_ms = self.topology.input.slot_ms
-        reader = roles.edge(self.topology, self.randomness, 0).reader
+        reader = make_perturb(self.topology, 0, self.randomness).reader
         for log in self.logs:
             for message in log:
                 events = reader.read(message.value).events
@@ -276,9 +277,9 @@ def releases(
     partials: list[Record] = []
     made: list[Record] = []
     for number, records in enumerate(reports):
-        collect = roles.collect(topology, number)
+        collect = roles.make(topology, "collect", number)
         for record in collect.fold(collect.fresh(), local.log(records, 1)).records:
             (partials if record.topic == topology.partials_topic else made).append(record)
-    merge = roles.merge(topology)
+    merge = roles.make(topology, "merge", 0)
     made += merge.fold(merge.fresh(), local.log(partials, 1)).records
     return {(record.key, record.value) for record in made}

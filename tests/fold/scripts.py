@@ -9,6 +9,7 @@ from typing import Any
 
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.fold import cases
 from tests.fold.driver import Halt, Recipe, Worker, World
 from tests.fold.judge import EdgeJudge, Judge
@@ -382,7 +383,7 @@ def edge_world(
     topology = cases.topology(len(logs))
     randomness = cases.randomness(topology)
     return World(
-        lambda number: roles.edge(topology, randomness, number),
+        lambda number: make_perturb(topology, number, randomness),
         logs,
         recipe or Recipe(),
         header,
@@ -417,10 +418,10 @@ def collect_world(
     topology = cases.topology(partitions)
     logs = [local.log(records, 1) for records in written]
     return World(
-        lambda number: roles.collect(topology, number),
+        lambda number: roles.make(topology, "collect", number),
         logs,
         recipe or Recipe(),
-        watch=Judge(lambda number: roles.collect(topology, number), logs),
+        watch=Judge(lambda number: roles.make(topology, "collect", number), logs),
     )
 
 
@@ -429,10 +430,10 @@ def merge_world(partitions: int, written: Sequence[Any], recipe: Recipe | None =
     topology = cases.topology(partitions)
     logs = [local.log(written, 1)]
     return World(
-        lambda _: roles.merge(topology),
+        lambda _: roles.make(topology, "merge", 0),
         logs,
         recipe or Recipe(),
-        watch=Judge(lambda _: roles.merge(topology), logs),
+        watch=Judge(lambda _: roles.make(topology, "merge", 0), logs),
     )
 
 

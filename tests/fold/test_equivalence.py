@@ -10,8 +10,10 @@ import pytest
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import OffsetAction
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import loads
 from tests.fold import cases, epochs
@@ -37,7 +39,7 @@ def wild(method, seed):
 def categorical(log):
     """The same log with category numbers; single events only, and what is no event stays."""
     values = []
-    reader = roles.edge(cases.topology(), cases.randomness(cases.topology()), 0).reader
+    reader = make_perturb(cases.topology(), 0, cases.randomness(cases.topology())).reader
     for message in log:
         events = reader.read(message.value).events
         if events is None:
@@ -52,7 +54,7 @@ def categorical(log):
 
 def edge_of(method, partitions=1):
     topology = cases.topology(partitions, *METHODS[method])
-    return roles.edge(topology, cases.randomness(topology), 0)
+    return make_perturb(topology, 0, cases.randomness(topology))
 
 
 def by_topic(records):
@@ -179,12 +181,16 @@ def stage_and_log(role, method):
     topology = cases.topology(1, *METHODS[method])
     log = wild(method, 1)
     if role == "edge":
-        return lambda: roles.edge(topology, cases.randomness(topology), 0), log
+        return lambda: make_perturb(topology, 0, cases.randomness(topology)), log
     run = local.run(topology, cases.randomness(topology), [log])
     written = run.reports[0] if role == "collect" else run.partials
     again = written[: len(written) // 2] + written[len(written) // 4 :]
     return (
-        lambda: roles.collect(topology, 0) if role == "collect" else roles.merge(topology),
+        lambda: (
+            roles.make(topology, "collect", 0)
+            if role == "collect"
+            else roles.make(topology, "merge", 0)
+        ),
         local.log(again, 1),
     )
 
@@ -302,8 +308,12 @@ def state_under(settings, role):
 def stage_under(settings, role):
     topology = loads(BASE.format(**settings))
     if role == "edge":
-        return roles.edge(topology, cases.randomness(topology), 0)
-    return roles.collect(topology, 0) if role == "collect" else roles.merge(topology)
+        return make_perturb(topology, 0, cases.randomness(topology))
+    return (
+        roles.make(topology, "collect", 0)
+        if role == "collect"
+        else roles.make(topology, "merge", 0)
+    )
 
 
 CHANGES = [
@@ -367,12 +377,12 @@ def test_harmless_change_takes_the_old_state(change, role):
 def test_another_key_refuses_the_old_state():
     """Under another key every user would look new, with the whole budget to spend again."""
     topology = cases.topology()
-    stage = roles.edge(topology, roles.edge_randomness(topology, bytes(range(32))), 0)
+    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
     table = saved(opened(stage, want=0))
-    other = roles.edge(topology, roles.edge_randomness(topology, bytes(range(1, 33))), 0)
+    other = make_perturb(topology, 0, edge_randomness(topology, bytes(range(1, 33))))
     with pytest.raises(StateError, match="key changed"):
         opened(other, 0, table, 0)
-    opened(roles.edge(topology, roles.edge_randomness(topology, bytes(range(32))), 0), 0, table, 0)
+    opened(make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)))), 0, table, 0)
 
 
 def test_where_offsets_may_be_missing_a_leftover_is_still_known():

@@ -13,13 +13,14 @@ from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.keys import new_key, read_key
+from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
 from ldp_kafka.runtime.recovery import start
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.state import plan_rewind
 from ldp_kafka.topology import loads
 from tests.fold import cases
@@ -49,7 +50,7 @@ class Place:
     sent: list = field(default_factory=list)
 
     def __post_init__(self):
-        self.spec, *_ = roles.agents(self.topology, self.role)
+        self.spec, *_ = self.topology.role(self.role).agents
 
     @property
     def position(self):
@@ -57,8 +58,8 @@ class Place:
 
     def stage(self, number=0):
         if self.role == "collect":
-            return roles.collect(self.topology, number)
-        return roles.edge(self.topology, roles.edge_randomness(self.topology, self.key), number)
+            return roles.make(self.topology, "collect", number)
+        return make_perturb(self.topology, number, edge_randomness(self.topology, self.key))
 
     @property
     def facts(self):
@@ -126,7 +127,7 @@ class Place:
         """Whether each report that the log gives was made, once or again the same, and no other."""
         run = local.run(
             self.topology,
-            roles.edge_randomness(self.topology, self.key),
+            edge_randomness(self.topology, self.key),
             [self.log if log is None else log],
         )
         return (
@@ -380,11 +381,9 @@ def test_other_partitions(monkeypatch):
     assert replace(place.topology, input=two).layout != place.topology.layout
     fresh = renamed(place)
     fresh.topology = replace(fresh.topology, input=replace(fresh.topology.input, partitions=2))
-    (spec,) = roles.agents(fresh.topology, "perturb")
+    (spec,) = fresh.topology.role("perturb").agents
     check_partitions(spec, GroupOffsets(fresh.topology, "perturb", [spec], {}, {}))
     fresh.work()
-    run = local.run(
-        fresh.topology, roles.edge_randomness(fresh.topology, fresh.key), [fresh.log, []]
-    )
+    run = local.run(fresh.topology, edge_randomness(fresh.topology, fresh.key), [fresh.log, []])
     assert fresh.reports() == {name: {what} for name, what in said(0, run.reports[0])}
     assert not fresh.reports().keys() & place.reports().keys()

@@ -8,8 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.packing import pack, unpack
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 from tests.fold import cases
 from tests.fold.epochs import folded, opened, saved
@@ -26,10 +28,10 @@ def table(stage, log, *, token=EPOCH):
 
 def edge_table(topology, logs, *, until=None, key=cases.KEY):
     """Of all raw partitions; ``until``: only so many messages of each."""
-    randomness = roles.edge_randomness(topology, key)
+    randomness = edge_randomness(topology, key)
     made = {}
     for number, log in enumerate(logs):
-        made |= table(roles.edge(topology, randomness, number), log[:until])
+        made |= table(make_perturb(topology, number, randomness), log[:until])
     return made
 
 
@@ -40,8 +42,8 @@ def collector_tables(topology, logs):
     run = local.run(topology, cases.randomness(topology), [log[:-1] for log in logs])
     collect = {}
     for number, reports in enumerate(run.reports):
-        collect |= table(roles.collect(topology, number), local.log(reports, 1))
-    return collect, table(roles.merge(topology), local.log(run.partials, 1)), run
+        collect |= table(roles.make(topology, "collect", number), local.log(reports, 1))
+    return collect, table(roles.make(topology, "merge", 0), local.log(run.partials, 1)), run
 
 
 def rows_of(held):

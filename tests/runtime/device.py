@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.device import store
 from ldp_kafka.runtime.device.client import Client, Status
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
 from ldp_kafka.runtime.wire.records import parse_json, read_reports
 from ldp_kafka.topology import loader
 
@@ -40,7 +40,7 @@ TOPOLOGIES = {
 @cache
 def collector(name, topology, partition):
     """Made once: how releases per user are read is worked out from the method's law."""
-    return roles.collect_devices(topology, partition, partition)
+    return make_collect_devices(topology, partition)
 
 
 class Cut(BaseException):

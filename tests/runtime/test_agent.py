@@ -13,9 +13,11 @@ import pytest
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.topology import loads
 
@@ -47,11 +49,11 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
         send=lambda *_: None,
     )
     make = (
-        (lambda n: roles.edge(topology, roles.edge_randomness(topology, bytes(32)), n))
+        (lambda n: make_perturb(topology, n, edge_randomness(topology, bytes(32))))
         if role == "perturb"
-        else (lambda n: roles.collect(topology, n))
+        else (lambda n: roles.make(topology, "collect", n))
     )
-    made = Agent(host, roles.agents(topology, role)[0], make)
+    made = Agent(host, topology.role(role).agents[0], make)
     made.table.data = table or {}
     made.table.name = role
     return made

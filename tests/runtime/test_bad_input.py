@@ -14,8 +14,10 @@ import pyarrow as pa
 import pytest
 
 from ldp_kafka.errors import BadRecord
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES, read_batch
 from ldp_kafka.runtime.wire.records import decode_any, decode_json, parse_json, read_reports
 from ldp_kafka.topology import loader
@@ -237,7 +239,7 @@ def logs(kind):
 
 def run(topology, messages, together=1):
     """Through every stage."""
-    return local.run(topology, roles.edge_randomness(topology, KEY), [messages], together=together)
+    return local.run(topology, edge_randomness(topology, KEY), [messages], together=together)
 
 
 def everything(records):
@@ -314,7 +316,7 @@ def test_no_exception_shows_the_value(kind):
     """
     topology, poisoned, _, where, _ = logs(kind)
     message = poisoned[min(where)].value
-    edge = roles.edge(topology, roles.edge_randomness(topology, KEY), 0)
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
     shown = [repr(edge.reader.read(message))]
     for reader in (
         decode_any,
@@ -353,7 +355,7 @@ def test_two_bad_rows_are_two_dead_letters():
         ("b", NOW + 48 * HOUR, 1.0),
         ("c", NOW, float("nan")),
     ]
-    edge = roles.edge(topology, roles.edge_randomness(topology, KEY), 0)
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
     folded = edge.fold(edge.fresh(), [Message(5, NOW, batch(rows))])
     bodies = [
         json.loads(record.value)
@@ -377,7 +379,7 @@ def test_two_bad_rows_are_two_dead_letters():
 def test_bad_input_moves_no_watermark():
     """A time ahead, or a good time beside a bad value, must not close anybody's slots."""
     topology = loads(NUMERIC.format(format="arrow"))
-    edge = roles.edge(topology, roles.edge_randomness(topology, KEY), 0)
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
     state = edge.fresh()
     edge.fold(state, [Message(0, NOW, batch([("a", NOW - 9 * HOUR, 1.0)]))])
     before = (state.watermark, state.closed)
@@ -397,7 +399,7 @@ def test_bad_input_moves_no_watermark():
 def test_a_record_without_a_timestamp_has_no_ahead():
     """Nothing to compare with; the calendar's end still holds."""
     topology = loads(NUMERIC.format(format="json"))
-    edge = roles.edge(topology, roles.edge_randomness(topology, KEY), 0)
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
     folded = edge.fold(
         edge.fresh(),
         [Message(0, -1, text({"user": "u", "time": NOW + 99 * 24 * HOUR, "value": 1}))],
@@ -418,7 +420,7 @@ def test_exactly_max_ahead_is_allowed():
         batch([("u", limit, 1.0)]),
         text({"ldp_kafka": 1, "type": "tick", "time": limit}),
     ):
-        edge = roles.edge(topology, roles.edge_randomness(topology, KEY), 0)
+        edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
         state = edge.fresh()
         assert not [
             name
@@ -431,7 +433,7 @@ def test_exactly_max_ahead_is_allowed():
 def test_of_two_rows_the_one_beyond_max_ahead_is_refused():
     """To the millisecond, in one batch."""
     topology = loads(NUMERIC.format(format="arrow"))
-    edge = roles.edge(topology, roles.edge_randomness(topology, KEY), 0)
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
     limit = NOW + 24 * HOUR
     folded = edge.fold(
         edge.fresh(), [Message(0, NOW, batch([("a", limit, 1.0), ("b", limit + 1, 1.0)]))]
@@ -457,7 +459,7 @@ def test_values_outside_the_domain_are_clamped_not_refused():
 def test_records_do_not_show_values():
     """The repr of what moves between rooms, were it logged."""
     topology = loads(NUMERIC.format(format="arrow"))
-    edge = roles.edge(topology, roles.edge_randomness(topology, KEY), 0)
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
     decoded = edge.reader.read(batch([(USER, NOW, NUMBER)]))
     state = edge.fresh()
     edge.fold(state, [Message(0, NOW, batch([(USER, NOW, NUMBER)]))])

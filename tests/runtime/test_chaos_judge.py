@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
 from tests.broker.chaos.judge import firsts
 from tests.runtime.test_methods import logs_of, streams_of, topology_of
 
@@ -16,7 +17,7 @@ def test_what_came_first_is_what_counts():
     topology = topology_of("sw_direct")
     run = local.run(
         topology,
-        roles.edge_randomness(topology, bytes(32)),
+        edge_randomness(topology, bytes(32)),
         logs_of(topology, streams_of(topology)),
     )
     right = [(record.partition, record.value) for record in run.partials]
@@ -36,7 +37,7 @@ def test_batches_by_the_message_that_they_answer():
     topology = topology_of("sw_direct")
     run = local.run(
         topology,
-        roles.edge_randomness(topology, bytes(32)),
+        edge_randomness(topology, bytes(32)),
         logs_of(topology, streams_of(topology)),
     )
     batches = [(record.partition, record.value) for made in run.reports for record in made]

@@ -28,7 +28,7 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.device.client import Client, Status
 from ldp_kafka.runtime.kafka import setup
-from ldp_kafka.runtime.keys import read_key
+from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.collect_devices import partition_of
 from ldp_kafka.runtime.wire.codec import encode
@@ -91,7 +91,7 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
             client = opened(tmp_path, text, producer=broker)
         client.report(value, slot * SLOT + at, user=user)
     client.close()
-    randomness = roles.edge_randomness(topology, read_key(tmp_path / "m.key"))
+    randomness = edge_randomness(topology, read_key(tmp_path / "m.key"))
     expected = [
         report
         for part in local.run(topology, randomness, [raw, []]).reports
@@ -108,7 +108,7 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
     assert {partition for partition, _ in broker.left} == {0, 1}
     for number in range(2):
         values = [value for partition, value in broker.left if partition == number]
-        stage = roles.collect(loads(text), number)
+        stage = roles.make(loads(text), "collect", number)
         counts = stage.fold(
             stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
         ).counts
@@ -596,13 +596,13 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
         found = []
         reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
         reader.assign(
-            [TopicPartition(topology.device_reports_topic, number, 1) for number in range(2)]
+            [TopicPartition(topology.reports_topic, number, 1) for number in range(2)]
         )  # after the header
         while not found:
             found += [(message.partition(), message.value()) for message in reader.consume(1, 1)]
         reader.close()
     [(number, value)] = found
-    stage = roles.collect(topology, number)
+    stage = roles.make(topology, "collect", number)
     assert stage.fold(stage.fresh(), [Message(1, -1, value)]).counts["reports"] == 1
 
 

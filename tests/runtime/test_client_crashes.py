@@ -32,7 +32,7 @@ class LeavesEarly(Client):
     def _commit(self, digest, state, reports):
         for _, message in reports:
             self._producer.produce(
-                self._topology.device_reports_topic,
+                self._topology.reports_topic,
                 value=message,
                 partition=0,
                 on_delivery=lambda *_: None,

@@ -45,7 +45,7 @@ class Fed:
     def __init__(self, text=NUMERIC % "", source=2):
         self.topology = loads(text)
         self.source = source
-        self.collect = roles.collect(self.topology, source)
+        self.collect = roles.make(self.topology, "collect", source)
         self.state, self.offset, self.counts = self.collect.fresh(), 0, {}
         self.scale = self.topology.method.mechanism.scale
 

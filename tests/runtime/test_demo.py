@@ -12,11 +12,12 @@ import sys
 import numpy as np
 import pytest
 
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.demo.play import shipped
 from ldp_kafka.runtime.demo.plot import plot
 from ldp_kafka.runtime.demo.result import again, compare, largest_spent
 from ldp_kafka.runtime.demo.streams import DEFAULTS, SHAPES, crowd, made_up
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay import as_log, from_arrays, messages
 from ldp_kafka.topology import load
 
@@ -31,7 +32,7 @@ def played(request):
     values = made_up(topology, 300, 10)
     source = from_arrays(topology, values, START)
     logs = as_log(topology, messages(topology, source, 2048))
-    run = local.run(topology, roles.edge_randomness(topology, KEY), logs)
+    run = local.run(topology, edge_randomness(topology, KEY), logs)
     return (
         topology,
         values,

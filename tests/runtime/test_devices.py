@@ -18,13 +18,18 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Release, Reports, Tick
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.log import Message, Record
 from ldp_kafka.runtime.recovery.checkpoints import META
-from ldp_kafka.runtime.stages.collect_devices import PARTS, Counted, partition_of
+from ldp_kafka.runtime.stages.collect_devices import (
+    PARTS,
+    CollectDevices,
+    Counted,
+    make_collect_devices,
+    partition_of,
+)
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import decode_json, header, parse_json, write_reports
 from ldp_kafka.runtime.worker.exits import RETRY
@@ -63,7 +68,7 @@ class Fed:
 
     def __init__(self, text=MEAN, source=3):
         self.topology = loads(text)
-        self.stage = roles.collect_devices(self.topology, 1, source)
+        self.stage = replace(make_collect_devices(self.topology, 1), source=source)
         self.state, self.offset, self.counts = self.stage.fresh(), 0, {}
 
     def report(self, number, slot, index=7, **changes):
@@ -249,7 +254,7 @@ def test_the_watermark_is_what_idle_partitions_are_told(monkeypatch):
     topology, told = loads(MEAN), []
     agent = SimpleNamespace(
         epochs={1: SimpleNamespace(seen=100.0, state=fed.state, stage=fed.stage)},
-        spec=roles.agents(topology, "collect")[0],
+        spec=topology.role("collect").agents[0],
     )
     watch = Watch(
         [agent],
@@ -282,14 +287,14 @@ def test_a_device_may_be_faster_than_whoever_makes_its_topic():
             broker.create_topic(topic.name, topic.partitions)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         text = Fed().report(1, 50, fingerprint=topology.fingerprint)
-        producer.produce(topology.device_reports_topic, text, partition=0)
+        producer.produce(topology.reports_topic, text, partition=0)
         producer.produce(topology.partials_topic, text, partition=0)
         assert producer.flush(10) == 0
         with pytest.raises(ConfigurationError, match=r"topic fast\.partials is not ours"):
             prepare(topology)
         config = {"bootstrap.servers": broker.bootstrap_servers}
         assert admin.committed(
-            config, topology.group("collect"), topology.device_reports_topic, range(2)
+            config, topology.group("collect"), topology.reports_topic, range(2)
         ) == {0: None, 1: 1}
         other = loader.loads(
             MEAN.replace("topology: d", "topology: fast").replace("epsilon: 3.0", "epsilon: 2.0")
@@ -308,14 +313,14 @@ def test_a_worker_without_a_broker_is_started_again(monkeypatch):
     )
 
 
-class NoOffset(roles.CollectDevices):
+class NoOffset(CollectDevices):
     """Takes every id that is there for a repetition, also where a part is ahead of the rest."""
 
     def _report(self, state, one, message, records, counts):
         super()._report(state, one, message._replace(offset=2**40), records, counts)
 
 
-class NoIds(roles.CollectDevices):
+class NoIds(CollectDevices):
     """Counts what comes again."""
 
     def _report(self, state, one, message, records, counts):
@@ -325,7 +330,7 @@ class NoIds(roles.CollectDevices):
         super()._report(state, one, message, records, counts)
 
 
-class OneWriting(roles.CollectDevices):
+class OneWriting(CollectDevices):
     """Writes ids down without those of the last messages."""
 
     def dump(self, state, shards):
@@ -367,7 +372,7 @@ def crashing(kind, text, log, cuts, ahead):
     snapshot at the first, and the parts of one more, without its ``meta``, at ``ahead``.
     """
     topology = loads(text)
-    base = roles.collect_devices(topology, 1, 3)
+    base = replace(make_collect_devices(topology, 1), source=3)
     stage = kind(**{each.name: getattr(base, each.name) for each in fields(base)})
     table, out, want = {}, {}, 0
     for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
@@ -402,8 +407,8 @@ def test_a_crash_changes_nothing(seed, text, cuts, ahead):
     owner gives.
     """
     log = script(seed, text)
-    calm = crashing(roles.CollectDevices, text, log, [], [])
-    assert crashing(roles.CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
+    calm = crashing(CollectDevices, text, log, [], [])
+    assert crashing(CollectDevices, text, log, sorted(cuts), [ahead] * len(cuts)) == calm
 
 
 @pytest.mark.parametrize("kind", [NoOffset, NoIds, OneWriting])
@@ -412,7 +417,7 @@ def test_a_broken_fold_is_found(kind):
 
     def differs(seed):
         log = script(seed, PER_USER)
-        calm = crashing(roles.CollectDevices, PER_USER, log, [], [])
+        calm = crashing(CollectDevices, PER_USER, log, [], [])
         try:
             return crashing(kind, PER_USER, log, [20, 40], [10, 10]) != calm
         except AssertionError:
@@ -430,7 +435,5 @@ def test_together_or_one_by_one(seed, together):
     for start in range(0, len(log), together):
         records += fed.stage.fold(state, log[start : start + together]).records
     assert records == [
-        record
-        for made in crashing(roles.CollectDevices, MEAN, log, [], []).values()
-        for record in made
+        record for made in crashing(CollectDevices, MEAN, log, [], []).values() for record in made
     ]

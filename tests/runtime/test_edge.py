@@ -17,10 +17,11 @@ import ldp_kafka as lk
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Reports, Tick
-from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.stages import perturb as edge_module
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import header, read_reports
 from ldp_kafka.topology import loader
 
@@ -45,8 +46,8 @@ class Fed:
 
     def __init__(self, **options):
         self.topology = topology(**options)
-        self.randomness = roles.edge_randomness(self.topology, KEY)
-        self.edge = roles.edge(self.topology, self.randomness, 0)
+        self.randomness = edge_randomness(self.topology, KEY)
+        self.edge = make_perturb(self.topology, 0, self.randomness)
         self.state, self.offset, self.counts = self.edge.fresh(), 0, {}
 
     def send(self, *rows):
@@ -426,7 +427,7 @@ def test_noise_is_keyed():
     log = [Message(i, -1, message([(f"u{j}", i, j) for j in range(50)])) for i in range(3)]
     made = []
     for key in (KEY, KEY, bytes(32)):
-        edge = roles.edge(topology(), roles.edge_randomness(topology(), key), 0)
+        edge = make_perturb(topology(), 0, edge_randomness(topology(), key))
         made.append(edge.fold(edge.fresh(), log).records)
     assert made[0] == made[1]
     assert all(a.value != b.value for a, b in zip(made[0], made[2], strict=True))
@@ -440,7 +441,7 @@ input: {slot: 1s, lateness: 0, partitions: 1, format: arrow}
 privacy: {method: lpu, mechanism: grr, epsilon: 2.0, window: 3, categories: 4}
 output: {statistics: [frequencies]}
 """)
-    edge = roles.edge(apps, roles.edge_randomness(apps, KEY), 0)
+    edge = make_perturb(apps, 0, edge_randomness(apps, KEY))
     state, seen = edge.fresh(), {}
     for slot in range(6):
         made = pa.RecordBatch.from_pydict(
@@ -528,9 +529,9 @@ input: {slot: 1s, partitions: 2, format: arrow, partitioning: murmur2}
 privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 100]}
 output: {statistics: [mean]}
 """)
-    randomness = roles.edge_randomness(made, KEY)
+    randomness = edge_randomness(made, KEY)
     for partition in (0, 1):
-        stage = roles.edge(made, randomness, partition)
+        stage = make_perturb(made, partition, randomness)
         folded = stage.fold(
             stage.fresh(), [Message(0, -1, message([(user, 5, 1.0) for user in users]))]
         )
@@ -558,7 +559,7 @@ def test_packed_reports_are_cut_where_a_broker_would_refuse_them():
         " partitions: 1}\nprivacy: {method: lpu, mechanism: oue, epsilon: 1.0, window: 1,"
         " categories: 8192}\noutput: {statistics: [frequencies]}\n"
     )
-    stage = roles.edge(topology, roles.edge_randomness(topology, bytes(range(32))), 0)
+    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
     n = 2048
     events = Events(
         Ids.of([f"u{at}" for at in range(n)]), np.full(n, 1_700_000_000_000), np.arange(n)
@@ -581,7 +582,7 @@ def test_users_who_need_not_report_are_counted():
         " partitions: 1}\nprivacy: {method: lpu, epsilon: 1.0, window: 4, categories: 3}\noutput:"
         " {statistics: [frequencies]}\n"
     )
-    stage = roles.edge(topology, roles.edge_randomness(topology, bytes(range(32))), 0)
+    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
     users = Ids.of([f"u{at % 300}" for at in range(400)])  # a hundred come twice
     counts = stage.fold(
         stage.fresh(),

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.inspection import RULES, inspect
 from ldp_kafka.runtime.recovery.packing import pack, unpack
 from ldp_kafka.runtime.recovery.rules import Facts, Position
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.fold import cases
 from tests.runtime.changelogs import (
     EPOCH,
@@ -31,8 +31,8 @@ TOPOLOGY = cases.topology()
 LOGS = cases.wild(3)
 HELD = edge_table(TOPOLOGY, LOGS)
 CHECK = cases.randomness(TOPOLOGY).check
-(PERTURB,) = roles.agents(TOPOLOGY, "perturb")
-COLLECT, MERGE = roles.agents(TOPOLOGY, "collect")
+(PERTURB,) = TOPOLOGY.role("perturb").agents
+COLLECT, MERGE = TOPOLOGY.role("collect").agents
 END = len(LOGS[0]) + 1
 SOUND = Position(END, 0, END, begun=False)
 
@@ -62,7 +62,7 @@ def test_a_sound_state_breaks_no_rule():
     """And its sums are those of a worker that loads it."""
     found = look()
     assert not found.violations
-    edge = roles.edge(TOPOLOGY, cases.randomness(TOPOLOGY), 0)
+    edge = make_perturb(TOPOLOGY, 0, cases.randomness(TOPOLOGY))
     state = edge.fresh()
     edge.fold(state, LOGS[0])
     ledger = TOPOLOGY.method.ledger
@@ -259,7 +259,7 @@ def test_the_chosen_epoch_is_the_one_that_a_worker_would_load():
     """An older one, and one whose snapshot broke off before its meta, are shown and do
     not count.
     """
-    edge = roles.edge(TOPOLOGY, cases.randomness(TOPOLOGY), 0)
+    edge = make_perturb(TOPOLOGY, 0, cases.randomness(TOPOLOGY))
     older = table(edge, LOGS[0][:5], token="b" * 16)
     halfway = {
         key.replace(EPOCH, "c" * 16): value

@@ -12,6 +12,7 @@ from ldp_kafka.errors import TopologyError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import read_reports
@@ -52,7 +53,7 @@ def released(mechanism):
             events = Events(users, np.full(len(mine), 1000 * (START + slot)), mine)
             for message in (encode(events), encode(Tick(1000 * (START + slot + 1)))):
                 logs[partition].append(Message(len(logs[partition]), -1, message))
-    run = local.run(topology, roles.edge_randomness(topology, bytes(range(32))), logs)
+    run = local.run(topology, edge_randomness(topology, bytes(range(32))), logs)
     truth = (
         values.mean(axis=1)
         if numeric
@@ -103,7 +104,7 @@ def test_a_delta_is_not_spent_by_a_ledger_of_epsilon(mechanism):
 def test_bits_that_no_report_has_are_dead_letters():
     """A stranger's bits beyond the last category, or of another width, are not counted."""
     _, _, batches, topology = released("oue")
-    stage = roles.collect(topology, 0)
+    stage = roles.make(topology, "collect", 0)
     good = batches[0]
     for values, reason in [
         (good.values | np.uint8(1), "range"),

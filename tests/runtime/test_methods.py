@@ -11,8 +11,10 @@ import ldp_kafka as lk
 from ldp_kafka.methods import METHODS
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.topology import loads, plan
 
@@ -103,7 +105,7 @@ def logs_of(topology, streams):
 @pytest.mark.parametrize("method", STREAMS)
 def test_a_topology_releases_what_the_method_says(method):
     topology = topology_of(method)
-    randomness = roles.edge_randomness(topology, bytes(range(32)))
+    randomness = edge_randomness(topology, bytes(range(32)))
     streams = streams_of(topology)
     run = local.run(topology, randomness, logs_of(topology, streams))
     assert not run.dead_letters
@@ -161,7 +163,7 @@ class Bare:
 def test_together_or_one_by_one(method):
     """Messages folded at once make the same records."""
     topology = topology_of(method)
-    randomness = roles.edge_randomness(topology, bytes(range(32)))
+    randomness = edge_randomness(topology, bytes(range(32)))
     logs = logs_of(topology, streams_of(topology))
     one, many = (local.run(topology, randomness, logs, together=together) for together in (1, 7))
     assert one.reports == many.reports
@@ -174,7 +176,7 @@ def test_a_state_that_was_written_down_goes_on_alike(method):
     never stopped.
     """
     topology = topology_of(method)
-    edge = roles.edge(topology, roles.edge_randomness(topology, bytes(range(32))), 0)
+    edge = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
     log = logs_of(topology, streams_of(topology))[0]
     state, whole = edge.fresh(), edge.fresh()
     for message in log:

@@ -13,11 +13,12 @@ from confluent_kafka import Producer
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.setup import prepare
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.tools import prove_once
 from ldp_kafka.runtime.tools.prove_once import Answered, read_held, recompute
 from ldp_kafka.runtime.tools.report_index import compare
@@ -60,7 +61,7 @@ def logs_of(topology):
 
 def reports_of(topology, *, key=cases.KEY):
     """What the edge writes, as a topic keeps it."""
-    run = local.run(topology, roles.edge_randomness(topology, key), logs_of(topology))
+    run = local.run(topology, edge_randomness(topology, key), logs_of(topology))
     return [
         Kept(number, offset, -1, None, record.value)
         for number, log in enumerate(run.reports)
@@ -109,9 +110,7 @@ EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
 
 def judged(topology, records, due=EVERYTHING, key=cases.KEY):
     held, unreadable, _ = read_held(records)
-    expected = recompute(
-        topology, roles.edge_randomness(topology, key), raw(topology), due, held.seed
-    )
+    expected = recompute(topology, edge_randomness(topology, key), raw(topology), due, held.seed)
     return compare(held, expected), held, expected, unreadable
 
 

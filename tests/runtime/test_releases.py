@@ -18,9 +18,9 @@ import ldp_kafka as lk
 from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.releases import CYCLE, Publisher, _iso
+from ldp_kafka.runtime.stages.releases import CYCLE, Publisher, _iso, publisher
 from ldp_kafka.topology import loader
 
 loads = cache(loader.loads)
@@ -54,7 +54,7 @@ output: {{statistics: [{statistics}]}}
 def crowd(made, slot, answers):
     """The release of a slot with these answers of the mechanism."""
     sums = None if answers is None else made.method.mechanism.support(np.array(answers)).tolist()
-    [record] = roles.publisher(made).crowd(slot, sums)
+    [record] = publisher(made).crowd(slot, sums)
     assert (record.topic, record.partition) == ("meters.releases", 0)
     return record.key, json.loads(record.value)
 
@@ -142,7 +142,7 @@ def test_per_user_adds_a_pseudonym_and_a_reliability():
     batch = Reports(
         ids, np.array([5, 6]), np.array([0, 1024]), 2**-10, made.fingerprint, 0, None, series=ids
     )
-    records = replace(roles.publisher(made), shrinkage=False).per_user(
+    records = replace(publisher(made), shrinkage=False).per_user(
         batch, ["aa", "bb"], (2, 1024, 2**20)
     )
     assert [(record.key, record.partition) for record in records] == [
@@ -190,10 +190,10 @@ def test_per_user_is_drawn_to_the_crowd(method):
         None,
         series=ids,
     )
-    publisher = roles.publisher(made)
+    maker = publisher(made)
     unknown = [
         json.loads(record.value)
-        for record in publisher.per_user(
+        for record in maker.per_user(
             batch, ["aa", "bb"], (2, round(1 / scale), round(1 / scale) ** 2)
         )
     ]
@@ -205,9 +205,7 @@ def test_per_user_is_drawn_to_the_crowd(method):
         round(0.9 / scale),
     )  # a crowd that spreads more than noise alone would make it
     crowd_sums = (200_000, 100_000 * (middle + far), 100_000 * (middle**2 + far**2))
-    known = [
-        json.loads(record.value) for record in publisher.per_user(batch, ["aa", "bb"], crowd_sums)
-    ]
+    known = [json.loads(record.value) for record in maker.per_user(batch, ["aa", "bb"], crowd_sums)]
     expected = Shrinkage(made.method, curve=ResponseCurve.of(made.method.single))
     expected.add(list(crowd_sums))
     shrunk = expected.apply(batch.values)
@@ -223,10 +221,9 @@ def test_several_statistics_are_several_records():
     """Only those of the crowd come from sums; per_user does not."""
     made = topology("capp", "per_user, mean")
     assert [
-        json.loads(record.value)["statistic"]
-        for record in roles.publisher(made).crowd(1, [0, 0, 0])
+        json.loads(record.value)["statistic"] for record in publisher(made).crowd(1, [0, 0, 0])
     ] == ["mean"]
-    assert roles.publisher(topology("capp", "per_user")).crowd(1, None) == []
+    assert publisher(topology("capp", "per_user")).crowd(1, None) == []
 
 
 def test_a_release_without_a_guarantee_says_null():
@@ -243,7 +240,7 @@ def test_a_release_without_a_guarantee_says_null():
 def test_releases_are_read_back():
     """By `lk.decode`, as the same release."""
     made = topology("capp", "per_user, mean")
-    [record] = roles.publisher(made).crowd(
+    [record] = publisher(made).crowd(
         9, made.method.mechanism.support(np.array([0.5, 0.25])).tolist()
     )
     [release] = lk.decode(record.value)
@@ -362,6 +359,6 @@ def test_frequencies_are_unbiased():
 def test_a_publisher_takes_what_a_topology_says():
     """Names, topic and slots."""
     made = topology("capp", "mean, per_user")
-    assert roles.publisher(made) == Publisher(
+    assert publisher(made) == Publisher(
         "meters", "meters.releases", made.method, ("mean", "per_user"), 3_600_000
     )

@@ -15,8 +15,9 @@ from pyarrow import parquet
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime import local, replay, roles
+from ldp_kafka.runtime import local, replay
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay import (
     Raw,
     Unread,
@@ -224,7 +225,7 @@ def test_a_local_run_releases_every_slot(batch):
         source = from_arrays(made, values, START)
         run = local.run(
             made,
-            roles.edge_randomness(made, bytes(32)),
+            edge_randomness(made, bytes(32)),
             as_log(made, messages(made, source, batch)),
         )
         assert not run.dead_letters
@@ -445,7 +446,7 @@ def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
     written = sum(
         len(record.value)
         for record in local.run(
-            made, roles.edge_randomness(made, bytes(32)), as_log(made, stream)
+            made, edge_randomness(made, bytes(32)), as_log(made, stream)
         ).reports[0]
     )
     assert 0.9 * written < unread._bytes["collect"][0] < 2 * written

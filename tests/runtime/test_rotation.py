@@ -19,18 +19,18 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.randomness import keyed
 from ldp_kafka.records import Ids
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.setup import prepare
-from ldp_kafka.runtime.keys import Keyring, read_key
+from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.runtime.recovery.start import decide
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import prove_once, rotate_key
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import load
@@ -62,7 +62,7 @@ def ring_at(slot, new=NEW):
 
 def folded(topology, ring, log, *, held=None, want=1):
     """The partition and what it reports."""
-    stage = roles.edge(topology, roles.edge_randomness(topology, ring), 0)
+    stage = make_perturb(topology, 0, edge_randomness(topology, ring))
     shelf = Shelf(held)
     epoch = opened(stage, want=want, shelf=shelf)
     for message in log:
@@ -78,7 +78,7 @@ def draws(topology, records, keys):
     whose = {}
     users = Ids.of([f"u0.{user}" for user in range(cases.USERS)])
     for key in keys:
-        source = roles.edge_randomness(topology, key)
+        source = edge_randomness(topology, key)
         digests = source.digests(users)
         for slot in range(FIRST - 2, FIRST + SLOTS + 2):
             whose |= {
@@ -117,8 +117,7 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
     said = folded(topology, before, log[:reported])[1]
     if rebind:
         edges = [
-            roles.edge(topology, roles.edge_randomness(topology, ring), 0)
-            for ring in (before, after)
+            make_perturb(topology, 0, edge_randomness(topology, ring)) for ring in (before, after)
         ]
         facts = facts_of(edges[0], Position(kept + 1, 0, len(log) + 1, begun=False))
         shelf = Shelf(old)
@@ -332,12 +331,12 @@ class Kept:
         offsets = GroupOffsets(
             self.topology,
             "perturb",
-            roles.agents(self.topology, "perturb"),
+            self.topology.role("perturb").agents,
             self.config,
             self.config,
         )
-        (spec,) = roles.agents(self.topology, "perturb")
-        key = roles.edge_randomness(self.topology, ring).check
+        (spec,) = self.topology.role("perturb").agents
+        key = edge_randomness(self.topology, ring).check
         facts = read_facts(offsets, spec, 0)
         found = inspect(
             self.topology,

@@ -20,6 +20,7 @@ import pytest
 
 from ldp_kafka.records import Report, Tick
 from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
@@ -120,9 +121,7 @@ def shipped(path: Path) -> dict[str, object]:
         ),
         first,
     )
-    return said(
-        topology, local.run(topology, roles.edge_randomness(topology, KEY), log, together=5)
-    )
+    return said(topology, local.run(topology, edge_randomness(topology, KEY), log, together=5))
 
 
 def method(name: str) -> dict[str, object]:
@@ -132,7 +131,7 @@ def method(name: str) -> dict[str, object]:
     log = as_log(topology, messages(topology, from_arrays(topology, values, START), 9), 1)
     return said(
         topology,
-        local.run(topology, roles.edge_randomness(topology, KEY), untidy(log, 1), together=3),
+        local.run(topology, edge_randomness(topology, KEY), untidy(log, 1), together=3),
     )
 
 
@@ -143,7 +142,7 @@ def devices(name: str) -> dict[str, object]:
     topology = topology_of(name)
     run = local.run(
         topology,
-        roles.edge_randomness(topology, KEY),
+        edge_randomness(topology, KEY),
         as_log(
             topology, messages(topology, from_arrays(topology, streams_of(topology), START), 9), 1
         ),
@@ -172,12 +171,12 @@ def devices(name: str) -> dict[str, object]:
     partials: list[local.Record] = []
     made: list[local.Record] = []
     for at, log in enumerate(logs):
-        stage = roles.collect(mine, at)
+        stage = roles.make(mine, "collect", at)
         for record in stage.fold(
             stage.fresh(), [Message(1 + offset, -1, value) for offset, value in enumerate(log)]
         ).records:
             (partials if record.topic == mine.partials_topic else made).append(record)
-    merge = roles.merge(mine)
+    merge = roles.make(mine, "merge", 0)
     made += merge.fold(merge.fresh(), local.log(partials)).records
     return {
         "fingerprint": mine.fingerprint,

@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, Producer
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
@@ -22,6 +21,7 @@ from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import state
 from ldp_kafka.runtime.tools.state import plan_rewind
 from ldp_kafka.topology import load
@@ -326,8 +326,8 @@ def test_rewind_refuses_while_the_group_has_members(kept, capsys):
 
 def planned(table, position, key=None):
     """What a rewind of the first partition would do."""
-    (spec,) = roles.agents(TOPOLOGY, "perturb")
-    stage = roles.edge(TOPOLOGY, cases.randomness(TOPOLOGY), 0)
+    (spec,) = TOPOLOGY.role("perturb").agents
+    stage = make_perturb(TOPOLOGY, 0, cases.randomness(TOPOLOGY))
     facts = facts_of(stage, position)
     if key is not None:
         facts = replace(facts, bindings={**facts.bindings, "key": key})

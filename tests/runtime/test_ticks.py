@@ -13,10 +13,11 @@ import pytest
 from confluent_kafka import Producer
 
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import loads
@@ -41,7 +42,7 @@ class Fake:
         self.asked, self.sent = [], {}
         now = time.monotonic()
         topology = loads(TEXT.format(servers="127.0.0.1:1"))
-        (spec,) = roles.agents(topology, "perturb")
+        (spec,) = topology.role("perturb").agents
         self.epochs = {
             number: SimpleNamespace(
                 seen=now - silent,
@@ -122,7 +123,7 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         producer = Producer(config)
         for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
             epoch = opened(
-                roles.edge(topology, roles.edge_randomness(topology, bytes(32)), number), number
+                make_perturb(topology, number, edge_randomness(topology, bytes(32))), number
             )
             for offset, when in enumerate(times, 1):
                 event = json.dumps({"user": "a", "value": 1, "time": when}).encode()
@@ -132,7 +133,7 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
             producer.produce(name, None, json.dumps(f"{number}/meta/0123"), partition=number)
         assert producer.flush(10) == 0
         standing = GroupOffsets(
-            topology, "perturb", roles.agents(topology, "perturb"), config, config
+            topology, "perturb", topology.role("perturb").agents, config, config
         )
         assert standing.latest({0, 1, 3}) == T + 60_000
         assert standing.latest({1, 3}) == T + 30_000

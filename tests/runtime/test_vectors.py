@@ -15,6 +15,7 @@ from ldp_kafka.errors import BadRecord, ConfigurationError, TopologyError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Event, Events, Report, Reports, Tick
 from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.replay import as_log, from_arrays, from_table, messages
 from ldp_kafka.runtime.wire.codec import decode, encode
@@ -60,7 +61,7 @@ def topology_of(method, format="json", **changed):  # noqa: A002
 
 
 def edge_key(topology):
-    return roles.edge_randomness(topology, bytes(range(32)))
+    return edge_randomness(topology, bytes(range(32)))
 
 
 def run(topology, values, **options):
@@ -395,7 +396,7 @@ def test_vectors_beyond_the_ball_are_clamped_and_counted():
 
 
 def collector(topology):
-    collect = roles.collect(topology, 0)
+    collect = roles.make(topology, "collect", 0)
     return collect, collect.fresh()
 
 

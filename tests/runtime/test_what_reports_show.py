@@ -12,8 +12,10 @@ import pytest
 
 from ldp_kafka.methods import METHODS
 from ldp_kafka.records import Events, Ids, Tick
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import read_reports, write_reports
 from tests.runtime.test_methods import SLOTS, START, STREAMS, USERS, topology_of
@@ -62,11 +64,11 @@ def raw(topology, seed):
     return logs
 
 
-def left(topology, seed, edge=roles.edge):
+def left(topology, seed, edge=make_perturb):
     """All that leaves the edge, and what it says; all but what reports say."""
-    randomness, said, shown = roles.edge_randomness(topology, KEY), [], []
+    randomness, said, shown = edge_randomness(topology, KEY), [], []
     for partition, messages in enumerate(raw(topology, seed)):
-        made = edge(topology, randomness, partition)
+        made = edge(topology, partition, randomness)
         state = made.fresh()
         for message in messages:
             for record in made.fold(state, [message]).records:
@@ -87,7 +89,7 @@ def left(topology, seed, edge=roles.edge):
     return said, shown
 
 
-def told_apart(topology, edge=roles.edge):
+def told_apart(topology, edge=make_perturb):
     """Whether several raw streams can be told apart by anything but what reports say, which does
     differ.
     """
@@ -119,7 +121,7 @@ def test_silence_is_said_by_noise(method):
     for seed in (0, 1):
         frames.append([])
         for partition, messages in enumerate(raw(topology, seed)):
-            edge = roles.edge(topology, roles.edge_randomness(topology, KEY), partition)
+            edge = make_perturb(topology, partition, edge_randomness(topology, KEY))
             state = edge.fresh()
             for message in messages:
                 for record in edge.fold(state, [message]).records:
@@ -149,7 +151,7 @@ def test_the_collectors_side_shows_no_more():
     they estimate.
     """
     topology = topology_of("sw_direct")
-    randomness = roles.edge_randomness(topology, KEY)
+    randomness = edge_randomness(topology, KEY)
     one, two = (local.run(topology, randomness, raw(topology, seed)) for seed in (0, 1))
     assert one.dead_letters == two.dead_letters
     assert one.dead_letters, "strangers' bytes are told of"
@@ -236,7 +238,7 @@ def test_an_edge_that_tells_more_is_found(twin):
     topology = topology_of("sw_direct")
 
     def edge(*given):
-        made = roles.edge(*given)
+        made = make_perturb(*given)
         told = object.__new__(type(twin.__name__, (twin, type(made)), {}))
         told.__dict__.update(made.__dict__)
         return told

@@ -35,7 +35,7 @@ def test_it_is_the_same_reports_and_another_layout():
     does.
     """
     devices, raw = topology(), topology("topic")
-    assert devices.devices and not raw.devices
+    assert devices.flow.raw is None and raw.flow.raw is not None
     assert devices.fingerprint == raw.fingerprint
     assert devices.layout != raw.layout
     assert (
@@ -68,13 +68,16 @@ def test_its_roles(tmp_path):
     be replayed.
     """
     made = topology()
-    assert [spec.topic for spec in roles.agents(made, "collect")] == [
+    assert [spec.topic for spec in made.role("collect").agents] == [
         "meters.device-reports",
         "meters.partials",
     ]
-    assert isinstance(roles.collect(made, 2), CollectDevices)
-    assert (roles.collect(made, 2).partition, roles.collect(made, 2).source) == (2, 2)
-    for call in (lambda: roles.agents(made, "perturb"), lambda: run(made, role="perturb")):
+    assert isinstance(roles.make(made, "collect", 2), CollectDevices)
+    assert (roles.make(made, "collect", 2).partition, roles.make(made, "collect", 2).source) == (
+        2,
+        2,
+    )
+    for call in (lambda: made.role("perturb").agents, lambda: run(made, role="perturb")):
         with pytest.raises(ConfigurationError, match="meters has no perturb role"):
             call()
     path = tmp_path / "meters.yaml"

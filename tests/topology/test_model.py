@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from ldp_kafka.errors import TopologyError
+from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.topology import Input, KafkaSide, Output, loads, schema
 from ldp_kafka.topology.sections import frozen
@@ -317,9 +317,13 @@ def test_names():
         "meters-collect",
     )
     assert topology.changelog("collect", "merge") == "meters-collect-merge-changelog"
-    with pytest.raises(ValueError, match="a role is"):
+    with pytest.raises(
+        ConfigurationError, match="meters has no merge role; its roles: perturb, collect"
+    ):
         topology.group("merge")
-    with pytest.raises(ValueError, match="a table of a role"):
+    with pytest.raises(
+        ConfigurationError, match="role perturb of meters has no table merge; it has perturb"
+    ):
         topology.changelog("perturb", "merge")
 
 

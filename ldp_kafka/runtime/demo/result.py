@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO
-from ldp_kafka.runtime import local, roles
-from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.topology import Topology
 
 __all__ = ["Result", "again", "compare", "largest_spent"]
@@ -78,7 +79,7 @@ def largest_spent(
     """
     most = 0
     for partition, messages in enumerate(logs):
-        edge = roles.edge(topology, roles.edge_randomness(topology, key), partition)
+        edge = make_perturb(topology, partition, edge_randomness(topology, key))
         state = edge.fresh()
         for message in messages:
             edge.fold(state, [message])
@@ -93,7 +94,7 @@ def again(
     found: Mapping[int, bytes],
 ) -> bool:
     """Whether the same stages, run over lists and without Kafka, release the same bytes."""
-    made = local.run(topology, roles.edge_randomness(topology, key), logs, together=256)
+    made = local.run(topology, edge_randomness(topology, key), logs, together=256)
     return {json.loads(record.value)["slot"]: record.value for record in made.releases} == dict(
         found
     )

@@ -40,8 +40,7 @@ from ldp_kafka.randomness import Digests, Ids, Keyed
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.device.store import DeviceStore, sync_folder
 from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.keys import new_key, read_key
-from ldp_kafka.runtime.roles import edge_randomness
+from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
 from ldp_kafka.runtime.stages.collect_devices import partition_of
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.records import LATEST, write_reports
@@ -171,7 +170,7 @@ class Client:
         most_queued: int = QUEUE,
     ) -> None:
         self._topology = topology if isinstance(topology, Topology) else load(topology)
-        if not self._topology.devices:
+        if self._topology.flow.raw is not None:
             raise ConfigurationError(
                 f"input.source of {self._topology.name} must be devices: nobody would count the"
                 " reports of this client"
@@ -423,7 +422,7 @@ class Client:
             name, message = self._store.payload(seq)
             try:
                 self._producer.produce(
-                    self._topology.device_reports_topic,
+                    self._topology.reports_topic,
                     value=message,
                     partition=partition_of(name, self._topology.input.partitions),
                     on_delivery=partial(self._arrived, seq),

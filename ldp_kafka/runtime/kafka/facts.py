@@ -8,13 +8,13 @@ from typing import Any
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.rules import BINDINGS, Facts
-from ldp_kafka.runtime.roles import AgentSpec
+from ldp_kafka.topology.roles import Agent
 
 __all__ = ["read_facts"]
 
 
 def read_facts(
-    offsets: GroupOffsets, spec: AgentSpec, partition: int, stage: Stage[Any] | None = None
+    offsets: GroupOffsets, spec: Agent, partition: int, stage: Stage[Any] | None = None
 ) -> Facts:
     """Of one partition of an agent's log.
 

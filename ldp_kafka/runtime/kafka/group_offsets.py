@@ -16,8 +16,8 @@ from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.recovery.rules import Position
-from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent
 
 __all__ = ["BEGUN", "GroupOffsets"]
 
@@ -52,7 +52,7 @@ class GroupOffsets:
         self,
         topology: Topology,
         role: str,
-        specs: Sequence[AgentSpec],
+        specs: Sequence[Agent],
         own: Mapping[str, Any],
         collector: Mapping[str, Any],
     ) -> None:
@@ -102,7 +102,7 @@ class GroupOffsets:
             f"{topic} partition {number}: the broker did not say what comes at offset {want}"
         )
 
-    def reported(self, spec: AgentSpec, number: int) -> bool:
+    def reported(self, spec: Agent, number: int) -> bool:
         """Whether the edge has answered this partition of somebody else's log before."""
         place = TopicPartition(self._topology.reports_topic, number)
         try:
@@ -125,7 +125,8 @@ class GroupOffsets:
         It is what their owners have folded, so it has passed every check; it lies where they run,
         and nobody else writes it.
         """
-        topic = self._topology.changelog(self._role, self._role)
+        (agent,) = [spec for spec in self._specs if spec.ticks]
+        topic = self._topology.changelog(self._role, agent.name)
         found = -1
         try:
             starts = {}
@@ -166,7 +167,7 @@ class GroupOffsets:
                 f"{topic}: the broker did not say what partitions it has: {error.args[0].str()}"
             ) from None
 
-    def table(self, spec: AgentSpec) -> dict[str, bytes]:
+    def table(self, spec: Agent) -> dict[str, bytes]:
         """What an agent's changelog holds at the broker, now."""
         return compacted(self._own, self._topology.changelog(self._role, spec.name))
 

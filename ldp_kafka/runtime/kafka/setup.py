@@ -20,6 +20,7 @@ from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.kafka.security import check_options
 from ldp_kafka.runtime.wire.records import header, header_of, read_reports
 from ldp_kafka.topology import Topology, require
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent
 
 __all__ = ["client_config", "prepare", "resolve"]
 
@@ -72,7 +73,7 @@ def client_config(topology: Topology, side: str, bootstrap: str | None = None) -
 def prepare(
     topology: Topology,
     embedded: EmbeddedBroker | None = None,
-    sides: Sequence[str] = ("edge", "collector"),
+    sides: Sequence[str] = (EDGE, COLLECTOR),
 ) -> list[str]:
     """Create the topics that are missing, verify those that exist, write header records and commit
     the groups' first offsets.
@@ -98,8 +99,9 @@ def prepare(
     BrokerError : the broker did not answer, or refused
 
     """
-    if topology.devices:
-        sides = ("collector",)  # devices make nothing: their own way to the cluster is none of ours
+    # Where nothing of ours lies at the edge, as with devices, its way to a cluster is none of ours
+    used = {topic.side for topic in topology.flow.topics}
+    sides = [side for side in sides if side in used]
     require(topology, sides)
     address = None if embedded is None else embedded.bootstrap_servers
     configs = {
@@ -114,19 +116,14 @@ def prepare(
         except KafkaException as error:
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
-    reports = topology.device_reports_topic if topology.devices else topology.reports_topic
-    consumed = [
-        ("collector", reports, "collect"),
-        ("collector", topology.partials_topic, "collect"),
-    ]
-    if topology.input.create and not topology.devices:
-        consumed.insert(0, ("edge", topology.raw_topic, "perturb"))
-    sizes = {topic.name: topic.partitions for topic in topology.topics()}
-    for side, topic, role in (each for each in consumed if each[0] in configs):
+    for role, agent in topology.flow.readers():
+        if not agent.header or role.side not in configs:
+            continue
+        topic, config = agent.topic, configs[role.side]
         # A first record takes half a second, in which nothing happens but waiting for the broker
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             states = list(
-                pool.map(partial(_headed, topology, configs[side], topic), range(sizes[topic]))
+                pool.map(partial(_headed, topology, config, agent), range(agent.partitions))
             )
         done += [
             f"wrote the header record of {topic} partition {partition}"
@@ -134,35 +131,37 @@ def prepare(
             if written
         ]
         headed = [partition for partition, (there, _) in enumerate(states) if there]
-        group = topology.group(role)
-        first = admin.commit_first(configs[side], group, topic, headed) if headed else set()
+        first = admin.commit_first(config, role.group, topic, headed) if headed else set()
         if first:
             done.append(
-                f"committed offset 1 of {topic} for group {group}: partition"
+                f"committed offset 1 of {topic} for group {role.group}: partition"
                 f" {', '.join(map(str, sorted(first)))}"
             )
-    if configs.keys() >= {"edge", "collector"}:
-        done += _begin(topology, configs)
+    if configs.keys() >= {EDGE, COLLECTOR}:
+        for role, agent in topology.flow.readers():
+            done += _begin(topology, role.group, agent, configs) if agent.raw else []
     return done
 
 
-def _begin(topology: Topology, configs: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _begin(
+    topology: Topology, group: str, agent: Agent, configs: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
     """Note where a raw log without its first records begins for us: what had expired before was
     never ours, what expires from now on is a loss. Not where a worker has reported already.
     """
     done: list[str] = []
-    raw, group = topology.raw_topic, topology.group("perturb")
+    raw = agent.topic
     for partition, offset in admin.committed(
-        configs["edge"], group, raw, range(topology.input.partitions)
+        configs[EDGE], group, raw, range(agent.partitions)
     ).items():
         if offset is not None:
             continue
-        low, _ = admin.watermarks(configs["edge"], raw, partition)
+        low, _ = admin.watermarks(configs[EDGE], raw, partition)
         if (
             low > 0
-            and admin.watermarks(configs["collector"], topology.reports_topic, partition)[1] <= 1
+            and admin.watermarks(configs[COLLECTOR], topology.reports_topic, partition)[1] <= 1
         ):
-            admin.commit_first(configs["edge"], group, raw, [partition], offset=low, metadata=BEGUN)
+            admin.commit_first(configs[EDGE], group, raw, [partition], offset=low, metadata=BEGUN)
             done.append(
                 f"{raw} partition {partition} begins at offset {low}: what was before it had"
                 " expired and is not read"
@@ -178,11 +177,13 @@ def _topics(
     topology: Topology, configs: Mapping[str, Mapping[str, Any]], embedded: EmbeddedBroker | None
 ) -> list[str]:
     specs: dict[str, list[TopicSpec]] = {side: [] for side in configs}
-    for topic in topology.topics():
+    for topic in topology.flow.topics:
         if topic.side in specs:
-            specs[topic.side].append(TopicSpec(topic.name, topic.partitions, topic.config))
-    if not topology.input.create and "edge" in specs:
-        specs["edge"].append(_foreign(topology, configs["edge"], embedded))
+            specs[topic.side].append(
+                TopicSpec(topic.name, topic.partitions, topic.config)
+                if topic.ours
+                else _foreign(topology, configs[topic.side], embedded)
+            )
     created: list[str] = []
     for side, wanted in specs.items():
         host = embedded if _embedded(topology, side) else None
@@ -212,12 +213,12 @@ def _foreign(
 
 
 def _headed(
-    topology: Topology, config: Mapping[str, Any], topic: str, partition: int
+    topology: Topology, config: Mapping[str, Any], agent: Agent, partition: int
 ) -> tuple[bool, bool]:
     """Whether offset 0 is a header record of this topology, and whether it was written now: it is
     where nothing ever was.
     """
-    text = header(topology.name, topology.fingerprint, topology.layout)
+    topic, text = agent.topic, header(topology.name, topology.fingerprint, topology.layout)
     if admin.produce_once(config, topic, partition, text):
         return True, True
     low, _ = admin.watermarks(config, topic, partition)
@@ -229,9 +230,8 @@ def _headed(
     found = header_of(value)
     if found is None:
         # Written by others before we came: it is read as it is
-        if topic == topology.raw_topic or (
-            topic == topology.device_reports_topic and _is_report(topology, value)
-        ):
+        devices = topology.flow.raw is None and topic == topology.reports_topic
+        if agent.raw or (devices and _is_report(topology, value)):
             return False, False
         raise ConfigurationError(
             f"topic {topic} is not ours: partition {partition} does not begin with a header record;"

@@ -23,9 +23,9 @@ from ldp_kafka.runtime.recovery import rules
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
 from ldp_kafka.runtime.recovery.rules import Facts, Position
 from ldp_kafka.runtime.recovery.start import refusals
-from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.runtime.stages.users import read_shards
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent
 
 __all__ = ["DAMAGE", "RULES", "EpochRecords", "Held", "Violation", "inspect"]
 
@@ -121,9 +121,7 @@ class Held:
         return {name: value for name, value in found.items() if value is not None}
 
 
-def inspect(
-    topology: Topology, spec: AgentSpec, records: Mapping[str, bytes], facts: Facts
-) -> Held:
+def inspect(topology: Topology, spec: Agent, records: Mapping[str, bytes], facts: Facts) -> Held:
     """Look at one partition of a table.
 
     Parameters
@@ -169,7 +167,7 @@ def _look(made: Held, topology: Topology, chosen: Checkpoint) -> None:
     if any(broken.rule in FOREIGN for broken in made.violations):
         return
     try:
-        if made.table == "perturb":
+        if topology.agent(made.table).raw:
             _edge(made, topology, chosen.meta["state"], shards)
         else:
             _blocks(made, topology, chosen.meta["state"], shards)
@@ -233,12 +231,9 @@ def _blocks(
     made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
 ) -> None:
     """The slots that wait, block by block."""
-    size = (
-        roles.collect(topology, made.partition)
-        if made.table == "collect"
-        else roles.merge(topology)
-    ).size
-    made.closed, made.slots = state["closed"] if made.table == "collect" else state["released"], 0
+    stage: Any = roles.make(topology, made.table, made.partition)
+    size = stage.size
+    made.closed, made.slots = state.get("released", state["closed"]), 0
     if state["block"] != size:
         _complain(made, "shards", [f"blocks of {state['block']} slots must be of {size}"])
         return

@@ -73,9 +73,13 @@ class Unread:
             1.0, topology.method.influence / topology.method.window
         )  # of the users who report in a slot
         self._row = row_bytes(topology)
+        # Who reads the raw records, and who the reports that answer them
         self._sides = {
-            "perturb": (edge, topology.raw_topic),
-            "collect": (collector, topology.reports_topic),
+            topology.reader(topic)[0].name: (config, topic)
+            for config, topic in (
+                (edge, topology.raw_topic),
+                (collector, topology.reports_topic),
+            )
         }
         self._ask = ask or self._committed
         partitions = range(topology.input.partitions)
@@ -104,7 +108,7 @@ class Unread:
             else BATCH_BYTES + int(self._share * self._row * raw.events)
         )
         self._sent[raw.partition] += 1
-        for role, size in (("perturb", len(raw.value) + 100), ("collect", answer)):
+        for role, size in zip(self._sides, (len(raw.value) + 100, answer), strict=True):
             self._open[role][raw.partition].append((self._sent[raw.partition], size))
             self._bytes[role][raw.partition] += size
         return any(count[raw.partition] > self._limit for count in self._bytes.values())

@@ -18,14 +18,17 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods import Method
+from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.stages.sample import KEPT, keep
 from ldp_kafka.runtime.stages.slot_shards import Blocked, Blocks, slots_in_a_block
 from ldp_kafka.runtime.wire.dead_letters import dead_letter
 from ldp_kafka.runtime.wire.records import encode_json, read_reports
+from ldp_kafka.topology import Topology
 
-__all__ = ["Collect", "CollectState"]
+__all__ = ["Collect", "CollectState", "make_collect"]
 
 
 @dataclass
@@ -247,3 +250,18 @@ def _power_sums(values: NDArray[np.int64]) -> tuple[int, int, int]:
         return len(values), int(values.sum()), int((values * values).sum())
     whole = values.ravel().tolist()
     return len(values), sum(whole), sum(value * value for value in whole)
+
+
+def make_collect(topology: Topology, partition: int, randomness: Keyed | None = None) -> Collect:
+    """The collect stage of one partition of the edge's reports."""
+    del randomness  # it draws nothing
+    return Collect(
+        topology.method,
+        topology.reports_topic,
+        topology.partials_topic,
+        topology.collector_dead_letters_topic,
+        partition,
+        topology.fingerprint,
+        topology.layout,
+        publisher(topology).per_user if topology.per_user else None,
+    )

@@ -28,15 +28,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldp_kafka.errors import BadRecord
+from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Partial, Reports, Tick, hexadecimal
 from ldp_kafka.runtime.log import Folded, Message, Record
 from ldp_kafka.runtime.stages.collect import Collect, CollectState, _power_sums
+from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size
 from ldp_kafka.runtime.wire.dead_letters import dead_letter
 from ldp_kafka.runtime.wire.records import decode_json, parse_json
+from ldp_kafka.topology import Topology
 
-__all__ = ["CollectDevices", "DevicesState", "partition_of"]
+__all__ = ["CollectDevices", "DevicesState", "make_collect_devices", "partition_of"]
 
 PARTS = 16  # of a slot: each a record of the changelog, for up to about 30,000 reports
 _ROW = np.dtype([("id", "V16"), ("said", "V8"), ("offset", "<i8")])
@@ -314,4 +317,29 @@ def _read(payload: bytes) -> Part:
     return Part(
         json.loads(sums),
         {n: Counted(o, s) for n, s, o in zip(names, said, found["offset"].tolist(), strict=True)},
+    )
+
+
+def make_collect_devices(
+    topology: Topology, partition: int, randomness: Keyed | None = None
+) -> CollectDevices:
+    """The collect stage of one partition of the devices' reports; its number is the source's too,
+    for the merger.
+    """
+    del randomness  # it draws nothing
+    source = topology.input
+    return CollectDevices(
+        method=topology.method,
+        topic=topology.reports_topic,
+        partials_topic=topology.partials_topic,
+        dead_letters_topic=topology.collector_dead_letters_topic,
+        partition=partition,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        per_user=publisher(topology).per_user if topology.per_user else None,
+        source=partition,
+        partitions=source.partitions,
+        slot_ms=source.slot_ms,
+        lateness=source.lateness,
+        max_ahead_ms=source.max_ahead_ms,
     )

@@ -15,15 +15,18 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord
+from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.stages.slot_shards import Blocked, Blocks, slots_in_a_block
 from ldp_kafka.runtime.wire.arrow import check_size
 from ldp_kafka.runtime.wire.dead_letters import dead_letter
 from ldp_kafka.runtime.wire.records import decode_json, parse_json
+from ldp_kafka.topology import Topology
 
-__all__ = ["EMPTY_RUN", "Merge", "MergeState"]
+__all__ = ["EMPTY_RUN", "Merge", "MergeState", "make_merge"]
 
 EMPTY_RUN = 1000  # empty slots in a row that are released
 HELD = 8192  # sampled ids of one slot, about: those of further sources are only compared with them
@@ -197,3 +200,17 @@ class Merge(Blocked[MergeState]):
             closed=closed, first=meta["first"], released=meta["released"], full=meta["full"]
         )
         return self.fill(state, state.released, meta.get("block"), shards)
+
+
+def make_merge(topology: Topology, partition: int = 0, randomness: Keyed | None = None) -> Merge:
+    """The merge stage; its log has one partition."""
+    del partition, randomness  # there is no other, and it draws nothing
+    return Merge(
+        topology.input.partitions,
+        len(topology.method.support(topology.method.blank(0))),
+        publisher(topology).crowd,
+        topology.partials_topic,
+        topology.collector_dead_letters_topic,
+        topology.fingerprint,
+        topology.layout,
+    )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, take16
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import REFUSED, SENT
 from ldp_kafka.randomness import Digests, Keyed
@@ -27,8 +28,9 @@ from ldp_kafka.runtime.stages.users import Users
 from ldp_kafka.runtime.wire.dead_letters import dead_letter
 from ldp_kafka.runtime.wire.events import Decoded, EventReader
 from ldp_kafka.runtime.wire.records import write_reports
+from ldp_kafka.topology import Topology
 
-__all__ = ["Edge", "EdgeState"]
+__all__ = ["Edge", "EdgeState", "make_perturb"]
 
 CHUNK_ROWS = 2**14  # reports in one message at most ...
 CHUNK_BYTES = (
@@ -554,4 +556,39 @@ def _sorted(batch: Reports) -> Reports:
         0,
         None,
         series=series,
+    )
+
+
+def make_perturb(topology: Topology, partition: int, randomness: Keyed | None) -> Edge:
+    """The perturb stage of one raw partition.
+
+    Raises
+    ------
+    ConfigurationError : there is no keyed randomness to perturb with
+    """
+    if randomness is None:
+        raise ConfigurationError("the edge needs a key: without one it has no noise to draw")
+    source, privacy = topology.input, topology.privacy
+    return Edge(
+        method=topology.method,
+        randomness=randomness,
+        reader=EventReader(
+            source.user,
+            source.value,
+            source.time,
+            privacy.category_names or privacy.categories,
+            topology.method.dimension,
+        ),
+        topic=topology.raw_topic,
+        reports_topic=topology.reports_topic,
+        dead_letters_topic=topology.dead_letters_topic,
+        partition=partition,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        slot_ms=source.slot_ms,
+        lateness=source.lateness,
+        max_ahead_ms=source.max_ahead_ms,
+        shards=topology.runtime.shards,
+        per_user=topology.per_user,
+        partitions=source.partitions if source.partitioning == "murmur2" else 0,
     )

@@ -20,8 +20,9 @@ from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.topology import Topology
 
-__all__ = ["Publisher"]
+__all__ = ["Publisher", "publisher"]
 
 CROWD = ("mean", "frequencies")
 CYCLE = 146_097 * 86_400_000  # milliseconds of 400 years, after which the calendar repeats
@@ -190,3 +191,17 @@ def _iso(milliseconds: int) -> str:
     )
     year = moment.year + 400 * cycles
     return f"{'+' if year > 9999 else ''}{year:04d}{text[4:]}"
+
+
+def publisher(topology: Topology) -> Publisher:
+    """Makes the topology's releases."""
+    output, source = topology.output, topology.input
+    return Publisher(
+        topology.name,
+        topology.releases_topic,
+        topology.method,
+        output.statistics,
+        source.slot_ms,
+        source.partitions,
+        output.shrinkage,
+    )

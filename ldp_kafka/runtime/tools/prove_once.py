@@ -15,12 +15,13 @@ from typing import Any
 
 from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
 from ldp_kafka.randomness import Keyed
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.report_index import ReportIndex, compare
 from ldp_kafka.runtime.wire.records import read_reports
 from ldp_kafka.topology import Topology
@@ -146,7 +147,7 @@ def recompute(
     """
     made = ReportIndex(seed, folder)
     stages = {
-        number: roles.edge(topology, randomness, number)
+        number: make_perturb(topology, number, randomness)
         for number in range(topology.input.partitions)
     }
     log = ((each.partition, Message(each.offset, each.timestamp, each.value)) for each in records)
@@ -195,7 +196,7 @@ def _prove(
     folder: Path,
     progress: Callable[[str, int], Progress] | None,
 ) -> Proof:
-    if topology.devices and key is not None:
+    if topology.flow.raw is None and key is not None:
         raise ConfigurationError(
             f"{topology.name} has no raw topic, and each of its devices a key of its own: its"
             " reports can be compared with each other only"
@@ -207,10 +208,13 @@ def _prove(
         {}
         if key is None
         else admin.committed(
-            edge, topology.group("perturb"), topology.raw_topic, range(topology.input.partitions)
+            edge,
+            topology.reader(topology.raw_topic)[0].group,
+            topology.raw_topic,
+            range(topology.input.partitions),
         )
     )
-    topic = topology.device_reports_topic if topology.devices else topology.reports_topic
+    topic = topology.reports_topic
     extent = spans(collector, topic)
     held, unreadable, answered = read_held(
         _counted(read_records(collector, topic, extent), "reports", extent, progress), folder
@@ -232,7 +236,7 @@ def _prove(
         number: _due(committed.get(number), answered.get(number), whole=number not in begins)
         for number in raw
     }
-    randomness = roles.edge_randomness(topology, key)
+    randomness = edge_randomness(topology, key)
     records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
     expected = recompute(topology, randomness, records, due, held.seed, folder)
     found = compare(held, expected)

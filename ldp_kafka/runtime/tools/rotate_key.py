@@ -35,13 +35,12 @@ from confluent_kafka import Producer
 from ldp_kafka.accounting.words import moment
 from ldp_kafka.errors import BrokerError, ConfigurationError, InvariantError, StateError
 from ldp_kafka.randomness import KEY_BYTES
-from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.changelog import key_bytes
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.keys import Keyring, read_key, write_secret
+from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key, write_secret
 from ldp_kafka.runtime.log import Folded, Message
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Epoch, Table
@@ -49,8 +48,8 @@ from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Facts, Position
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
-from ldp_kafka.runtime.roles import agents, edge_randomness
 from ldp_kafka.runtime.stages.perturb import Edge as Perturb
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.state import alone, read_partitions
 from ldp_kafka.topology import Topology
 
@@ -175,20 +174,20 @@ class _Held:
     def __init__(self, topology: Topology, rings: Sequence[Keyring], *, do: bool) -> None:
         self.topology = topology
         self.config: Config = client_config(topology, "edge")
-        self.name = topology.changelog("perturb", "perturb")
-        (self.spec,) = agents(topology, "perturb")
+        self.role, self.spec = topology.reader(topology.raw_topic)
+        self.name = self.role.changelog(self.spec.name)
         if do:
-            alone(topology, self.config, topology.group("perturb"))
+            alone(topology, self.config, self.role.group)
         self.parts = [
             self._part(facts, records, rings)
-            for facts, records in read_partitions(topology, "perturb", self.spec, key=None)
+            for facts, records in read_partitions(topology, self.role, self.spec, key=None)
         ]
         reached = max(part.reached for part in self.parts)
         slot_ms = topology.input.slot_ms
         self.free = 0 if reached < 0 else (reached // slot_ms + 1) * slot_ms
 
     def _stage(self, ring: Keyring, number: int) -> Perturb:
-        return roles.edge(self.topology, edge_randomness(self.topology, ring), number)
+        return make_perturb(self.topology, number, edge_randomness(self.topology, ring))
 
     def _part(self, facts: Facts, records: Mapping[str, bytes], rings: Sequence[Keyring]) -> _Part:
         """The state as the ring that fits it reads it."""
@@ -228,8 +227,8 @@ class _Held:
             new = self._stage(ring, number)
             keys[number] = new.key
             asyncio.run(rebind(part.stage, new, part.start, _Writer(producer, self.name, number)))
-        alone(self.topology, self.config, self.topology.group("perturb"))
-        for facts, records in read_partitions(self.topology, "perturb", self.spec, key=None):
+        alone(self.topology, self.config, self.role.group)
+        for facts, records in read_partitions(self.topology, self.role, self.spec, key=None):
             bound = replace(facts, bindings={**facts.bindings, "key": keys[facts.partition]})
             # A worker's own state has more, and is bound to the old ring
             if inspect(self.topology, self.spec, records, bound).violations:

@@ -25,10 +25,9 @@ from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, late
 from ldp_kafka.runtime.recovery.inspection import DAMAGE, Held, inspect
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.start import Refusal, rewound
-from ldp_kafka.runtime.roles import AgentSpec, agents
 from ldp_kafka.runtime.wire.records import header_of
-from ldp_kafka.runtime.worker.supervisor import ROLES
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent, Role
 
 __all__ = [
     "Move",
@@ -63,41 +62,30 @@ class Plan(NamedTuple):
 
 
 def read_state(
-    topology: Topology, roles: Sequence[str] = ROLES, *, key: str | None = None
+    topology: Topology, roles: Sequence[str] | None = None, *, key: str | None = None
 ) -> list[Held]:
     """Every partition of these roles' tables.
 
     Parameters
     ----------
-    roles : of ``perturb`` and ``collect``: only their sides' clusters are asked
+    roles : of the topology's, only their sides' clusters are asked; None: all
     key : what tells the edge's key from another (`Keyed.check`); None: it is not compared
 
     Raises
     ------
-    ConfigurationError : a topic or a setting is missing
+    ConfigurationError : no such role; a topic or a setting is missing
     BrokerError : a broker did not answer
     """
     return [
         held
-        for role in _present(topology, roles)
-        for spec in agents(topology, role)
+        for role in (topology.roles if roles is None else map(topology.role, roles))
+        for spec in role.agents
         for held in _table(topology, role, spec, key)
     ]
 
 
-def _present(topology: Topology, roles: Sequence[str]) -> Sequence[str]:
-    """Those that the topology has, where all were asked for; one that was asked for by name and is
-    not there is an error of `agents`.
-    """
-    return (
-        [role for role in roles if not (topology.devices and role == "perturb")]
-        if len(roles) > 1
-        else roles
-    )
-
-
 def verify_state(
-    topology: Topology, roles: Sequence[str] = ROLES, *, key: str | None = None
+    topology: Topology, roles: Sequence[str] | None = None, *, key: str | None = None
 ) -> list[Held]:
     """The same, looked at twice where something is wrong at first: a changelog that is compacted
     while it is read shows what never was.
@@ -106,14 +94,14 @@ def verify_state(
     return read_state(topology, roles, key=key) if any(held.violations for held in found) else found
 
 
-def _table(topology: Topology, role: str, spec: AgentSpec, key: str | None) -> Iterator[Held]:
+def _table(topology: Topology, role: Role, spec: Agent, key: str | None) -> Iterator[Held]:
     """Each partition of one table."""
     for facts, records in read_partitions(topology, role, spec, key=key):
         yield inspect(topology, spec, records, facts)
 
 
 def read_partitions(
-    topology: Topology, role: str, spec: AgentSpec, *, key: str | None
+    topology: Topology, role: Role, spec: Agent, *, key: str | None
 ) -> Iterator[tuple[Facts, dict[str, bytes]]]:
     """The facts of each partition of a table, and what its changelog holds.
 
@@ -121,17 +109,16 @@ def read_partitions(
     ----------
     key : what tells the edge's key from another; None: it is not compared
     """
-    own = client_config(topology, "edge" if role == "perturb" else "collector")
-    # Whether the edge has answered is asked of the collector's cluster, which a perturb role
-    # can reach
+    own = client_config(topology, role.side)
+    # Whether the edge has answered is asked of the collector's cluster, which its role can reach
     offsets = GroupOffsets(
-        topology, role, agents(topology, role), own, client_config(topology, "collector")
+        topology, role.name, role.agents, own, client_config(topology, "collector")
     )
     # What was acknowledged is in the changelog by then; what the state has is in the log by then
     before = [read_facts(offsets, spec, number) for number in range(spec.partitions)]
-    records = compacted(own, topology.changelog(role, spec.name))
+    records = compacted(own, role.changelog(spec.name))
     bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
-    if role != "perturb":
+    if not spec.raw:
         bindings["key"] = ""
     elif key is not None:
         bindings["key"] = key
@@ -187,16 +174,14 @@ def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -
     StateError : the group has members
     BrokerError : a broker did not answer
     """
-    own, group = (
-        client_config(topology, "edge" if role == "perturb" else "collector"),
-        topology.group(role),
-    )
+    back = topology.role(role)
+    own, group = client_config(topology, back.side), back.group
     if do:
         alone(topology, own, group)
     moves: list[Move] = []
     refusals: list[str] = []
-    for spec in agents(topology, role):
-        for facts, records in read_partitions(topology, role, spec, key=key):
+    for spec in back.agents:
+        for facts, records in read_partitions(topology, back, spec, key=key):
             found = checkpoints(records, facts.partition)
             anew = latest(found) is None and _headed(own, spec.topic, facts.partition)
             held = inspect(topology, spec, records, facts)

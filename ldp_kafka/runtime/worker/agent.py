@@ -14,8 +14,8 @@ from ldp_kafka.runtime.recovery.epoch import Epoch, Limits, OffsetAction
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
-from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["WAIT", "Agent", "Changelog", "Host"]
 
@@ -35,10 +35,10 @@ class Host(Protocol):
     def delivered(self, place: Place) -> None:
         """A message has come."""
 
-    def facts(self, spec: AgentSpec, partition: int, stage: Stage[Any]) -> Facts:
+    def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
         """Of one partition, as the brokers say."""
 
-    def changelog(self, spec: AgentSpec) -> Mapping[str, bytes]:
+    def changelog(self, spec: Spec) -> Mapping[str, bytes]:
         """What the changelog holds at the broker, now."""
 
     def send(self, partition: int, folded: Folded, seconds: float) -> None:
@@ -106,7 +106,7 @@ class Agent:
     stage : makes the stage of a partition
     """
 
-    def __init__(self, host: Host, spec: AgentSpec, stage: Callable[[int], Stage[Any]]) -> None:
+    def __init__(self, host: Host, spec: Spec, stage: Callable[[int], Stage[Any]]) -> None:
         self.host, self.spec, self.stage = host, spec, stage
         self.epochs: dict[int, Epoch[Any]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}

@@ -15,7 +15,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import uvloop
@@ -25,13 +26,12 @@ from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.log import Folded, Stage
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
-from ldp_kafka.runtime.roles import AgentSpec
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
@@ -40,6 +40,7 @@ from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Side", "work"]
 
@@ -56,8 +57,8 @@ class Worker:
         key: bytes | Keyring | None,
         until_idle: float | None,
     ) -> None:
-        self.topology, self.role, self.metrics = topology, role, metrics
-        side = sides["edge" if role == "perturb" else "collector"]
+        self.topology, self.role, self.metrics = topology, topology.role(role), metrics
+        side = sides[self.role.side]
         runtime = topology.runtime
         self.limits = Limits(
             snapshot_messages=runtime.snapshot_messages,
@@ -65,19 +66,16 @@ class Worker:
             snapshot_seconds=runtime.snapshot_seconds,
         )
         configs = {name: each.config for name, each in sides.items()}
-        topics = {topic.name: topic.side for topic in topology.topics()}
-        topics.setdefault(topology.raw_topic, "edge")
+        topics = {topic.name: topic.side for topic in topology.flow.topics}
         self.producers = Producers(configs, topics)
-        specs = roles.agents(topology, role)
+        specs = self.role.agents
         self.app = self._faust(side, specs)
-        randomness = roles.edge_randomness(topology, key) if key is not None else None
-        making: dict[str, Callable[[int], Any]] = {
-            "perturb": lambda number: roles.edge(topology, randomness, number),  # type: ignore[arg-type]
-            "collect": lambda number: roles.collect(topology, number),
-            "merge": lambda _: roles.merge(topology),
-        }
+        randomness = edge_randomness(topology, key) if key is not None else None
         self.offsets = GroupOffsets(topology, role, specs, side.config, sides["collector"].config)
-        self.agents = [Agent(self, spec, making[spec.name]) for spec in specs]
+        self.agents = [
+            Agent(self, spec, partial(roles.make, topology, spec, randomness=randomness))
+            for spec in specs
+        ]
         self.watch = Watch(
             self.agents,
             self.assigned,
@@ -91,12 +89,11 @@ class Worker:
         self.last_saved = 0.0
         self.app.timer(1.0)(self.watch.look)
 
-    def _faust(self, side: Side, specs: Sequence[AgentSpec]) -> App:
-        topology, session = self.topology, self.topology.runtime.session_timeout_ms / 1000
-        partitions = {topic.name: topic.partitions for topic in topology.topics()}
+    def _faust(self, side: Side, specs: Sequence[Spec]) -> App:
+        session = self.topology.runtime.session_timeout_ms / 1000
         return App(
-            topology.group(self.role),
-            partitions={topology.raw_topic: topology.input.partitions} | partitions,
+            self.role.group,
+            partitions={topic.name: topic.partitions for topic in self.topology.flow.topics},
             folded={spec.topic for spec in specs},
             read_committed=any(spec.gaps for spec in specs),
             **side.faust(),
@@ -129,10 +126,10 @@ class Worker:
     def delivered(self, place: Place) -> None:
         self.watch.delivered(place)
 
-    def facts(self, spec: AgentSpec, partition: int, stage: Stage[Any]) -> Facts:
+    def facts(self, spec: Spec, partition: int, stage: Stage[Any]) -> Facts:
         return read_facts(self.offsets, spec, partition, stage)
 
-    def changelog(self, spec: AgentSpec) -> Mapping[str, bytes]:
+    def changelog(self, spec: Spec) -> Mapping[str, bytes]:
         return self.offsets.table(spec)
 
     def send(self, partition: int, folded: Folded, seconds: float) -> None:
@@ -222,9 +219,10 @@ def work(
 
     Parameters
     ----------
-    role : ``perturb`` or ``collect``
-    sides : ``collector`` and, for ``perturb``, ``edge``: one object where they are one cluster
-    key : the edge's master key, for ``perturb``
+    role : one of the topology's
+    sides : ``collector`` and, where the role reaches it, ``edge``: one object where they are one
+        cluster
+    key : the edge's master key, for a role that needs it
     until_idle : seconds without anything to read after which it ends by itself
     """
     try:

@@ -12,13 +12,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import HALT, RETRY, WRONG, end
 from ldp_kafka.topology import Topology, admit
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
 
-__all__ = ["ROLES", "run"]
+__all__ = ["run"]
 
-ROLES = ("perturb", "collect")
 SUPERVISED = "LDP_KAFKA_SUPERVISED"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between restarts
 
@@ -35,40 +35,30 @@ def run(
 
     Parameters
     ----------
-    role : ``perturb``, ``collect`` or None for all that the topology has: both, or ``collect``
-        alone where devices report by themselves
-    metrics_port : for Prometheus; 0 or None: a free one, printed; with both roles the second one's
-        is the next
+    role : one of the topology's; None: all that it has
+    metrics_port : for Prometheus; 0 or None: a free one, printed; with several roles each next one
+        has the next port
     until_idle_ms : end after so long without anything to read
 
     Raises
     ------
-    ConfigurationError : no key where one is needed, topics that do not fit, more than the edge's
-        budget has left
+    ConfigurationError : no such role, no key where one is needed, topics that do not fit, more than
+        the edge's budget has left
     BrokerError : no broker answers
     """
-    if topology.devices and role == "perturb":
-        raise ConfigurationError(
-            f"{topology.name} has no perturb role: its devices perturb by themselves"
-            " (ldp_kafka.Client)"
-        )
     if role is None:
         return _supervise(topology, metrics_port or 0, metrics_host, until_idle_ms)
-    if role not in ROLES:
-        raise ConfigurationError(f"role must be one of {', '.join(ROLES)}")
-    return _work(topology, role, metrics_port or 0, metrics_host, until_idle_ms)
+    return _work(topology, topology.role(role), metrics_port or 0, metrics_host, until_idle_ms)
 
 
-def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None) -> int:
+def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: int | None) -> int:
     from ldp_kafka.metrics import Metrics, serve
     from ldp_kafka.runtime.kafka.admin import partitions_of
     from ldp_kafka.runtime.kafka.setup import client_config, prepare, resolve
     from ldp_kafka.runtime.keys import read_key
 
-    until = (
-        admit(topology) if role == "perturb" else None
-    )  # a collector does not have the edge's file
-    key = read_key(topology.edge.key_file) if role == "perturb" else None
+    until = admit(topology) if role.needs_key else None  # a collector does not have the edge's file
+    key = read_key(topology.edge.key_file) if role.needs_key else None
     shared = topology.collector_kafka is topology.edge_kafka
     try:
         edge, collector = resolve(topology)
@@ -85,28 +75,24 @@ def _work(topology: Topology, role: str, port: int, host: str, until_idle_ms: in
     if os.environ.get(SUPERVISED):
         _die_with_parent()
     else:
-        prepare(
-            topology, None, ("edge", "collector") if role == "perturb" or shared else ("collector",)
-        )
-    metrics = Metrics(topology.name, role, topology.privacy.method)
+        prepare(topology, None, (EDGE, COLLECTOR) if shared else role.sides)
+    metrics = Metrics(topology.name, role.name, topology.privacy.method)
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
     print(  # noqa: T201 - what the command says
-        f"{topology.name} {role}: metrics at http://{host}:{port}/metrics", flush=True
+        f"{topology.name} {role.name}: metrics at http://{host}:{port}/metrics", flush=True
     )
     if until is not None:
         _end_at(until, topology.name)
     from ldp_kafka.runtime.worker.app import Side, work
 
-    sides = {"collector": Side(topology.collector_kafka, collector)}
-    if (
-        role == "perturb"
-    ):  # a collector of its own knows neither the edge's address nor its credentials
-        sides["edge"] = sides["collector"] if shared else Side(topology.edge_kafka, edge)
+    sides = {COLLECTOR: Side(topology.collector_kafka, collector)}
+    if EDGE in role.sides:  # a collector knows neither the edge's address nor its credentials
+        sides[EDGE] = sides[COLLECTOR] if shared else Side(topology.edge_kafka, edge)
     try:
         return work(
             topology,
-            role,
+            role.name,
             sides,
             metrics,
             key=key,
@@ -168,7 +154,7 @@ def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | No
     from ldp_kafka.runtime.kafka.setup import prepare
     from ldp_kafka.runtime.keys import read_key
 
-    if not topology.devices:
+    if any(role.needs_key for role in topology.roles):
         admit(topology)  # before anything is started
         read_key(topology.edge.key_file)
     with ExitStack() as stack:
@@ -206,8 +192,8 @@ def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     children = [
-        _Child(_starter(topology, role, port + at if port else 0, host, until_idle_ms))
-        for at, role in enumerate(ROLES[topology.devices :])
+        _Child(_starter(topology, role.name, port + at if port else 0, host, until_idle_ms))
+        for at, role in enumerate(topology.roles)
     ]
     try:
         return _watch(children, stop)

@@ -18,9 +18,11 @@ from ldp_kafka.accounting import NEVER, LifetimeLedger
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.packing import unpack
+from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.records import decode_json, parse_json, read_reports
 from tests.broker.flow import KEY, Flow, Reader, header
@@ -111,7 +113,7 @@ def judge(flow: Flow, kept: dict[str, tuple[list, list]]) -> Verdict:
     topology = flow.topology
     raw = flow.raw()
     with BOOKING, booked(topology.method.ledger) as book:
-        expected = local.run(topology, roles.edge_randomness(topology, KEY), raw, together=TOGETHER)
+        expected = local.run(topology, edge_randomness(topology, KEY), raw, together=TOGETHER)
     verdict = Verdict(events=int(expected.counts["events"]), releases=len(expected.releases))
     seen = outcome(flow, expected, verdict)
     paid = states(flow, raw, kept, verdict)
@@ -211,19 +213,19 @@ def states(
     state of, and the last complete one with the log's end; what users paid by their own ledgers.
     """
     topology = flow.topology
-    randomness = roles.edge_randomness(topology, KEY)
+    randomness = edge_randomness(topology, KEY)
     agents = [
-        ("perturb", "perturb", lambda number: roles.edge(topology, randomness, number), raw),
+        ("perturb", "perturb", lambda number: make_perturb(topology, number, randomness), raw),
         (
             "collect",
             "collect",
-            lambda number: roles.collect(topology, number),
+            lambda number: roles.make(topology, "collect", number),
             logged(flow, topology.reports_topic),
         ),
         (
             "collect",
             "merge",
-            lambda _: roles.merge(topology),
+            lambda _: roles.make(topology, "merge", 0),
             logged(flow, topology.partials_topic),
         ),
     ]
@@ -344,8 +346,8 @@ def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], 
 
 def users(flow: Flow, raw) -> set[bytes]:
     """Digests of all who are in the raw log."""
-    randomness = roles.edge_randomness(flow.topology, KEY)
-    reader = roles.edge(flow.topology, randomness, 0).reader
+    randomness = edge_randomness(flow.topology, KEY)
+    reader = make_perturb(flow.topology, 0, randomness).reader
     found: set[bytes] = set()
     for events in (reader.read(message.value).events for log in raw for message in log):
         if events is not None:
@@ -358,8 +360,8 @@ def users(flow: Flow, raw) -> set[bytes]:
 def owner(flow: Flow, raw) -> dict[str, tuple[bytes, int]]:
     """Whose report, and of which slot, an id is: as only the edge can tell."""
     topology = flow.topology
-    randomness = roles.edge_randomness(topology, KEY)
-    reader, method = roles.edge(topology, randomness, 0).reader, topology.method
+    randomness = edge_randomness(topology, KEY)
+    reader, method = make_perturb(topology, 0, randomness).reader, topology.method
     found: dict[str, tuple[bytes, int]] = {}
     for log in raw:
         for message in log:
