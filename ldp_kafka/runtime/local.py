@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.runtime.log import Message, Output, Record
 from ldp_kafka.topology import Topology
 
 __all__ = ["Run", "run"]
@@ -50,7 +50,7 @@ def run(
             folded = edge.fold(state, messages[first : first + together])
             _sort(folded, {topology.reports_topic: made, topology.dead_letters_topic: dead})
             for name, count in folded.counts.items():
-                counts[name] = count if name == "watermark" else counts.get(name, 0) + count
+                counts[name] = counts.get(name, 0) + count
         collect = roles.collect(topology, partition)
         folded = collect.fold(collect.fresh(), log(made))
         _sort(
@@ -75,6 +75,6 @@ def log(records: Sequence[Record], first: int = 0) -> list[Message]:
     return [Message(first + at, -1, record.value) for at, record in enumerate(records)]
 
 
-def _sort(folded: Folded, to: dict[str, list[Record]]) -> None:
+def _sort(folded: Output, to: dict[str, list[Record]]) -> None:
     for record in folded.records:
         to[record.topic].append(record)

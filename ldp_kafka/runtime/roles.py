@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import Keyed, keyed
 from ldp_kafka.runtime.keys import Keyring
+from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.stages.collect import Collect
 from ldp_kafka.runtime.stages.collect_devices import CollectDevices
-from ldp_kafka.runtime.stages.merge import Merge
-from ldp_kafka.runtime.stages.perturb import Edge
+from ldp_kafka.runtime.stages.merge import Merge, of_any_phase
+from ldp_kafka.runtime.stages.perturb import Perturb
 from ldp_kafka.runtime.stages.releases import Publisher
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import Topology
@@ -42,11 +43,11 @@ def edge_randomness(topology: Topology, key: bytes | Keyring) -> Keyed:
     )
 
 
-def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
+def edge(topology: Topology, randomness: Keyed, partition: int) -> Perturb:
     """The perturb stage of one raw partition."""
     source = topology.input
     privacy = topology.privacy
-    return Edge(
+    return Perturb(
         method=topology.method,
         randomness=randomness,
         reader=EventReader(
@@ -85,7 +86,7 @@ def publisher(topology: Topology) -> Publisher:
     )
 
 
-def collect(topology: Topology, partition: int) -> Collect:
+def collect(topology: Topology, partition: int) -> Stage[Any]:
     """The collect stage of one source: a partition of the edge's reports, or of the devices'."""
     if topology.devices:
         return collect_devices(topology, partition, partition)
@@ -130,7 +131,7 @@ def merge(topology: Topology) -> Merge:
     return Merge(
         topology.input.partitions,
         width,
-        publisher(topology).crowd,
+        of_any_phase(publisher(topology).crowd),
         topology.partials_topic,
         topology.collector_dead_letters_topic,
         topology.fingerprint,

@@ -109,9 +109,9 @@ def break_it(name: str) -> None:
     elif name == "early commit":
         agent.Agent.fold = acknowledging(agent.Agent.fold)
     elif name == "no de-duplication":
-        edge.Edge._step = forgetting(edge.Edge._step)
+        edge.Perturb._step = forgetting(edge.Perturb._step)
     elif name == "billing at arrival":
-        edge.Edge._perturb = arriving(edge.Edge._perturb)
+        edge.Perturb._perturb = arriving(edge.Perturb._perturb)
         Ledger.spend = late(Ledger.spend)
     elif name != "none":
         raise SystemExit(f"no mutant {name}")

@@ -11,7 +11,7 @@ import pytest
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.recovery.partition import Admission, Partition
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.fold import cases
 from tests.fold.judge import shard
@@ -76,7 +76,7 @@ def folded(stage, log, sizes):
         result = stage.fold(state, log[at : at + size])
         records += result.records
         for name, count in result.counts.items():
-            counts[name] = count if name == "watermark" else counts.get(name, 0) + count
+            counts[name] = counts.get(name, 0) + count
         at += size
     assert at == len(log)
     return by_topic(records), counts, state_of(stage, state)

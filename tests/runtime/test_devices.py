@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,9 +24,12 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.log import Message, Record
 from ldp_kafka.runtime.recovery.partition import META, Partition
-from ldp_kafka.runtime.stages.collect_devices import PARTS, Counted, partition_of
+from ldp_kafka.runtime.stages.collect_devices import partition_of
+from ldp_kafka.runtime.stages.parts import Counted, PartOf
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.wire.records import decode_json, header, parse_json, write_reports
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import decode_json, header
+from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.runtime.worker.app import Worker
 from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
@@ -148,7 +151,7 @@ def test_each_id_counts_once():
     assert fed.partials(fed.report(1, 51)) == [(49, None)]
     assert fed.partials(once, fed.report(1, 52)) == [(50, 2)]
     assert fed.refused(once) == "closed"
-    assert not [at for at in fed.state.parts if at[0] == 50]
+    assert not [at for at in fed.state.parts if at.slot == 50]
 
 
 def test_sums_are_those_of_the_mechanism():
@@ -231,7 +234,7 @@ def test_releases_per_user_come_once():
         if isinstance(found := decode_json(parse_json(record.value)), Release)
     ]
     assert len(releases) == 2
-    assert fed.state.crowd == (2, 14, 98)
+    assert fed.state.source.crowd == (2, 14, 98)
     assert fed.refused(fed.report(3, 50, series=None)) == "wrong_fields"
 
 
@@ -303,18 +306,18 @@ def test_a_worker_without_a_broker_is_started_again(monkeypatch):
 class NoOffset(roles.CollectDevices):
     """Takes every id that is there for a repetition, also where a part is ahead of the rest."""
 
-    def _report(self, state, one, message, records, counts):
-        super()._report(state, one, message._replace(offset=2**40), records, counts)
+    def _report(self, state, one, message, output):
+        super()._report(state, one, message._replace(offset=2**40), output)
 
 
 class NoIds(roles.CollectDevices):
     """Counts what comes again."""
 
-    def _report(self, state, one, message, records, counts):
-        part = state.parts.get((int(one.slots[0]), one.ids.tobytes()[0] % PARTS))
+    def _report(self, state, one, message, output):
+        part = state.parts.get(PartOf.of(int(one.slots[0]), 0, one.ids.tobytes()))
         if part:
             part.ids.pop(one.ids.tobytes(), None)
-        super()._report(state, one, message, records, counts)
+        super()._report(state, one, message, output)
 
 
 class OneWriting(roles.CollectDevices):
@@ -360,7 +363,7 @@ def crashing(kind, text, log, cuts, ahead):
     """
     topology = loads(text)
     base = roles.collect_devices(topology, 1, 3)
-    stage = kind(**{name: getattr(base, name) for name in base.__dataclass_fields__})
+    stage = kind(**{name: getattr(base, name) for name in (field.name for field in fields(base))})
     table, out, want = {}, {}, 0
     for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
         partition = Partition(stage, 1, dict(table), want, committed=want > 0)

@@ -26,7 +26,7 @@ from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.partition import Partition
 from ldp_kafka.runtime.tools import prove_once, rotate_key
 from ldp_kafka.runtime.tools.state import compacted, key_bytes
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.runtime.changelogs import edge_table

@@ -15,7 +15,7 @@ from ldp_kafka.records import Events, Ids, Tick
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.wire.records import read_reports, write_reports
+from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from tests.runtime.test_methods import SLOTS, START, STREAMS, USERS, topology_of
 
 CHOOSY = {"ba_sw", "fast", "fast_cgm"}

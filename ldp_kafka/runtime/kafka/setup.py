@@ -18,7 +18,9 @@ from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
 from ldp_kafka.runtime.kafka.security import check_options
 from ldp_kafka.runtime.wire.arrow import MARK
-from ldp_kafka.runtime.wire.records import header, parse_json, read_reports
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import header
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology, require
 
 __all__ = ["client_config", "prepare", "resolve"]

@@ -14,16 +14,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
-from ldp_kafka.accounting import NEVER, State
-from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.group_offsets import Position
+from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.partition import META, choose, tenures
 from ldp_kafka.runtime.roles import AgentSpec
-from ldp_kafka.runtime.stages.users import read_shards
+from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
 
 __all__ = ["RULES", "Held", "Tenure", "Violation", "acknowledged", "inspect"]
@@ -47,15 +43,7 @@ RULES = {
 }
 """What `inspect` looks at, by name."""
 
-_UNREADABLE = (
-    BadRecord,
-    StateError,
-    pa.ArrowException,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-)
+_NO_KEY = bytes(32)
 
 
 class Violation(NamedTuple):
@@ -164,7 +152,7 @@ def inspect(
         made.tenures = [
             _tenure(name, shards, chosen=name == best) for name, shards in found.items()
         ]
-    except _UNREADABLE:
+    except UNREADABLE:
         _complain(made, "readable", ["there is a record that is not ours"])
         return made
     made.tenures.sort(
@@ -229,93 +217,24 @@ def _look(
     if any(broken.rule in ("fingerprint", "layout") for broken in made.violations):
         return  # its fields are another method's
     try:
-        if made.table == "perturb":
-            _edge(made, topology, meta["state"], shards)
-        else:
-            _blocks(made, topology, meta["state"], shards)
-    except _UNREADABLE as error:
+        found = _stage(topology, made).look(meta["state"], shards)
+    except UNREADABLE as error:
         _complain(
             made, "readable", [f"the state's own record cannot be read ({type(error).__name__})"]
         )
-
-
-def _edge(
-    made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
-) -> None:
-    """The users of a partition, shard by shard."""
-    ledger, fields, count = topology.method.ledger, topology.method.fields, topology.runtime.shards
-    made.watermark = int(state["watermark"]) if state["watermark"] >= 0 else None
-    made.closed = int(state["closed"]) if state["closed"] != NEVER else None
-    made.users, made.spent, made.budget = 0, 0, ledger.budget
-    unreadable = strangers = twice = torn = over = 0
-    for name, payload in shards.items():
-        try:
-            digests, columns = read_shards([payload], fields)
-            users = State(fields, digests)
-            for column, cells in columns.items():
-                users.columns[column][..., : len(digests)] = cells
-        except _UNREADABLE:
-            unreadable += 1
-            continue
-        known = name.isdecimal() and int(name) < count
-        strangers += (
-            int(np.count_nonzero(digests[:, 1] % np.uint64(count) != int(name)))
-            if known
-            else len(digests)
-        )
-        twice += len(digests) - len(np.unique(digests, axis=0))
-        beyond, contradictory = ledger.audit(users)
-        over, torn = over + beyond, torn + contradictory
-        made.users += len(digests)
-        made.spent = max(made.spent, ledger.largest(users))
-    _complain(made, "readable", [f"{unreadable} shards cannot be read"] if unreadable else [])
-    _complain(
-        made,
-        "shards",
-        [f"{strangers} users lie in a shard that is not theirs"] if strangers else [],
-    )
-    _complain(made, "shards", [f"{twice} users are there more than once"] if twice else [])
-    _complain(
-        made, "ledger", [f"the ledgers of {torn} users contradict themselves"] if torn else []
-    )
-    _complain(
-        made,
-        "budget",
-        (
-            [f"{over} users have spent more than the budget of {ledger.budget} micro-epsilon"]
-            if over
-            else []
-        ),
-    )
-
-
-def _blocks(
-    made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
-) -> None:
-    """The slots that wait, block by block."""
-    size = (
-        roles.collect(topology, made.partition)
-        if made.table == "collect"
-        else roles.merge(topology)
-    ).size
-    made.closed, made.slots = state["closed"] if made.table == "collect" else state["released"], 0
-    if state["block"] != size:
-        _complain(made, "shards", [f"blocks of {state['block']} slots must be of {size}"])
         return
-    unreadable = strangers = 0
-    for name, payload in shards.items():
-        try:
-            slots = [int(slot) for slot in json.loads(payload)]
-            strangers += sum(slot // size != int(name) for slot in slots)
-            made.slots += len(slots)
-        except _UNREADABLE:
-            unreadable += 1
-    _complain(made, "readable", [f"{unreadable} blocks cannot be read"] if unreadable else [])
-    _complain(
-        made,
-        "shards",
-        [f"{strangers} slots lie in a block that is not theirs"] if strangers else [],
-    )
+    made.watermark, made.closed, made.users = found.watermark, found.closed, found.users
+    made.slots, made.spent, made.budget = found.slots, found.spent, found.budget
+    made.violations += [Violation(*problem) for problem in found.problems]
+
+
+def _stage(topology: Topology, made: Held) -> Stage[Any]:
+    """Whose state it is. It folds nothing here: what it looks at depends on no key."""
+    if made.table == "perturb":
+        return roles.edge(topology, roles.edge_randomness(topology, _NO_KEY), made.partition)
+    if made.table == "collect":
+        return roles.collect(topology, made.partition)
+    return roles.merge(topology)
 
 
 def _log(made: Held, *, answered: bool) -> None:

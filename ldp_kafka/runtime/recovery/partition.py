@@ -31,7 +31,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.runtime.log import Folded, Message, Stage
+from ldp_kafka.runtime.log import Message, Output, Stage
 from ldp_kafka.runtime.recovery.packing import pack, unpack
 
 __all__ = [
@@ -174,7 +174,7 @@ class Partition(Generic[S]):
         self.want = offset + 1
         return Admission.COVERED if offset <= self.cover else Admission.FOLD
 
-    def fold(self, messages: Sequence[Message]) -> Folded:
+    def fold(self, messages: Sequence[Message]) -> Output:
         """Fold admitted messages, in order."""
         folded = self.stage.fold(self.state, messages)
         self.cover = messages[-1].offset

@@ -22,7 +22,7 @@ from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.tools.report_index import Sightings, compare
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 
 __all__ = ["Answered", "Proof", "prove", "read_held", "recompute"]

@@ -44,7 +44,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.partition import Partition, persist
 from ldp_kafka.runtime.roles import agents, edge_randomness
-from ldp_kafka.runtime.stages.perturb import Edge
+from ldp_kafka.runtime.stages.perturb import Perturb
 from ldp_kafka.runtime.tools.state import alone, compacted, key_bytes
 from ldp_kafka.topology import Topology
 
@@ -164,7 +164,7 @@ class _Held:
 
     def _part(
         self, standing: Standing, number: int, rings: Sequence[Keyring]
-    ) -> tuple[Edge, int, int]:
+    ) -> tuple[Perturb, int, int]:
         """Who reads the state, where it ends, and the greatest event time that the log
         has reached.
         """

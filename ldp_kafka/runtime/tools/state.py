@@ -21,7 +21,7 @@ from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.recovery.inspection import Held, acknowledged, inspect
 from ldp_kafka.runtime.roles import AgentSpec, agents
-from ldp_kafka.runtime.wire.records import parse_json
+from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.worker.supervisor import ROLES
 from ldp_kafka.topology import Topology
 

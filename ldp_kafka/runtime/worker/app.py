@@ -34,7 +34,7 @@ from ldp_kafka.runtime.kafka.group_offsets import Standing
 from ldp_kafka.runtime.kafka.producer import Outbox
 from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.keys import Keyring
-from ldp_kafka.runtime.log import Folded, Record
+from ldp_kafka.runtime.log import Output, Record
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.exits import RETRY, end
@@ -278,9 +278,9 @@ class Worker:
         for box in self.boxes:
             box.poll()
 
-    def observe(self, agent: str, number: int, folded: Folded, seconds: float) -> None:
+    def observe(self, agent: str, number: int, folded: Output, seconds: float) -> None:
         """Count what a fold gave."""
-        self.metrics.count(folded.counts, number)
+        self.metrics.count(folded, number)
         self.metrics.step(seconds)
         if agent == "merge":
             for record in folded.records:
