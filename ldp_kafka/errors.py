@@ -22,7 +22,8 @@ value of the data.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from enum import StrEnum
+from typing import ClassVar, Literal, Self
 
 __all__ = [
     "BadRecord",
@@ -31,6 +32,7 @@ __all__ = [
     "GapError",
     "InvariantError",
     "LdpKafkaError",
+    "Reason",
     "StateError",
     "TopologyError",
 ]
@@ -99,17 +101,72 @@ class GapError(LdpKafkaError):
     action = "retry"
 
 
+class Reason(StrEnum):
+    """Why a record is no good: the code in a dead letter and in the metric's label, and its
+    meaning.
+
+    Examples
+    --------
+    >>> Reason("user") is Reason.USER, f"{Reason.NOT_FINITE}: {Reason.NOT_FINITE.meaning}"
+    (True, 'not_finite: the value is NaN or infinite')
+    """
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str = "") -> Self:
+        made = str.__new__(cls, code)
+        made._value_, made.meaning = code, meaning
+        return made
+
+    EMPTY = "empty", "the message has no value"
+    TOO_LARGE = (
+        "too_large",
+        (
+            "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long"
+            " text too often, or has too many lists of another length"
+        ),
+    )
+    NOT_JSON = "not_json", "the message is neither UTF-8 JSON nor an Arrow IPC stream"
+    NOT_ARROW = (
+        "not_arrow",
+        "the message is not a valid Arrow IPC stream, or its body is compressed",
+    )
+    NOT_A_RECORD = "not_a_record", "the JSON is not an object"
+    NOT_A_REPORT = "not_a_report", "the message is no report"
+    WRONG_FIELDS = "wrong_fields", "a field is missing or of the wrong type"
+    VERSION = "version", "the message is of another version"
+    USER = (
+        "user",
+        "the user is missing, empty, longer than 256 bytes, or neither text nor a whole number",
+    )
+    VALUE = "value", "the value is missing or of the wrong type, or a list of another length"
+    NOT_FINITE = "not_finite", "the value is NaN or infinite"
+    CATEGORY = "category", "the value is none of the topology's categories"
+    TIME = "time", "the time is missing, unreadable, before 1970 or after 6428"
+    AHEAD = "ahead", "the time is further ahead of the message's own timestamp than max_ahead"
+    FINGERPRINT = "fingerprint", "the report belongs to another topology"
+    RANGE = "range", "the report lies outside the mechanism's outputs"
+    PARTITION = "partition", "the user belongs to another partition (input.partitioning: murmur2)"
+    RESTARTED = (
+        "restarted",
+        (
+            "the report comes from a raw log that was begun anew: it has an offset that was"
+            " counted, and closes what was not"
+        ),
+    )
+    CLOSED = "closed", "the report is for a slot that its edge had closed"
+
+
 class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record that is bad
     """One record is no good.
 
     Parameters
     ----------
-    reason : a code from a fixed list (``runtime.wire.events.REASONS``): what goes to the dead
-        letter and the metric
+    reason : what goes to the dead letter and the metric
     """
 
     action = "drop"
 
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
+    def __init__(self, reason: Reason) -> None:
+        self.reason = Reason(reason)  # unpickled, it is given the code
+        super().__init__(self.reason.value)

@@ -3,7 +3,7 @@
 Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the
 topology, the role and the method, which are constant in a process, the reason of dead letters, and
 what a guarantee says. Never a user and never a value: a reason that is none of
-`ldp_kafka.runtime.wire.events.REASONS` is refused.
+`ldp_kafka.errors.Reason` is refused.
 
 What depends on values stays at the edge. How many values were clamped or refused, how many were
 late, the greatest event time: these are exact functions of raw data, without any noise. So they
@@ -15,13 +15,12 @@ collector's roles refuse to count them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from ldp_kafka.accounting import Guarantee
-from ldp_kafka.errors import ConfigurationError, InvariantError
-from ldp_kafka.runtime.wire.events import REASONS
+from ldp_kafka.errors import ConfigurationError, InvariantError, Reason
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
 __all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
@@ -32,6 +31,18 @@ LABELS = ("topology", "role", "method")
 AT_EDGE, AT_COLLECTOR = frozenset({EDGE}), frozenset({COLLECTOR})
 # A fold of one message takes some hundred microseconds, a snapshot of a million users some seconds.
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Counted(Protocol):
+    """What a fold counted, and where it stands: `ldp_kafka.runtime.log.Output`."""
+
+    @property
+    def counts(self) -> Mapping[str, float]:
+        """By name; those of dead letters as ``dead_letters:`` and the reason."""
+
+    @property
+    def gauges(self) -> Mapping[str, float]:
+        """By name: ``watermark``, ``closed``, ``released``."""
 
 
 class Family(NamedTuple):
@@ -209,24 +220,24 @@ class Metrics:
             if family.name == DEAD_LETTERS:
                 self._counters |= {
                     f"{DEAD_LETTERS}:{reason}": counter.labels(*self._constant, reason)
-                    for reason in REASONS
+                    for reason in Reason
                 }
             else:
                 self._counters[family.name] = counter.labels(*self._constant)
 
-    def count(self, counts: Mapping[str, float], partition: int = 0) -> None:
-        """Add up what a stage counted of one partition. Of the watermark and of the last closed
-        slot, the smallest value over all partitions of this process is shown.
+    def count(self, output: Counted, partition: int = 0) -> None:
+        """Take what the fold of a partition counted (`ldp_kafka.runtime.log.Output`); of watermark
+        and closed, the least of all partitions held is shown.
         """
-        for key, value in counts.items():
-            if key == "watermark":
-                if value >= 0:  # -1: no event yet
-                    self._hold(PROGRESS[key], partition, value / 1000, min)
-            elif key in PROGRESS:
-                self._hold(PROGRESS[key], partition, value, min)
-            else:
-                name, colon, reason = key.partition(":")
-                self._counter(f"ldp_{name}_total{colon}{reason}").inc(value)
+        for key, value in output.gauges.items():
+            if key not in PROGRESS:
+                raise InvariantError(f"no gauge of the {self.role} role shows how far a fold is")
+            if not (key == "watermark" and value < 0):  # -1: no event yet
+                seconds = value / 1000 if key == "watermark" else value
+                self._hold(PROGRESS[key], partition, seconds, min)
+        for key, value in output.counts.items():
+            name, colon, reason = key.partition(":")
+            self._counter(f"ldp_{name}_total{colon}{reason}").inc(value)
 
     def step(self, seconds: float) -> None:
         """One run of messages was folded."""

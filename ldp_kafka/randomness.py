@@ -27,7 +27,17 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KEY_BYTES", "Keyed", "Randomness", "Seeded", "System", "keyed", "seeded", "system"]
+__all__ = [
+    "KEY_BYTES",
+    "Keyed",
+    "Randomness",
+    "Seeded",
+    "System",
+    "keyed",
+    "seeded",
+    "system",
+    "take16",
+]
 
 KEY_BYTES = 32
 _BLOCK = 16  # bytes of an AES block
@@ -37,6 +47,13 @@ _COUNTER_BITS, _COLUMN_BITS = (
 )  # block 2, second half: phase (16 bits) | columns (8) | counter (40)
 
 Digests = NDArray[np.uint64]  # (n, 2): 128 bits of each user
+
+
+def take16(pairs: NDArray[np.uint64], rows: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """``pairs[rows]``: as elements of 16 bytes, which numpy gathers three times as fast as rows of
+    two.
+    """
+    return pairs.view(np.complex128).ravel().take(rows).view(np.uint64).reshape(-1, 2)
 
 
 @dataclass(frozen=True, repr=False, slots=True)

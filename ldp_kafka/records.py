@@ -5,17 +5,29 @@ All are frozen, and no repr shows a value of the data.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.randomness import Digests, Ids
+from ldp_kafka.randomness import Digests, Ids, take16
 
-__all__ = ["Event", "Events", "Ids", "Partial", "Release", "Report", "Reports", "Request", "Tick"]
+__all__ = [
+    "Event",
+    "Events",
+    "Ids",
+    "Partial",
+    "Release",
+    "Report",
+    "Reports",
+    "Request",
+    "Tick",
+]
 
 HIDDEN = "..."
+KEPT = 32  # report ids that are sampled of a slot, a phase and a source
 
 
 @dataclass(frozen=True, repr=False, slots=True)
@@ -46,6 +58,21 @@ class Events:
 
     def __repr__(self) -> str:
         return f"Events({len(self)} rows)"
+
+    def take(self, rows: NDArray[np.intp]) -> Events:
+        """Those at ``rows``, in that order."""
+        return Events(self.users.take(rows), self.times[rows], self.values[rows])
+
+    @staticmethod
+    def join(parts: Sequence[Events]) -> Events:
+        """All of them, at least one batch, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return Events(
+            Ids.join([part.users for part in parts]),
+            np.concatenate([part.times for part in parts]),
+            np.concatenate([part.values for part in parts]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +134,76 @@ class Reports:
     def __repr__(self) -> str:
         return f"Reports({len(self)} rows, offset={self.offset}, closed={self.closed})"
 
+    def take(self, rows: slice | NDArray[np.intp]) -> Reports:
+        """Those at ``rows``, in that order; all else is the batch's."""
+        if isinstance(rows, slice) and (rows.start, rows.stop) == (0, len(self)):
+            return self
+        return self._with(
+            self.ids[rows],
+            self.slots[rows],
+            self.values[rows],
+            None if self.series is None else self.series[rows],
+        )
+
+    def sort(self) -> Reports:
+        """By report id, in a batch of its own: the order of rows then says nothing of the order of
+        users.
+        """
+        if len(self) < 2:
+            return self
+        order = np.argsort(self.ids[:, 0].byteswap())  # as the digits read
+        return self._with(
+            take16(self.ids, order),
+            self.slots.take(order),
+            self.values.take(order, axis=0),
+            None if self.series is None else take16(self.series, order),
+        )
+
+    def chunk_by(self, rows: int) -> Iterable[Reports]:
+        """Cut into batches of so many rows at most; at least one batch."""
+        return (
+            self.take(slice(start, min(start + rows, len(self))))
+            for start in range(0, max(len(self), 1), rows)
+        )
+
+    def stamp(self, offset: int, chunk: int, phase: int, closed: int | None) -> Reports:
+        """With what the collector counts once by, the phase and what the edge has closed."""
+        return Reports(
+            self.ids,
+            self.slots,
+            self.values,
+            self.scale,
+            self.fingerprint,
+            offset,
+            closed,
+            chunk,
+            phase,
+            self.series,
+        )
+
+    def _with(
+        self,
+        ids: Digests,
+        slots: NDArray[np.int64],
+        values: NDArray[Any],
+        series: Digests | None,
+    ) -> Reports:
+        """Other rows, all else the batch's; `dataclasses.replace` takes as long as the rest of what
+        is done to a single report.
+        """
+        return Reports(
+            ids,
+            slots,
+            values,
+            self.scale,
+            self.fingerprint,
+            self.offset,
+            self.closed,
+            self.chunk,
+            self.phase,
+            series,
+        )
+
     def singles(self) -> list[Report]:
         """One `Report` a row."""
         whole = self.scale == int(self.scale)
@@ -130,8 +227,8 @@ class Reports:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What one source (a raw partition) has to say of a slot, or that it has nothing for slots up
-    to and including it.
+    """What one source (a raw partition) has to say of one phase of a slot, or that it has nothing
+    for slots up to and including it.
     """
 
     source: int
@@ -142,6 +239,10 @@ class Partial:
     """Additive integer sums; None: the source is empty from its last partial through ``slot``."""
     sample: tuple[str, ...] = ()
     """The first of its report ids in the slot, see `ldp_kafka.runtime.stages.sample`."""
+    phase: int = 0
+    """Of the reports that are summed; 0 where there are none."""
+    last: bool = True
+    """Whether the source has no further phase of the slot: with it the slot is closed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import json
+import pickle
 import re
 
 import pytest
 
 from ldp_kafka import errors
-from ldp_kafka.errors import BadRecord, LdpKafkaError, TopologyError
+from ldp_kafka.errors import BadRecord, LdpKafkaError, Reason, TopologyError
 
 CLASSES = [
     kind
@@ -36,7 +38,7 @@ def drawn():
 def test_the_tree_is_drawn():
     """Names, parents, actions and second bases: what the docstring shows is what is."""
     tree = drawn()
-    assert set(tree) == {kind.__name__ for kind in CLASSES} == set(errors.__all__)
+    assert set(tree) == {kind.__name__ for kind in CLASSES} == {*errors.__all__} - {"Reason"}
     for kind in CLASSES:
         parent, action, second = tree[kind.__name__]
         if kind is LdpKafkaError:
@@ -69,8 +71,39 @@ def test_a_topology_error_names_file_line_and_key():
 
 def test_a_bad_record_says_its_reason_and_no_more():
     """The reason is a code; it is what goes into the dead letter."""
-    assert (BadRecord("not_finite").reason, str(BadRecord("not_finite"))) == (
+    assert (BadRecord(Reason.NOT_FINITE).reason, str(BadRecord(Reason.NOT_FINITE))) == (
         "not_finite",
         "not_finite",
     )
     assert issubclass(BadRecord, ValueError)
+    sent = pickle.loads(pickle.dumps(BadRecord(Reason.NOT_FINITE)))
+    assert sent.reason is Reason.NOT_FINITE, "over to another process and back"
+    with pytest.raises(ValueError, match="not a valid Reason"):
+        BadRecord("anything else")
+
+
+def test_a_reason_is_its_code():
+    """What stands in dead letters and metrics for good; the meaning is for people."""
+    assert [str(reason) for reason in Reason] == [
+        "empty",
+        "too_large",
+        "not_json",
+        "not_arrow",
+        "not_a_record",
+        "not_a_report",
+        "wrong_fields",
+        "version",
+        "user",
+        "value",
+        "not_finite",
+        "category",
+        "time",
+        "ahead",
+        "fingerprint",
+        "range",
+        "partition",
+        "restarted",
+        "closed",
+    ]
+    assert json.dumps({"reason": Reason.USER}) == '{"reason": "user"}'
+    assert {reason.name.lower() for reason in Reason} == {*map(str, Reason)}

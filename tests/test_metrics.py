@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import socket
 import subprocess
@@ -16,10 +17,11 @@ from prometheus_client import CollectorRegistry
 
 import ldp_kafka
 from ldp_kafka.accounting import Guarantee
-from ldp_kafka.errors import ConfigurationError, InvariantError
+from ldp_kafka.errors import ConfigurationError, InvariantError, Reason
 from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, Metrics, serve
-from ldp_kafka.runtime.stages import collect, merge, perturb
-from ldp_kafka.runtime.wire.events import REASONS
+from ldp_kafka.runtime.log import Output
+from ldp_kafka.runtime.stages import collect, collect_devices, counting, merge, perturb, raw
+from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 
 PERTURB = {
     "events": 7,
@@ -79,45 +81,78 @@ def families(role: str) -> dict[str, str]:
     }
 
 
-def counted(module) -> set[str]:
-    """Every key that a stage's source puts into its counts."""
-    source = Path(module.__file__).read_text()
-    keys = set(re.findall(r"""counts\[f?"([a-z_]+)[:"]""", source))
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.AnnAssign)
-            and isinstance(node.target, ast.Name)
-            and node.target.id == "counts"
-        ):
-            keys |= {
+def output(said: dict[str, float]) -> Output:
+    """What a fold gives that counts these."""
+    made_ = Output(DeadLetters("dead", "raw", 0))
+    for key, value in said.items():
+        if key in ("watermark", "closed", "released"):
+            made_.gauge(key, value)
+        else:
+            made_.count(key, value)
+    return made_
+
+
+def counted(*modules) -> set[str]:
+    """Every name under which these sources count: those from zero, and what they are told."""
+    found = set()
+    for module in modules:
+        for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+            names: list[ast.expr] = []
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "COUNTS":
+                names = [node.value]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr == "dead_letter":
+                    found.add("dead_letters")
+                elif node.func.attr in ("count", "gauge"):
+                    names = node.args[:1]
+            found |= {
                 each.value
-                for each in ast.walk(node.value)
+                for name in names
+                for each in ast.walk(name)
                 if isinstance(each, ast.Constant) and isinstance(each.value, str)
             }
-    return keys
+    return found
 
 
 @pytest.mark.parametrize(
-    ("role", "counts", "module"),
-    [("perturb", PERTURB, perturb), ("collect", COLLECT, collect), ("collect", MERGE, merge)],
+    ("role", "counts", "modules"),
+    [
+        ("perturb", PERTURB, (perturb, raw)),
+        ("collect", COLLECT, (collect, counting)),
+        ("collect", COLLECT, (collect_devices, counting)),
+        ("collect", MERGE, (merge,)),
+    ],
 )
-def test_every_count_of_a_stage_is_mapped(role, counts, module):
-    """The keys in a stage's source are those of the specimen, and each of them moves one sample."""
-    assert counted(module) == {key.partition(":")[0] for key in counts}
+def test_every_count_of_a_stage_is_mapped(role, counts, modules):
+    """The names in a stage's source are those of the specimen, and each of them moves one
+    sample.
+    """
+    assert counted(*modules) == {key.partition(":")[0] for key in counts}
     for key, value in counts.items():
         metrics = made(role)
         before = samples(metrics)
-        metrics.count({key: value})
+        metrics.count(output({key: value}))
         after = samples(metrics)
         moved = {name: number for name, number in after.items() if number != before.get(name)}
         assert list(moved.values()) == [value / 1000 if key == "watermark" else value], moved
+
+
+def test_a_dead_letter_is_counted_by_its_reason():
+    """And sent."""
+    folded = output({})
+    folded.dead_letter(7, 2, Reason.USER)
+    folded.dead_letter(8, 0, Reason.USER)
+    assert [json.loads(record.value)["offset"] for record in folded.records] == [7, 8]
+    metrics = made()
+    metrics.count(folded)
+    assert samples(metrics)["ldp_dead_letters_total{reason=user}"] == 2
 
 
 def test_counts_add_up():
     """Counters add, gauges hold the last."""
     metrics = made("collect")
     for counts in (COLLECT, MERGE, MERGE):
-        metrics.count(counts)
+        metrics.count(output(counts))
     shown = samples(metrics)
     assert shown["ldp_releases_total"] == 6
     assert shown["ldp_repeated_total"] == 4
@@ -133,7 +168,7 @@ def test_unknown_keys_raise(key):
     """Nothing is dropped in silence, and no text that came with a key is shown."""
     metrics = made()
     with pytest.raises(InvariantError) as caught:
-        metrics.count({key: 1})
+        metrics.count(output({key: 1}))
     assert "poison" not in str(caught.value)
     assert not any("poison" in name for name in samples(metrics))
 
@@ -154,7 +189,7 @@ def test_raw_counts_stay_at_the_edge():
     metrics = made("collect")
     for key in ("clamped", "refused", "events", "late", "watermark"):
         with pytest.raises(InvariantError, match="collect role has no metric"):
-            metrics.count({key: 1})
+            metrics.count(output({key: 1}))
     with pytest.raises(InvariantError, match="ldp_spent_ratio"):
         metrics.spent(1, 2)
     with pytest.raises(InvariantError, match="perturb role has no metric ldp_release"):
@@ -212,7 +247,7 @@ def test_no_label_can_carry_a_user():
         for sample in family.samples
         if "reason" in sample.labels
     }
-    assert reasons == set(REASONS)
+    assert reasons == set(Reason)
 
 
 def test_counters_are_there_before_the_first_count_and_gauges_are_not():
@@ -226,7 +261,7 @@ def test_counters_are_there_before_the_first_count_and_gauges_are_not():
     )
     assert "ldp_watermark_timestamp_seconds" not in shown
     metrics = made()
-    metrics.count({"watermark": -1})
+    metrics.count(output({"watermark": -1}))
     assert "ldp_watermark_timestamp_seconds" not in samples(metrics)
 
 
@@ -234,8 +269,8 @@ def test_progress_is_that_of_the_slowest_partition():
     """Neither of two partitions hides the other."""
     metrics, other = made(), made("collect")
     for partition, time in ((0, 5_000), (1, 3_000), (0, 9_000)):
-        metrics.count({"watermark": time}, partition)
-        other.count({"closed": time // 1000}, partition=partition)
+        metrics.count(output({"watermark": time}), partition)
+        other.count(output({"closed": time // 1000}), partition=partition)
         metrics.spent(250_000 * (1 + partition), 1_000_000, partition)
     assert (
         samples(metrics)["ldp_watermark_timestamp_seconds"]
@@ -251,7 +286,7 @@ def test_what_is_revoked_is_forgotten():
     """
     metrics = made()
     metrics.guarantee(GUARANTEE)
-    metrics.count(PERTURB, 1)
+    metrics.count(output(PERTURB), 1)
     metrics.lag(10)
     metrics.idle_partitions(1)
     metrics.partitions(2)
@@ -266,7 +301,7 @@ def test_what_is_revoked_is_forgotten():
     assert gauges == {"ldp_partitions", "ldp_guarantee_info"}
     assert shown["ldp_partitions"] == 0
     assert shown["ldp_events_total"] == 7
-    metrics.count({"watermark": 20_000}, 0)
+    metrics.count(output({"watermark": 20_000}), 0)
     assert samples(metrics)["ldp_watermark_timestamp_seconds"] == 20
 
 
@@ -344,7 +379,7 @@ def test_a_given_registry_is_used():
 def test_serve_answers_on_loopback_and_closes():
     """The real port is returned, nothing listens after close, and close may be repeated."""
     metrics = made()
-    metrics.count(PERTURB)
+    metrics.count(output(PERTURB))
     port, close = serve(metrics, 0)
     try:
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:

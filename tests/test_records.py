@@ -112,3 +112,68 @@ def test_hexadecimal():
     assert hexadecimal(np.array([[1, 2]], "<u8")) == ["01" + "00" * 7 + "02" + "00" * 7]
     assert hexadecimal(IDS[::-1]) == hexadecimal(IDS)[::-1]
     assert hexadecimal(np.empty((0, 2), np.uint64)) == []
+
+
+def reports(n, series=True):
+    """A batch of ``n`` rows in no order."""
+    rng = np.random.default_rng(n)
+    ids = rng.integers(0, 2**63, (n, 2)).astype(np.uint64)
+    return Reports(
+        ids,
+        np.arange(n),
+        np.arange(10, 10 + n),
+        0.5,
+        "f" * 32,
+        7,
+        3,
+        2,
+        1,
+        series=ids[:, ::-1].copy() if series else None,
+    )
+
+
+@pytest.mark.parametrize("series", [True, False])
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+def test_what_a_batch_of_reports_does(n, series):
+    """Taken, sorted and cut, rows stay whole, and all else is the batch's."""
+    batch = reports(n, series)
+    rows = batch.singles()
+    assert batch.take(np.arange(n)[::-1]).singles() == rows[::-1]
+    assert batch.take(slice(1, 3)).singles() == rows[1:3]
+    assert batch.take(slice(0, n)) is batch
+    assert batch.sort().singles() == sorted(rows, key=lambda row: row.id)
+    for most in (1, 2, 3, 100):
+        parts = list(batch.chunk_by(most))
+        assert [row for part in parts for row in part.singles()] == rows
+        assert [len(part) for part in parts[:-1]] == [most] * (len(parts) - 1)
+        assert len(parts) == max(1, -(-n // most))
+    changed = (batch.take(np.arange(n)[:1]), batch.sort(), *batch.chunk_by(2))
+    for other in changed:
+        assert (other.scale, other.offset, other.closed, other.chunk, other.phase) == (
+            0.5,
+            7,
+            3,
+            2,
+            1,
+        )
+    stamped = batch.stamp(offset=70, chunk=20, phase=0, closed=None)
+    assert (stamped.offset, stamped.chunk, stamped.phase, stamped.closed) == (70, 20, 0, None)
+    assert [(row.id, row.slot, row.value) for row in stamped.singles()] == [
+        (row.id, row.slot, row.value) for row in rows
+    ]
+
+
+def test_what_a_batch_of_events_does():
+    """Taken and joined, rows stay whole."""
+    one = Events(Ids.of(["a", "b", "c"]), np.array([1, 2, 3]), np.array([0.1, 0.2, 0.3]))
+    two = one.take(np.array([2, 0]))
+    assert (two.users.texts(), two.times.tolist(), two.values.tolist()) == (
+        ["c", "a"],
+        [3, 1],
+        [0.3, 0.1],
+    )
+    both = Events.join([one, two])
+    assert both.users.texts() == ["a", "b", "c", "c", "a"]
+    assert both.times.tolist() == [1, 2, 3, 3, 1]
+    assert both.values.tolist() == [0.1, 0.2, 0.3, 0.3, 0.1]
+    assert Events.join([one]) is one

@@ -97,7 +97,7 @@ def _end_of_stream(data: bytes, at: int) -> int:
 
 
 def _batch(message: bytes) -> NDArray[Any] | None:
-    from ldp_kafka.runtime.wire.records import read_reports
+    from ldp_kafka.runtime.wire.reports import read_reports
 
     found = read_reports(message)
     return None if found is None else found.values

@@ -212,10 +212,9 @@ class Method:
         """Coordinates of a value; 0 where values are single numbers or categories."""
         return 0
 
-    @property
-    def phases(self) -> int:
-        """What is reported in a slot is of phase ``slot % phases``; see `Step`."""
-        return 1
+    def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
+        """In which of these slots (n,) there can be reports of a phase; see `Step`."""
+        return np.full(len(slots), phase == 0)
 
     @property
     def cost(self) -> int:

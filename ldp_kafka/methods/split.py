@@ -357,9 +357,9 @@ class SampleSplit(Split):
         slots: float = self.dimension * self.each.lasting
         return slots
 
-    @property
-    def phases(self) -> int:
-        return self.dimension
+    def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
+        """Each slot has one: the number of the coordinate whose turn it is."""
+        return np.asarray(slots % self.dimension == phase)
 
     def _step(
         self,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.runtime import roles
-from ldp_kafka.runtime.log import Folded, Message, Record, Stage
+from ldp_kafka.runtime.log import Message, Output, Record, Stage
 from ldp_kafka.topology import Topology
 
 __all__ = ["Run", "fold", "log", "run"]
@@ -52,7 +52,7 @@ def run(
         for _, folded in fold({partition: edge}, _of(partition, messages), together):
             _sort(folded, {topology.reports_topic: made, topology.dead_letters_topic: dead})
             for name, count in folded.counts.items():
-                counts[name] = count if name == "watermark" else counts.get(name, 0) + count
+                counts[name] = counts.get(name, 0) + count
         source = roles.make(topology, collect, partition)
         folded = source.fold(source.fresh(), log(made))
         _sort(
@@ -74,7 +74,7 @@ def run(
 
 def fold(
     stages: Mapping[int, Stage[Any]], messages: Iterable[tuple[int, Message]], together: int
-) -> Iterator[tuple[int, Folded]]:
+) -> Iterator[tuple[int, Output]]:
     """Fold logs from their beginning, each partition by its stage: what each fold gave.
 
     Parameters
@@ -86,7 +86,7 @@ def fold(
     states = {partition: stage.fresh() for partition, stage in stages.items()}
     waiting: dict[int, list[Message]] = {partition: [] for partition in stages}
 
-    def folded(partition: int) -> tuple[int, Folded]:
+    def folded(partition: int) -> tuple[int, Output]:
         run, waiting[partition] = waiting[partition], []
         return partition, stages[partition].fold(states[partition], run)
 
@@ -108,6 +108,6 @@ def log(records: Sequence[Record], first: int = 0) -> list[Message]:
     return [Message(first + at, -1, record.value) for at, record in enumerate(records)]
 
 
-def _sort(folded: Folded, to: dict[str, list[Record]]) -> None:
+def _sort(folded: Output, to: dict[str, list[Record]]) -> None:
     for record in folded.records:
         to[record.topic].append(record)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-__all__ = ["Folded", "Message", "Record", "Stage"]
+from ldp_kafka.errors import Reason
+
+__all__ = ["Look", "Message", "Output", "Record", "Stage"]
 
 S = TypeVar("S")
 
@@ -35,11 +38,68 @@ class Record(NamedTuple):
         return f"Record(topic={self.topic!r}, partition={self.partition})"
 
 
-class Folded(NamedTuple):
-    """What a fold gave: records in order, and what to count."""
+class Output:
+    """What a fold gives: records in order, what to count, and what stands where.
 
-    records: list[Record]
-    counts: Mapping[str, float]
+    Parameters
+    ----------
+    letter : makes the dead letter of a row: (offset, row, reason)
+    counts : names that are counted from zero
+    """
+
+    def __init__(
+        self, letter: Callable[[int, int, Reason], Record], counts: Iterable[str] = ()
+    ) -> None:
+        self._letter = letter
+        self.records: list[Record] = []
+        self.counts: dict[str, float] = dict.fromkeys(counts, 0)
+        """By name; those of dead letters as ``dead_letters:`` and the reason."""
+        self.gauges: dict[str, float] = {}
+
+    def send(self, *records: Record) -> None:
+        """Produce these, after those before them."""
+        self.records += records
+
+    def dead_letter(self, offset: int, row: int, reason: Reason) -> None:
+        """One row of a message is no good."""
+        self.records.append(self._letter(offset, row, reason))
+        self.count(f"dead_letters:{reason}")
+
+    def count(self, name: str, n: float = 1) -> None:
+        """So many more of what is counted under this name."""
+        self.counts[name] = self.counts.get(name, 0) + n
+
+    def gauge(self, name: str, value: float) -> None:
+        """Where something stands now."""
+        self.gauges[name] = value
+
+    def __repr__(self) -> str:
+        return f"Output({len(self.records)} records)"  # never a count: some are of raw data
+
+
+@dataclass
+class Look:
+    """What a stage sees in its own state as it lies in a changelog: sums, never anything of one
+    user. None where the stage has no such thing.
+    """
+
+    watermark: int | None = None
+    """Greatest event time, milliseconds."""
+    closed: int | None = None
+    """Last closed slot; of the merger the last one released."""
+    users: int | None = None
+    slots: int | None = None
+    """Slots that are held."""
+    spent: int | None = None
+    """The most micro-epsilon that any user has spent in its run."""
+    budget: int | None = None
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    """(rule, what is wrong), the rule one of ``readable``, ``shards``, ``ledger``, ``budget``."""
+
+    def complain(self, rule: str, number: int, text: str) -> None:
+        """Note a problem of so many cases, if there are any."""
+        if number:
+            self.problems.append((rule, f"{number} {text}"))
 
 
 class Stage(Protocol[S]):
@@ -52,11 +112,11 @@ class Stage(Protocol[S]):
 
     @property
     def fingerprint(self) -> str:
-        """Of all that shapes reports."""
+        """Of the topology: what feeds the noise."""
 
     @property
     def layout(self) -> str:
-        """Of where the state lies and which records made it."""
+        """Of the topology: what else the state depends on."""
 
     @property
     def key(self) -> str:
@@ -67,7 +127,7 @@ class Stage(Protocol[S]):
     def fresh(self) -> S:
         """The state before the first message."""
 
-    def fold(self, state: S, messages: Sequence[Message]) -> Folded:
+    def fold(self, state: S, messages: Sequence[Message]) -> Output:
         """Fold messages of consecutive offsets into the state, in place."""
 
     def dirty(self, state: S) -> set[str]:
@@ -95,4 +155,9 @@ class Stage(Protocol[S]):
     def budget(self, state: S) -> tuple[int, int] | None:
         """The most micro-epsilon that any user has spent in its current run, and the budget; None
         where no user has one here.
+        """
+
+    def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
+        """What `meta` and `dump` wrote, looked at shard by shard without being loaded; a shard
+        that cannot be read is a problem, a ``meta`` that cannot is an error.
         """

@@ -16,7 +16,8 @@ from ldp_kafka.cli import main
 from ldp_kafka.cli.audit_files import read
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime.wire.records import encode_json, header, write_reports
+from ldp_kafka.runtime.wire.records import encode_json, header
+from ldp_kafka.runtime.wire.reports import write_reports
 
 CODE = """
 import numpy as np

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from unittest.mock import patch
 
-from ldp_kafka import accounting, mechanisms, methods, randomness
+from ldp_kafka import accounting, mechanisms, methods, randomness, records
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages import perturb, users
@@ -37,9 +37,9 @@ PARTS = [
     (randomness.Bound, "words", "noise"),
     (mechanisms.SquareWave, "perturb", "mechanism"),
     (randomness.Keyed, "report_ids", "ids"),
-    (perturb, "_sorted", "sort"),
+    (records.Reports, "sort", "sort"),
     (perturb, "write_reports", "encode"),
-    (perturb.Edge, "dump", "snapshot"),
+    (perturb.Perturb, "dump", "snapshot"),
 ]
 
 

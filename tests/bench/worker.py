@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ldp_kafka.runtime.kafka.setup import prepare
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from tests.bench import inputs
 from tests.bench.broker import Topics
 from tests.bench.measure import Figure, cores, pin, ratio, say

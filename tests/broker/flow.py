@@ -36,7 +36,8 @@ from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.wire.records import parse_json, read_reports
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.reports import read_reports
 
 KEY = bytes(range(100, 132))
 SLOT = 60_000

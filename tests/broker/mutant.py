@@ -101,9 +101,9 @@ def break_it(name: str) -> None:
     elif name == "early commit":
         Epoch.fold = acknowledging(Epoch.fold)
     elif name == "no de-duplication":
-        edge.Edge._step = forgetting(edge.Edge._step)
+        edge.Perturb._step = forgetting(edge.Perturb._step)
     elif name == "billing at arrival":
-        edge.Edge._perturb = arriving(edge.Edge._perturb)
+        edge.Perturb._perturb = arriving(edge.Perturb._perturb)
         Ledger.charge = late(Ledger.charge)
     elif name != "none":
         raise SystemExit(f"no mutant {name}")

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import ldp_kafka as lk
 from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime.wire.records import write_reports
+from ldp_kafka.runtime.wire.reports import write_reports
 
 REPORTS = 40_000
 

@@ -15,7 +15,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.tools import state
-from ldp_kafka.runtime.wire.records import read_reports, write_reports
+from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from tests.broker.flow import SLOT, START, Flow
 from tests.broker.test_faults import until, until_acknowledged
 

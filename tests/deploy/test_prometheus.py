@@ -20,6 +20,7 @@ import pytest
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.metrics import Metrics, serve
 from ldp_kafka.runtime.brokers.local_kafka import free_port
+from tests.test_metrics import output
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
@@ -149,19 +150,17 @@ class Workers:
             "clamped": 2,
             "dead_letters:not_json": 1,
         }
-        self.perturb.count(counts | {"watermark": time.time() * 1000}, self.slot % 2)
+        self.perturb.count(output(counts | {"watermark": time.time() * 1000}), self.slot % 2)
         self.perturb.spent(900_000, 1_000_000)
-        self.collect.count(
-            {
-                "reports": 550,
-                "repeated": 1,
-                "partials": 2,
-                "closed": self.slot,
-                "dead_letters:range": 1,
-            },
-            self.slot % 2,
-        )
-        self.collect.count({"releases": 1, "repeated": 0, "released": self.slot})
+        counts = {
+            "reports": 550,
+            "repeated": 1,
+            "partials": 2,
+            "closed": self.slot,
+            "dead_letters:range": 1,
+        }
+        self.collect.count(output(counts), self.slot % 2)
+        self.collect.count(output({"releases": 1, "repeated": 0, "released": self.slot}))
         self.collect.release(550, 0.05, 1.5)
         for metrics in (self.perturb, self.collect):
             metrics.step(0.002)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from ldp_kafka.runtime.stages import perturb, slot_shards
+from ldp_kafka.runtime.stages import perturb, slot_sums
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _small() -> Iterator[None]:
-    """A few rows make several chunks of a report batch, and a few slots several blocks of a state,
-    so that crashes come between them too.
+    """A few rows make several chunks of a report batch, and a few slots several slot shards of a
+    state, so that crashes come between them too.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(perturb, "CHUNK_ROWS", 2)
-        patch.setattr(slot_shards, "MOST", 2)
+        patch.setattr(slot_sums, "MOST", 2)
         yield

@@ -21,7 +21,7 @@ from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import read_batch
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 from tests.fold.driver import World
 
@@ -30,7 +30,7 @@ Shard = Mapping[bytes, tuple[Any, ...]]
 
 def shard(payload: bytes) -> Shard:
     """A shard of the edge as {user: fields}, without users who were never in time: the order of
-    rows means nothing. A block of slots as {slot: sums and ids}.
+    rows means nothing. A slot shard as {slot and phase: sums and ids}.
     """
     if payload.startswith(b"{"):
         return {

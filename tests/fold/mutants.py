@@ -15,7 +15,7 @@ from ldp_kafka.runtime.recovery import packing, start
 from ldp_kafka.runtime.recovery.epoch import Epoch, OffsetAction
 from ldp_kafka.runtime.recovery.snapshot import persist
 from ldp_kafka.runtime.stages.collect import Collect
-from ldp_kafka.runtime.stages.slot_shards import Blocked
+from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, Summed
 from tests.fold import cases, scripts
 from tests.fold.driver import Recipe
 
@@ -264,48 +264,63 @@ async def ended_first(snapshot: Any, *, put: Any, **others: Any) -> None:
     await persist(snapshot, put=put, **others)
 
 
-def blocked(**methods: Callable[..., Any]) -> Recipe:
-    """A recipe whose stages keep their blocks in another way."""
+def summing(**methods: Callable[..., Any]) -> Recipe:
+    """A recipe whose stages keep their sums in another way."""
+    kind = type("BrokenSums", (SlotSums,), methods)
+
+    def broken(state: Any) -> Any:
+        sums = state.source.sums if hasattr(state, "source") else state.sums
+        sums.__class__ = kind
+        return state
 
     def make(stage: Any) -> Any:
-        kind = type(f"Broken{type(stage).__name__}", (type(stage),), methods)
-        return kind(**{field.name: getattr(stage, field.name) for field in fields(stage)})
+        class Broken(type(stage)):  # type: ignore[misc]
+            def fresh(self) -> Any:
+                return broken(super().fresh())
+
+            def load(self, *held: Any) -> Any:
+                return broken(super().load(*held))
+
+        return Broken(**{field.name: getattr(stage, field.name) for field in fields(stage)})
 
     return Recipe(stage=make)
 
 
-def close_for_good(self: Any, state: Any, slot: int) -> Any:
+def close_for_good(self: SlotSums, slot: int) -> Any:
     """A closed slot is let go of at once."""
-    state.changed.add(slot // self.size)
-    return state.open.pop(slot), state.sample.pop(slot, [])
+    self.changed.add(slot // self.size)
+    return {
+        phase: Summed(sums, self.sample.pop(At(slot, phase), []))
+        for phase, sums in self.open.pop(slot, {}).items()
+    }
 
 
-def takes_all(self: Any, state: Any, slot: int, offset: int) -> bool:
-    """What a block covers is counted once more."""
-    state.changed.add(slot // self.size)
+def takes_all(self: SlotSums, slot: int, offset: int) -> bool:
+    """What a slot shard covers is counted once more."""
+    self.changed.add(slot // self.size)
     return True
 
 
-def ends_early(self: Any, state: Any, through: int) -> None:
-    """A block ends when all that it has is closed, whatever may still come."""
-    Blocked.end(self, state, through + self.size - 1)
+def ends_early(self: SlotSums, through: int) -> None:
+    """A slot shard ends when all that it has is closed, whatever may still come."""
+    SlotSums.end(self, through + self.size - 1)
 
 
-def takes_silently(self: Any, state: Any, slot: int, offset: int) -> bool:
-    """Nobody notes that a block changes."""
-    return offset > state.covers.get(slot // self.size, -1)
+def takes_silently(self: SlotSums, slot: int, offset: int) -> bool:
+    """Nobody notes that a slot shard changes."""
+    return offset > self.covers.get(slot // self.size, -1)
 
 
-BLOCK_MUTANTS: dict[str, tuple[Recipe, str]] = {
-    "an ended block stays in the manifest": (Recipe(EndedStaysListed), "acknowledged"),
-    "an ended block is loaded again": (Recipe(EndedStays), "state"),
-    "ended blocks dropped before meta": (writing(ended_first), "acknowledged"),
-    "a closed slot is let go of at once": (blocked(close=close_for_good), "different record"),
-    "what a block covers is counted again": (blocked(takes=takes_all), "different record"),
-    "a block ends before its last slot": (blocked(end=ends_early), "different record"),
-    "a change is not noted": (blocked(takes=takes_silently), "missing record"),
+SLOT_MUTANTS: dict[str, tuple[Recipe, str]] = {
+    "an ended slot shard stays in the manifest": (Recipe(EndedStaysListed), "acknowledged"),
+    "an ended slot shard is loaded again": (Recipe(EndedStays), "state"),
+    "ended slot shards dropped before meta": (writing(ended_first), "acknowledged"),
+    "a closed slot is let go of at once": (summing(close=close_for_good), "different record"),
+    "what a slot shard covers is counted again": (summing(takes=takes_all), "different record"),
+    "a slot shard ends before its last slot": (summing(end=ends_early), "different record"),
+    "a change is not noted": (summing(takes=takes_silently), "missing record"),
 }
-"""Of the state in blocks: what the judge says at one crash or another."""
+"""Of the state in slot shards: what the judge says at one crash or another."""
 
 
 def collector(kind: type[Collect], **more: Any) -> Recipe:

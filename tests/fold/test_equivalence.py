@@ -14,7 +14,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import OffsetAction
 from ldp_kafka.runtime.stages.perturb import make_perturb
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.fold import cases, epochs
 from tests.fold.epochs import opened, saved
@@ -80,7 +80,7 @@ def folded(stage, log, sizes):
         result = stage.fold(state, log[at : at + size])
         records += result.records
         for name, count in result.counts.items():
-            counts[name] = count if name == "watermark" else counts.get(name, 0) + count
+            counts[name] = counts.get(name, 0) + count
         at += size
     assert at == len(log)
     return by_topic(records), counts, state_of(stage, state)

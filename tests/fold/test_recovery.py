@@ -11,7 +11,7 @@ import pytest
 
 from tests.fold import cases
 from tests.fold.driver import Halt, World
-from tests.fold.mutants import BLOCK_MUTANTS, EDGE_MUTANTS
+from tests.fold.mutants import EDGE_MUTANTS, SLOT_MUTANTS
 from tests.fold.scripts import (
     SCRIPTS,
     collect_world,
@@ -403,8 +403,8 @@ def test_collector_and_merger_at_every_await(role, how, written):
 @pytest.mark.parametrize("which", [0, -1])
 @pytest.mark.parametrize("role", ["collect", "merge"])
 def test_two_crashes_of_collector_and_merger(role, which, written):
-    """The second one while the first one's blocks are still ahead of what the new owner has kept:
-    of what each awaited, the first or the last has arrived.
+    """The second one while the first one's slot shards are still ahead of what the new owner has
+    kept: of what each awaited, the first or the last has arrived.
     """
     reports, partials = written
 
@@ -427,12 +427,12 @@ def test_two_crashes_of_collector_and_merger(role, which, written):
             assert finish(make(), script) == set(), f"at awaits {first} and {second}"
 
 
-@pytest.mark.parametrize("name", BLOCK_MUTANTS)
-def test_broken_blocks_are_found(name, written):
+@pytest.mark.parametrize("name", SLOT_MUTANTS)
+def test_broken_slot_sums_are_found(name, written):
     """A crash at one of the awaits, as the undisturbed recipe survives them all, shows what is
     wrong.
     """
-    recipe, complaint = BLOCK_MUTANTS[name]
+    recipe, complaint = SLOT_MUTANTS[name]
     reports, partials = written
     assert any(
         complaint in finish(make(), disturbed(how, at))

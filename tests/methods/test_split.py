@@ -184,7 +184,10 @@ def test_sample_split_is_round_robin_by_slot_number():
     state = method.state(source.digests(["a", "b"]))
     for slot in (5, 6, 8, 9, 12, 100):
         step = method.step(state, np.arange(2), slot, method.bound(np.full((2, 3), 5.0)), source)
-        assert step.phase == slot % method.phases == slot % 3
+        assert step.phase == slot % 3
+        assert [
+            method.in_phase(np.array([slot]), phase).tolist() == [True] for phase in range(3)
+        ] == [phase == step.phase for phase in range(3)]
         assert (
             np.isfinite(method.published(step)).tolist()
             == [[at == slot % 3 for at in range(3)]] * 2

@@ -17,7 +17,8 @@ from ldp_kafka.runtime.device import store
 from ldp_kafka.runtime.device.client import Client, Status
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
-from ldp_kafka.runtime.wire.records import parse_json, read_reports
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loader
 
 loads = cache(loader.loads)

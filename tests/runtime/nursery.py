@@ -26,7 +26,7 @@ import numpy as np
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.device.client import Client
-from ldp_kafka.runtime.wire.records import parse_json
+from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
 from tests.runtime.test_client_crashes import ForgetsEarly, LeavesEarly
 

@@ -19,7 +19,10 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES, read_batch
-from ldp_kafka.runtime.wire.records import decode_any, decode_json, parse_json, read_reports
+from ldp_kafka.runtime.wire.codec import decode
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import decode_json
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loader
 
 KEY = bytes(range(32))
@@ -319,7 +322,7 @@ def test_no_exception_shows_the_value(kind):
     edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
     shown = [repr(edge.reader.read(message))]
     for reader in (
-        decode_any,
+        decode,
         read_reports,
         lambda value: decode_json(parse_json(value)),
         lambda value: (parse_json(value), None)[1],
@@ -443,7 +446,7 @@ def test_of_two_rows_the_one_beyond_max_ahead_is_refused():
         for record in folded.records
         if record.topic == topology.dead_letters_topic
     ] == [1]
-    assert (folded.counts["reports"], folded.counts["watermark"]) == (1, limit)
+    assert (folded.counts["reports"], folded.gauges["watermark"]) == (1, limit)
 
 
 def test_values_outside_the_domain_are_clamped_not_refused():

@@ -109,11 +109,11 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
     for number in range(2):
         values = [value for partition, value in broker.left if partition == number]
         stage = roles.make(loads(text), "collect", number)
-        counts = stage.fold(
+        folded = stage.fold(
             stage.fresh(), [Message(at, -1, value) for at, value in enumerate(values)]
-        ).counts
-        assert counts["reports"] == len(values)
-        Metrics("d", "collect", "m").count(counts)
+        )
+        assert folded.counts["reports"] == len(values)
+        Metrics("d", "collect", "m").count(folded)
 
 
 def test_one_draw_a_slot(tmp_path):

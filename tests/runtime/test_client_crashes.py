@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from ldp_kafka.runtime.device.client import Client
-from ldp_kafka.runtime.wire.records import parse_json
+from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.runtime.device import FIRST, TOPOLOGIES, lives
 
 

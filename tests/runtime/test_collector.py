@@ -17,10 +17,12 @@ import ldp_kafka as lk
 from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.collect import _power_sums
+from ldp_kafka.runtime.stages.counting import _power_sums
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
-from ldp_kafka.runtime.wire.records import LATEST, decode_json, header, parse_json, write_reports
+from ldp_kafka.runtime.wire.parsing import LATEST, parse_json
+from ldp_kafka.runtime.wire.records import decode_json, header
+from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.topology import loader
 from tests.runtime.reload import again, whole
 
@@ -79,7 +81,7 @@ class Fed:
             self.state, [Message(self.offset + i, -1, value) for i, value in enumerate(values)]
         )
         self.offset += len(values)
-        self.counts = folded.counts
+        self.counts, self.gauges = folded.counts, folded.gauges
         return folded.records
 
     def send(self, *rows, **options):
@@ -134,7 +136,7 @@ def test_a_slot_is_summed_until_it_closes():
     ]
     assert fed.counts["partials"] == 2
     assert fed.send(closed=6) == [Partial(2, 6, 5, fed.support(7))]
-    assert fed.state.open == {}
+    assert fed.state.source.sums.open == {}
 
 
 def test_a_batch_that_closes_its_own_slot_counts_in_it():
@@ -280,7 +282,7 @@ def test_closed_never_goes_back():
     fed.send((5, 1), closed=5)
     assert fed.send((7, 1), closed=3) == []
     assert fed.send(closed=5) == []
-    assert fed.counts["closed"] == 5
+    assert fed.gauges["closed"] == 5
     assert fed.send(closed=7) == [Partial(2, 6, 5, None), Partial(2, 7, 5, fed.support(1))]
 
 
@@ -338,7 +340,11 @@ def test_the_crowd_of_a_source_is_state():
             json.loads(json.dumps(twin.collect.meta(twin.state))), shards
         )
     whole = [100, 300, 700, -5, 900, 20]
-    assert twin.state.crowd == (len(whole), sum(whole), sum(value * value for value in whole))
+    assert twin.state.source.crowd == (
+        len(whole),
+        sum(whole),
+        sum(value * value for value in whole),
+    )
 
 
 def test_sums_of_squares_beyond_64_bits():

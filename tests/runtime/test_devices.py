@@ -24,14 +24,15 @@ from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.log import Message, Record
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.stages.collect_devices import (
-    PARTS,
     CollectDevices,
-    Counted,
     make_collect_devices,
     partition_of,
 )
+from ldp_kafka.runtime.stages.parts import Counted, PartOf
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.wire.records import decode_json, header, parse_json, write_reports
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import decode_json, header
+from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
 from ldp_kafka.runtime.worker.watch import Watch
@@ -154,7 +155,7 @@ def test_each_id_counts_once():
     assert fed.partials(fed.report(1, 51)) == [(49, None)]
     assert fed.partials(once, fed.report(1, 52)) == [(50, 2)]
     assert fed.refused(once) == "closed"
-    assert not [at for at in fed.state.parts if at[0] == 50]
+    assert not [at for at in fed.state.parts if at.slot == 50]
 
 
 def test_sums_are_those_of_the_mechanism():
@@ -237,7 +238,7 @@ def test_releases_per_user_come_once():
         if isinstance(found := decode_json(parse_json(record.value)), Release)
     ]
     assert len(releases) == 2
-    assert fed.state.crowd == (2, 14, 98)
+    assert fed.state.source.crowd == (2, 14, 98)
     assert fed.refused(fed.report(3, 50, series=None)) == "wrong_fields"
 
 
@@ -316,18 +317,18 @@ def test_a_worker_without_a_broker_is_started_again(monkeypatch):
 class NoOffset(CollectDevices):
     """Takes every id that is there for a repetition, also where a part is ahead of the rest."""
 
-    def _report(self, state, one, message, records, counts):
-        super()._report(state, one, message._replace(offset=2**40), records, counts)
+    def _report(self, state, one, message, output):
+        super()._report(state, one, message._replace(offset=2**40), output)
 
 
 class NoIds(CollectDevices):
     """Counts what comes again."""
 
-    def _report(self, state, one, message, records, counts):
-        part = state.parts.get((int(one.slots[0]), one.ids.tobytes()[0] % PARTS))
+    def _report(self, state, one, message, output):
+        part = state.parts.get(PartOf.of(int(one.slots[0]), 0, one.ids.tobytes()))
         if part:
             part.ids.pop(one.ids.tobytes(), None)
-        super()._report(state, one, message, records, counts)
+        super()._report(state, one, message, output)
 
 
 class OneWriting(CollectDevices):

@@ -13,10 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ldp_kafka as lk
+from ldp_kafka.errors import Reason
 from ldp_kafka.records import Event, Partial, Report, Request, Tick
+from ldp_kafka.runtime.wire import event_arrow
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
-from ldp_kafka.runtime.wire.events import REASONS, EventReader
-from ldp_kafka.runtime.wire.records import LATEST, header
+from ldp_kafka.runtime.wire.events import EventReader
+from ldp_kafka.runtime.wire.parsing import LATEST
+from ldp_kafka.runtime.wire.records import header
 from ldp_kafka.topology.paths import parse_path
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
@@ -633,10 +636,10 @@ def test_slices_keep_to_their_rows():
         == expected
     )
     for kind in (pa.string(), pa.large_string()):
-        ids, bad = EventReader._users(users.cast(kind).slice(1, 3))
+        ids, bad = event_arrow._users(users.cast(kind).slice(1, 3))
         assert ids.texts() == ["", "ab", "cde"]
         assert bad.tolist() == [True, False, False]
-    assert EventReader._users(users.dictionary_encode().slice(2, 2))[0].texts() == ["ab", "cde"]
+    assert event_arrow._users(users.dictionary_encode().slice(2, 2))[0].texts() == ["ab", "cde"]
 
 
 # One logic for both formats
@@ -785,9 +788,9 @@ def test_each_reason_has_its_message(reason):
 
 def test_no_reason_is_forgotten():
     """Every code of the list is met here or where it is said, and fits the column of a batch."""
-    assert REASON_OF.keys() | ELSEWHERE.keys() == REASONS.keys()
+    assert REASON_OF.keys() | ELSEWHERE.keys() == set(Reason)
     assert not REASON_OF.keys() & ELSEWHERE.keys()
-    assert all(text and text == text.strip() for text in REASONS.values())
+    assert all(reason.meaning and reason.meaning == reason.meaning.strip() for reason in Reason)
 
 
 @pytest.mark.parametrize(
@@ -802,7 +805,7 @@ def test_what_arrow_cannot_do_with_a_column_is_a_dead_letter(monkeypatch, error)
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("ldp_kafka.runtime.wire.events._times", fail)
+    monkeypatch.setattr("ldp_kafka.runtime.wire.event_arrow._times", fail)
     assert reader().read(arrow({"user": ["a"], "time": [NOON], "value": [1.0]})).bad == [
         (0, "not_arrow")
     ]

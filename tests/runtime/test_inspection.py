@@ -10,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.inspection import RULES, inspect
 from ldp_kafka.runtime.recovery.packing import pack, unpack
 from ldp_kafka.runtime.recovery.rules import Facts, Position
+from ldp_kafka.runtime.stages.parts import PARTS, Part
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.fold import cases
 from tests.runtime.changelogs import (
@@ -26,6 +28,8 @@ from tests.runtime.changelogs import (
     ring,
     table,
 )
+from tests.runtime.device import SLOT
+from tests.runtime.test_devices import MEAN, Fed
 
 TOPOLOGY = cases.topology()
 LOGS = cases.wild(3)
@@ -94,7 +98,7 @@ def test_the_collectors_state_breaks_no_rule():
         other = in_meta(
             held,
             number,
-            lambda meta: meta["state"].__setitem__("block", meta["state"]["block"] + 1),
+            lambda meta: meta["state"].__setitem__("slots", meta["state"]["slots"] + 1),
         )
         assert broken(
             look(other, spec=spec, number=number, position=Position(1, 0, 10**6, begun=False))
@@ -108,6 +112,102 @@ def test_the_collectors_state_breaks_no_rule():
                 position=Position(1, 0, 10**6, begun=False),
             )
         )
+
+
+def devices():
+    """What a collector of devices keeps of partition 1: (topology, spec, table)."""
+    fed = Fed(MEAN, 1)
+    log = [Message(at, 10**12, fed.report(at, 50 + at // 30)) for at in range(1, 60)]
+    return fed.topology, fed.topology.role("collect").agents[0], table(fed.stage, log)
+
+
+def part_of(held):
+    """The key, cover and payload of one part with several reports."""
+    return next(
+        (key, *unpack(value))
+        for key, value in held.items()
+        if f"/{META}/" not in key and len(Part.read(unpack(value)[1]).ids) > 1
+    )
+
+
+def changed_part(change):
+    """With one part changed."""
+
+    def doctor(held):
+        key, cover, payload = part_of(held)
+        part = Part.read(payload)
+        change(part)
+        return {**held, key: pack(cover, part.written())}
+
+    return doctor
+
+
+def moved_part(held):
+    """A report's part under the name of another."""
+    key, cover, payload = part_of(held)
+    number, shard, tenure = key.split("/")
+    slot, phase, part = shard.split(".")
+    other = f"{slot}.{phase}.{(int(part) + 1) % PARTS}"
+    moved = {name: value for name, value in held.items() if name != key}
+    moved[f"{number}/{other}/{tenure}"] = pack(cover, payload)
+
+    def change(meta):
+        meta["manifest"][other] = meta["manifest"].pop(shard)
+
+    return in_meta(moved, 1, change)
+
+
+def a_stranger(part):
+    name = next(iter(part.ids))
+    part.ids[name[:7] + bytes([name[7] ^ 1]) + name[8:]] = part.ids.pop(name)
+
+
+def cut_part(held):
+    key, cover, payload = part_of(held)
+    return {**held, key: pack(cover, payload[:-3])}
+
+
+PARTS_DOCTORED = {
+    "as it was written": (lambda held: held, set()),
+    "a part is cut off": (cut_part, {"readable"}),
+    "a part has another's name": (moved_part, {"shards"}),
+    "a report of another partition": (changed_part(a_stranger), {"shards"}),
+    "a report that is not summed": (
+        changed_part(lambda part: part.sums.__setitem__(0, part.sums[0] - 1)),
+        {"shards"},
+    ),
+    "a report that was forgotten": (changed_part(lambda part: part.ids.popitem()), {"shards"}),
+    "a part of a closed slot": (
+        lambda held: in_meta(held, 1, lambda meta: meta["state"].__setitem__("closed", 51)),
+        {"shards"},
+    ),
+    "a state of another version": (
+        lambda held: in_meta(held, 1, lambda meta: meta["state"].__setitem__("form", 1) and None),
+        {"shards"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", PARTS_DOCTORED)
+def test_the_state_of_devices_is_looked_at(what):
+    """Slots, watermark and what is closed; every report in its part and in its partition, and
+    summed.
+    """
+    topology, spec, held = devices()
+    doctor, rules = PARTS_DOCTORED[what]
+    found = look(
+        doctor(held),
+        Position(1, 0, 10**6, begun=False),
+        spec=spec,
+        number=1,
+        key=None,
+        topology=topology,
+    )
+    assert broken(found) == rules
+    if not rules:
+        assert (found.cover, found.slots, found.closed, found.watermark) == (59, 2, 49, 51 * SLOT)
+        assert found.users is None
+        assert 16 < found.shards <= 32
 
 
 def torn(name, column):

@@ -15,7 +15,7 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads, plan
 from ldp_kafka.topology.sections import PURE
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime.log import Message, Record
-from ldp_kafka.runtime.stages import merge, slot_shards
-from ldp_kafka.runtime.stages.merge import SAMPLED, Merge
+from ldp_kafka.runtime.stages import merge, slot_sums
+from ldp_kafka.runtime.stages.merge import SAMPLED, Merge, of_any_phase
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.records import encode_json, header
 from tests.runtime.reload import again, whole
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _small_blocks():
+def _small_slot_shards():
     """So that a few slots make several."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slot_shards, "MOST", 3)
+        patch.setattr(slot_sums, "MOST", 3)
         yield
 
 
@@ -35,7 +35,9 @@ class Fed:
         self.merge = Merge(
             sources,
             width,
-            lambda slot, sums: [Record("releases", 0, None, json.dumps([slot, sums]).encode())],
+            of_any_phase(
+                lambda slot, sums: [Record("releases", 0, None, json.dumps([slot, sums]).encode())]
+            ),
             "partials",
             "dead",
             "f" * 32,
@@ -49,7 +51,7 @@ class Fed:
             self.state, [Message(self.offset + i, -1, value) for i, value in enumerate(values)]
         )
         self.offset += len(values)
-        self.counts = folded.counts
+        self.counts, self.gauges = folded.counts, folded.gauges
         return folded.records
 
     def send(self, *partials):
@@ -68,16 +70,16 @@ def test_a_slot_waits_for_all_sources():
     assert fed.send((1, 5, 5, (4, 40))) == [(5, [7, 70])]
     assert fed.send((1, 6, 5, None)) == []
     assert fed.send((0, 6, 5, (1, 1))) == [(6, [8, 8])]
-    assert fed.state.open == {}
+    assert fed.state.sums.open == {}
 
 
 def test_slots_before_the_first_report_are_not_released():
     """Not before any source has one, and never those before it."""
     fed = Fed()
     assert fed.send((0, 10**9, None, None), (1, 10**9, None, None)) == []
-    assert fed.counts["released"] == 10**9, "passed over"
+    assert fed.gauges["released"] == 10**9, "passed over"
     assert fed.send((0, 10**9 + 1, None, None), (1, 10**9 + 1, None, None)) == []
-    assert fed.counts["released"] == 10**9 + 1
+    assert fed.gauges["released"] == 10**9 + 1
     at = 10**9 + 5
     assert fed.send((0, at - 1, at, None), (0, at, at, (1, 1)), (0, at + 2, at, None)) == []
     assert fed.send((1, at + 1, None, None)) == [(at, [1, 1]), (at + 1, None)]
@@ -257,7 +259,7 @@ def test_releases_do_not_depend_on_the_interleaving(made, data):
                     fed.state = again(fed.merge, fed.state, fed.offset - 1)
             assert found == expected
             assert fed.state.released is None or fed.state.released <= through
-            assert all(slot > through for slot in fed.state.open)
+            assert all(slot > through for slot in fed.state.sums.open)
     finally:
         merge.EMPTY_RUN = limit
 
@@ -275,7 +277,7 @@ def test_a_user_in_two_partitions_is_noticed():
     )
     assert fed.send((2, 5, 5, (2, 2), third)) == [(5, [5, 5])]
     assert fed.counts["second_reports"] == 1
-    assert fed.state.sample == {}
+    assert fed.state.sums.sample == {}
 
 
 def test_waiting_slots_keep_few_ids():
@@ -285,10 +287,10 @@ def test_waiting_slots_keep_few_ids():
     fed = Fed()
     for slot in range(1000):
         fed.send((0, slot, 0, (1, 1), ("1" * 32,)))
-    assert len(fed.state.sample) == SAMPLED
+    assert len(fed.state.sums.sample) == SAMPLED
     assert whole(fed.merge, again(fed.merge, fed.state, fed.offset - 1)) == whole(
         fed.merge, fed.state
     )
-    assert min(fed.state.sample) == 1000 - SAMPLED
+    assert min(fed.state.sums.sample).slot == 1000 - SAMPLED
     assert len(fed.send((1, 999, None, None))) == 1000
-    assert fed.state.sample == {}
+    assert fed.state.sums.sample == {}

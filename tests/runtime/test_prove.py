@@ -22,7 +22,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.tools import prove_once
 from ldp_kafka.runtime.tools.prove_once import Answered, read_held, recompute
 from ldp_kafka.runtime.tools.report_index import compare
-from ldp_kafka.runtime.wire.records import read_reports, write_reports
+from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from ldp_kafka.topology import load, loads
 from tests.fold import cases
 

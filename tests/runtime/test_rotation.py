@@ -32,7 +32,7 @@ from ldp_kafka.runtime.recovery.rules import Position
 from ldp_kafka.runtime.recovery.start import decide
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import prove_once, rotate_key
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.fold.epochs import Shelf, facts_of, opened

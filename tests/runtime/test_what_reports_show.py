@@ -17,7 +17,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.wire.records import read_reports, write_reports
+from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from tests.runtime.test_methods import SLOTS, START, STREAMS, USERS, topology_of
 
 CHOOSY = {"ba_sw", "fast", "fast_cgm"}

@@ -34,7 +34,7 @@ from confluent_kafka import KafkaException, Producer
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, State
-from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, StateError
+from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, Reason, StateError
 from ldp_kafka.methods.base import REFUSED, SENT, Step
 from ldp_kafka.randomness import Digests, Ids, Keyed
 from ldp_kafka.records import Reports
@@ -43,7 +43,8 @@ from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
 from ldp_kafka.runtime.stages.collect_devices import partition_of
 from ldp_kafka.runtime.wire.events import EventReader
-from ldp_kafka.runtime.wire.records import LATEST, write_reports
+from ldp_kafka.runtime.wire.parsing import LATEST
+from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.topology import Topology, load
 
 __all__ = ["Client", "Sender", "Status"]
@@ -233,7 +234,7 @@ class Client:
             now = self._clock()
             name, at, bound = self._event(value, time, now, user)
             if at > now + self._topology.input.max_ahead_ms:
-                raise BadRecord("ahead")
+                raise BadRecord(Reason.AHEAD)
             slot = at // self._topology.input.slot_ms
             digests = self._randomness.digests(Ids.of([name]))
             state = self._load(digests)
@@ -319,7 +320,7 @@ class Client:
     def _event(self, value: Any, time: Any, now: int, user: str | None) -> tuple[str, int, Any]:
         """User, milliseconds and the value as the method's integers: read as the edge reads it."""
         if not 0 <= now < LATEST:
-            raise BadRecord("time")
+            raise BadRecord(Reason.TIME)
         event = {
             "user": self._user if user is None else user,
             "value": _plain(value),
@@ -358,7 +359,7 @@ class Client:
         values = self._method.blank(len(slots))
         values[...] = answers if scale == 1 else answers * (1 / scale)
         return [
-            self._single(digests, slots[i : i + 1], values[i : i + 1], series)
+            self._single(digests, slots[i : i + 1], values[i : i + 1], step.phase, series)
             for i in range(len(slots))
         ]
 
@@ -367,12 +368,12 @@ class Client:
         digests: Digests,
         slots: NDArray[np.int64],
         values: NDArray[Any],
+        phase: int,
         series: Digests | None,
     ) -> tuple[bytes, bytes]:
         """(id, message) of one report as a device sends it: with no source offset, and nothing that
         it closes.
         """
-        phase = int(slots[0]) % self._method.phases
         ids = self._randomness.report_ids(digests, slots, phase)
         return ids.tobytes(), write_reports(
             Reports(

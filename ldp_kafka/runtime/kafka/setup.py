@@ -18,7 +18,8 @@ from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.kafka.security import check_options
-from ldp_kafka.runtime.wire.records import header, header_of, read_reports
+from ldp_kafka.runtime.wire.records import header, header_of
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology, require
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent
 

@@ -27,14 +27,14 @@ from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
 from ldp_kafka.errors import ConfigurationError, GapError
-from ldp_kafka.runtime.log import Folded, Message, Stage
+from ldp_kafka.runtime.log import Message, Output, Stage
 from ldp_kafka.runtime.recovery.checkpoints import META, VERSION, key_of
 from ldp_kafka.runtime.recovery.packing import pack
 from ldp_kafka.runtime.recovery.rules import BINDINGS
 from ldp_kafka.runtime.recovery.snapshot import Snapshot, persist
 from ldp_kafka.runtime.recovery.start import Start
 
-__all__ = ["Epoch", "Limits", "OffsetAction", "Output", "Table"]
+__all__ = ["Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 
 LARGEST = (
     990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
@@ -60,7 +60,7 @@ class Limits:
     """When an epoch folds what waits, and when it writes a snapshot."""
 
     snapshot_messages: int = 4096
-    """Folded messages after which a snapshot must not wait ..."""
+    """Output messages after which a snapshot must not wait ..."""
     snapshot_bytes: int = 64 * 2**20
     """... and bytes of them, unless snapshots are so large that they would take a tenth of the
     time."""
@@ -81,10 +81,10 @@ class Table(Protocol):
         """Write one record, None to delete it; returns when the broker has it."""
 
 
-class Output(Protocol):
+class Sink(Protocol):
     """Where what is folded goes."""
 
-    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+    def send(self, partition: int, folded: Output, seconds: float) -> None:
         """Take what one fold gave, and how long it took. No await: it need not have arrived."""
 
     def mark(self) -> Any:
@@ -123,7 +123,7 @@ class Epoch(Generic[S]):
         start: Start,
         *,
         table: Table,
-        output: Output,
+        output: Sink,
         acknowledge: Callable[[Any], None],
         clock: Callable[[], float],
         limits: Limits | None = None,

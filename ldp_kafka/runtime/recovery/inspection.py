@@ -8,22 +8,19 @@ its own shard, once, and that every ledger adds up and is within the budget.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
-import numpy as np
-import pyarrow as pa
-
-from ldp_kafka.accounting import NEVER, State
-from ldp_kafka.errors import BadRecord, StateError
+from ldp_kafka.randomness import KEY_BYTES
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery import rules
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
 from ldp_kafka.runtime.recovery.rules import Facts, Position
 from ldp_kafka.runtime.recovery.start import refusals
-from ldp_kafka.runtime.stages.users import read_shards
+from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
@@ -39,15 +36,6 @@ RULES = {
 
 DAMAGE = {"readable", "shards", "ledger", "budget"}  # rules: where one is broken, a state is wrong
 FOREIGN = {"version", "fingerprint", "layout"}  # rules: where one is broken, fields are another's
-_UNREADABLE = (
-    BadRecord,
-    StateError,
-    pa.ArrowException,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-)
 
 
 class Violation(NamedTuple):
@@ -140,7 +128,9 @@ def inspect(topology: Topology, spec: Agent, records: Mapping[str, bytes], facts
             _complain(made, "complete", [f"epoch {each.epoch[:8]} lacks {each.lost} of its shards"])
     made.violations += [Violation(refusal.rule, refusal.text) for refusal in refusals(facts, found)]
     if chosen is not None:
-        _look(made, topology, chosen)
+        # What a stage looks at depends on no key
+        no_key = edge_randomness(topology, bytes(KEY_BYTES))
+        _look(made, roles.make(topology, spec, facts.partition, no_key), chosen)
     return made
 
 
@@ -159,7 +149,7 @@ def _records(checkpoint: Checkpoint, *, chosen: bool) -> EpochRecords:
     )
 
 
-def _look(made: Held, topology: Topology, chosen: Checkpoint) -> None:
+def _look(made: Held, stage: Stage[Any], chosen: Checkpoint) -> None:
     """Into the state that a worker would load."""
     made.offset = chosen.offset
     shards = {name: payload for name, (_, payload) in chosen.state.items()}
@@ -167,90 +157,15 @@ def _look(made: Held, topology: Topology, chosen: Checkpoint) -> None:
     if any(broken.rule in FOREIGN for broken in made.violations):
         return
     try:
-        if topology.agent(made.table).raw:
-            _edge(made, topology, chosen.meta["state"], shards)
-        else:
-            _blocks(made, topology, chosen.meta["state"], shards)
-    except _UNREADABLE as error:
+        found = stage.look(chosen.meta["state"], shards)
+    except UNREADABLE as error:
         _complain(
             made, "readable", [f"the state's own record cannot be read ({type(error).__name__})"]
         )
-
-
-def _edge(
-    made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
-) -> None:
-    """The users of a partition, shard by shard."""
-    ledger, fields, count = topology.method.ledger, topology.method.fields, topology.runtime.shards
-    made.watermark = int(state["watermark"]) if state["watermark"] >= 0 else None
-    made.closed = int(state["closed"]) if state["closed"] != NEVER else None
-    made.users, made.spent, made.budget = 0, 0, ledger.budget
-    unreadable = strangers = twice = torn = over = 0
-    for name, payload in shards.items():
-        try:
-            digests, columns = read_shards([payload], fields)
-            users = State(fields, digests)
-            for column, cells in columns.items():
-                users.columns[column][..., : len(digests)] = cells
-        except _UNREADABLE:
-            unreadable += 1
-            continue
-        known = name.isdecimal() and int(name) < count
-        strangers += (
-            int(np.count_nonzero(digests[:, 1] % np.uint64(count) != int(name)))
-            if known
-            else len(digests)
-        )
-        twice += len(digests) - len(np.unique(digests, axis=0))
-        beyond, contradictory = ledger.audit(users)
-        over, torn = over + beyond, torn + contradictory
-        made.users += len(digests)
-        made.spent = max(made.spent, ledger.largest(users))
-    _complain(made, "readable", [f"{unreadable} shards cannot be read"] if unreadable else [])
-    _complain(
-        made,
-        "shards",
-        [f"{strangers} users lie in a shard that is not theirs"] if strangers else [],
-    )
-    _complain(made, "shards", [f"{twice} users are there more than once"] if twice else [])
-    _complain(
-        made, "ledger", [f"the ledgers of {torn} users contradict themselves"] if torn else []
-    )
-    _complain(
-        made,
-        "budget",
-        (
-            [f"{over} users have spent more than the budget of {ledger.budget} micro-epsilon"]
-            if over
-            else []
-        ),
-    )
-
-
-def _blocks(
-    made: Held, topology: Topology, state: Mapping[str, Any], shards: Mapping[str, bytes]
-) -> None:
-    """The slots that wait, block by block."""
-    stage: Any = roles.make(topology, made.table, made.partition)
-    size = stage.size
-    made.closed, made.slots = state.get("released", state["closed"]), 0
-    if state["block"] != size:
-        _complain(made, "shards", [f"blocks of {state['block']} slots must be of {size}"])
         return
-    unreadable = strangers = 0
-    for name, payload in shards.items():
-        try:
-            slots = [int(slot) for slot in json.loads(payload)]
-            strangers += sum(slot // size != int(name) for slot in slots)
-            made.slots += len(slots)
-        except _UNREADABLE:
-            unreadable += 1
-    _complain(made, "readable", [f"{unreadable} blocks cannot be read"] if unreadable else [])
-    _complain(
-        made,
-        "shards",
-        [f"{strangers} slots lie in a block that is not theirs"] if strangers else [],
-    )
+    made.watermark, made.closed, made.users = found.watermark, found.closed, found.users
+    made.slots, made.spent, made.budget = found.slots, found.spent, found.budget
+    made.violations += [Violation(*problem) for problem in found.problems]
 
 
 def _complain(made: Held, rule: str, texts: list[str]) -> None:

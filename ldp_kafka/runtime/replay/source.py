@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.wire.events import SECONDS
+from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.topology import Topology
 
 __all__ = ["SlotEvents", "Source", "from_arrays", "from_slots", "from_table", "recent_start"]

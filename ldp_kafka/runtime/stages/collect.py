@@ -8,47 +8,37 @@ goes to the merger; runs of slots without reports go as one partial.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ldp_kafka.errors import BadRecord
+from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.methods import Method
 from ldp_kafka.randomness import Keyed
-from ldp_kafka.records import Partial, Reports, hexadecimal
-from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.records import KEPT, Reports, hexadecimal
+from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.releases import publisher
-from ldp_kafka.runtime.stages.sample import KEPT, keep
-from ldp_kafka.runtime.stages.slot_shards import Blocked, Blocks, slots_in_a_block
-from ldp_kafka.runtime.wire.dead_letters import dead_letter
-from ldp_kafka.runtime.wire.records import encode_json, read_reports
+from ldp_kafka.runtime.stages.slot_sums import SlotSums, look_at_sums
+from ldp_kafka.runtime.wire.dead_letters import DeadLetters
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 
 __all__ = ["Collect", "CollectState", "make_collect"]
 
 
 @dataclass
-class CollectState(Blocks):
+class CollectState:
     """What the collector knows of one source."""
 
+    source: SourceState
     last: tuple[int, int] = (-1, -1)
     """(offset, chunk) of the last batch that counted."""
-    first: int | None = None
-    """The first slot with a report."""
-    closed: int | None = None
-    """Last slot that the edge has closed."""
-    crowd: tuple[int, ...] = (0, 0, 0)
-    """Of all reports that have counted, where they are released per user: their number, their sum,
-    the sum of their squares, in units of the scale.
-    """
 
 
 @dataclass(frozen=True)
-class Collect(Blocked[CollectState]):
+class Collect:
     """The collect stage of one source.
 
     Parameters
@@ -68,152 +58,71 @@ class Collect(Blocked[CollectState]):
     fingerprint: str
     layout: str
     per_user: Callable[[Reports, list[str], Sequence[int]], list[Record]] | None = None
+    key: ClassVar[str] = ""
+
+    @cached_property
+    def _counting(self) -> Counting:
+        return Counting(self.method, self.partials_topic, self.partition, self.per_user)
 
     @cached_property
     def size(self) -> int:
-        """Slots in a block of the state."""
-        return slots_in_a_block(len(self.method.support(self.method.blank(0))), KEPT)
+        """Slots in a slot shard of the state."""
+        return self._counting.slots_in_a_shard
 
     def fresh(self) -> CollectState:
-        return CollectState()
+        return CollectState(SourceState(SlotSums(self.size)))
 
-    def fold(self, state: CollectState, messages: Sequence[Message]) -> Folded:
+    def fold(self, state: CollectState, messages: Sequence[Message]) -> Output:
         """Partials of consecutive messages."""
-        records: list[Record] = []
-        counts: dict[str, float] = {"reports": 0, "repeated": 0, "partials": 0, "second_reports": 0}
+        output = Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
         for message in messages:
             try:
                 batch = read_reports(message.value or b"")
                 if batch is not None:
-                    self._count(state, batch, message.offset, records, counts)
+                    self._count(state, batch, message.offset, output)
             except BadRecord as bad:
-                records.append(
-                    dead_letter(
-                        self.dead_letters_topic,
-                        self.topic,
-                        self.partition,
-                        message.offset,
-                        0,
-                        bad.reason,
-                    )
-                )
-                counts[f"dead_letters:{bad.reason}"] = (
-                    counts.get(f"dead_letters:{bad.reason}", 0) + 1
-                )
-        if state.closed is not None:
-            counts["closed"] = state.closed
-        return Folded(records, counts)
+                output.dead_letter(message.offset, 0, bad.reason)
+        if state.source.closed is not None:
+            output.gauge("closed", state.source.closed)
+        return output
 
-    def _count(
-        self,
-        state: CollectState,
-        batch: Reports,
-        offset: int,
-        records: list[Record],
-        counts: dict[str, float],
-    ) -> None:
+    def _count(self, state: CollectState, batch: Reports, offset: int, output: Output) -> None:
         if batch.fingerprint != self.fingerprint:
-            raise BadRecord("fingerprint")
+            raise BadRecord(Reason.FINGERPRINT)
+        source = state.source
         if (batch.offset, batch.chunk) <= state.last:
             if (
                 batch.offset < state.last[0]
                 and batch.closed is not None
-                and (state.closed is None or batch.closed > state.closed)
+                and (source.closed is None or batch.closed > source.closed)
             ):
                 raise BadRecord(
-                    "restarted"
+                    Reason.RESTARTED
                 )  # a replay closes nothing new: the raw log was begun anew under the same name
-            counts["repeated"] += 1
+            output.count("repeated")
             return
-        sums = self._sums(state, batch)  # may refuse the batch: before anything is changed
+        found = self._counting.supports(source, batch)  # may refuse it: before anything is changed
         state.last = (batch.offset, batch.chunk)
-        for slot, support in sums:
-            state.first = slot if state.first is None else min(state.first, slot)
-            if not self.takes(state, slot, offset):
-                continue
-            held = state.open.get(slot)
-            state.open[slot] = (
-                support if held is None else [a + b for a, b in zip(held, support, strict=True)]
-            )
-            mine = batch.ids if len(sums) == 1 else batch.ids[batch.slots == slot]
-            state.sample[slot], second = keep(
-                state.sample.get(slot, []), hexadecimal(mine[:KEPT])
-            )  # a batch's rows come in the order of their ids
-            counts["second_reports"] += second
-        counts["reports"] += len(batch)
-        if self.per_user is not None and len(batch):
-            series = hexadecimal(
-                batch.series if batch.series is not None else np.empty((0, 2), np.uint64)
-            )
-            state.crowd = tuple(
-                a + b for a, b in zip(state.crowd, _power_sums(batch.values), strict=True)
-            )
-            made = self.per_user(batch, series, state.crowd)
-            counts["releases"] = counts.get("releases", 0) + len(made)
-            records += made
-        if batch.closed is not None and (state.closed is None or batch.closed > state.closed):
-            self._close(state, batch.closed, records, counts)
+        for at, support in found:
+            source.first = at.slot if source.first is None else min(source.first, at.slot)
+            if source.sums.takes(at.slot, offset):
+                source.sums.add(at, support)
+                mine = batch.ids if len(found) == 1 else batch.ids[batch.slots == at.slot]
+                # a batch's rows come in the order of their ids
+                output.count("second_reports", source.sums.see(at, hexadecimal(mine[:KEPT])))
+        output.count("reports", len(batch))
+        self._counting.release(source, batch, output)
+        if batch.closed is not None:
+            self._counting.close(source, batch.closed, output)
 
-    def _sums(self, state: CollectState, batch: Reports) -> list[tuple[int, list[int]]]:
-        if not len(batch):
-            return []
-        if batch.scale != self.method.scale:
-            raise BadRecord("wrong_fields")
-        if self.per_user is not None and batch.series is None:
-            raise BadRecord("wrong_fields")
-        blank = self.method.blank(0)
-        if (batch.values.shape[1:], batch.values.dtype) != (blank.shape[1:], blank.dtype) or (
-            batch.slots % self.method.phases != batch.phase
-        ).any():
-            raise BadRecord("wrong_fields")
-        low, high = self.method.index_range
-        if not (batch.values.min() >= low and batch.values.max() <= high):
-            raise BadRecord("range")
-        if state.closed is not None and int(batch.slots.min()) <= state.closed:
-            raise BadRecord("closed")
-        slots = (
-            np.unique(batch.slots) if batch.slots.min() != batch.slots.max() else batch.slots[:1]
-        )
-        whole = len(slots) == 1
-        values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
-        try:
-            return [
-                (
-                    int(slot),
-                    self.method.support(
-                        values if whole else values[batch.slots == slot], batch.phase
-                    ).tolist(),
-                )
-                for slot in slots
-            ]
-        except ValueError:  # packed bits that no report has
-            raise BadRecord("range") from None
+    def dirty(self, state: CollectState) -> set[str]:
+        return state.source.sums.dirty()
 
-    def _close(
-        self, state: CollectState, closed: int, records: list[Record], counts: dict[str, float]
-    ) -> None:
-        """Partials through ``closed``: one for each slot with reports, one before it for the empty
-        slots that lie between, one for those after the last.
-        """
-        done = state.closed
-        for slot in sorted(slot for slot in state.open if slot <= closed):
-            if done is None or done < slot - 1:
-                self._partial(records, counts, Partial(self.partition, slot - 1, state.first, None))
-            sums, ids = self.close(state, slot)
-            self._partial(
-                records, counts, Partial(self.partition, slot, state.first, tuple(sums), tuple(ids))
-            )
-            done = slot
-        if done is None or done < closed:
-            self._partial(records, counts, Partial(self.partition, closed, state.first, None))
-        state.closed = closed
-        self.end(state, closed)
+    def shards_of(self, state: CollectState) -> set[str]:
+        return state.source.sums.shards()
 
-    def _partial(self, records: list[Record], counts: dict[str, float], partial: Partial) -> None:
-        counts["partials"] += 1
-        records.append(
-            Record(self.partials_topic, 0, str(partial.source).encode(), encode_json(partial))
-        )
+    def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:
+        return state.source.sums.dump(shards)
 
     def watermark(self, state: CollectState) -> int:
         del state
@@ -223,33 +132,19 @@ class Collect(Blocked[CollectState]):
         del state
 
     def meta(self, state: CollectState) -> dict[str, Any]:
-        return {
-            "last": list(state.last),
-            "first": state.first,
-            "closed": state.closed,
-            "block": self.size,
-            "crowd": list(state.crowd),
-        }
+        return {"last": list(state.last), "slots": self.size, **state.source.meta()}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> CollectState:
-        state = CollectState(
-            last=tuple(meta["last"]),
-            first=meta["first"],
-            closed=meta["closed"],
-            crowd=tuple(meta["crowd"]),
-        )
-        return self.fill(state, state.closed, meta.get("block"), shards)
+        sums = SlotSums.load(self.size, meta["closed"], meta.get("slots"), shards)
+        return CollectState(SourceState.load(meta, sums), tuple(meta["last"]))
 
-
-def _power_sums(values: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Number, sum and sum of squares; in Python integers where 64 bits would not hold it."""
-    most = max(-int(values.min()), int(values.max()))
-    if most * most * values.size < 2**63:
-        return len(values), int(values.sum()), int((values * values).sum())
-    whole = values.ravel().tolist()
-    return len(values), sum(whole), sum(value * value for value in whole)
+    def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
+        """The slots that wait, and those that are kept beside them."""
+        found = look_at_sums(self.size, meta.get("slots"), shards)
+        found.closed = meta["closed"]
+        return found
 
 
 def make_collect(topology: Topology, partition: int, randomness: Keyed | None = None) -> Collect:

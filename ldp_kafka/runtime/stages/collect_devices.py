@@ -19,30 +19,31 @@ by the mechanism's range, and by how many ids it is let in with.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from heapq import nsmallest
+from typing import Any, ClassVar
 
-import numpy as np
-
-from ldp_kafka.errors import BadRecord
+from ldp_kafka.errors import BadRecord, Reason, StateError
+from ldp_kafka.methods import Method
 from ldp_kafka.randomness import Keyed
-from ldp_kafka.records import Partial, Reports, Tick, hexadecimal
-from ldp_kafka.runtime.log import Folded, Message, Record
-from ldp_kafka.runtime.stages.collect import Collect, CollectState, _power_sums
+from ldp_kafka.records import KEPT, Reports, Tick
+from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
+from ldp_kafka.runtime.stages.parts import Counted, Part, PartOf, look_at_parts
 from ldp_kafka.runtime.stages.releases import publisher
-from ldp_kafka.runtime.stages.sample import KEPT
+from ldp_kafka.runtime.stages.slot_sums import At, SlotSums
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size
-from ldp_kafka.runtime.wire.dead_letters import dead_letter
-from ldp_kafka.runtime.wire.records import decode_json, parse_json
+from ldp_kafka.runtime.wire.dead_letters import DeadLetters
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.topology import Topology
 
 __all__ = ["CollectDevices", "DevicesState", "make_collect_devices", "partition_of"]
 
-PARTS = 16  # of a slot: each a record of the changelog, for up to about 30,000 reports
-_ROW = np.dtype([("id", "V16"), ("said", "V8"), ("offset", "<i8")])
+_FORM = 2  # of the state
 
 
 def partition_of(name: bytes, partitions: int) -> int:
@@ -57,37 +58,23 @@ def partition_of(name: bytes, partitions: int) -> int:
     return int.from_bytes(name[:8], "big") % partitions
 
 
-class Counted(NamedTuple):
-    """When a report counted, and what it said."""
-
-    offset: int
-    said: bytes
-
-
 @dataclass
-class Part:
-    """Some of the reports of an open slot."""
-
-    sums: list[int]
-    ids: dict[bytes, Counted] = field(default_factory=dict)
-
-
-@dataclass
-class DevicesState(CollectState):
-    """What the collector knows of one partition; ``open`` holds the sums over all
-    parts of a slot.
+class DevicesState:
+    """What the collector knows of one partition; ``source`` has the sums over all parts of a
+    slot.
     """
 
-    parts: dict[tuple[int, int], Part] = field(default_factory=dict)
+    source: SourceState
+    parts: dict[PartOf, Part] = field(default_factory=dict)
     watermark: int = -1
     """The latest event time (ms) that a report or a tick has told, by the broker's clock at most.
     """
-    touched: set[tuple[int, int]] = field(default_factory=set)
+    touched: set[PartOf] = field(default_factory=set)
     """Parts that changed or ended since the last snapshot."""
 
 
 @dataclass(frozen=True)
-class CollectDevices(Collect):
+class CollectDevices:
     """The collect stage of one partition of the devices' reports.
 
     Parameters
@@ -105,219 +92,169 @@ class CollectDevices(Collect):
     was.
     """
 
+    oversize: ClassVar[str] = "too many slots wait for a partition without events"
+
+    method: Method
+    topic: str
+    partials_topic: str
+    dead_letters_topic: str
+    partition: int
+    fingerprint: str
+    layout: str
+    per_user: Callable[[Reports, list[str], Sequence[int]], list[Record]] | None = None
     source: int = 0
     partitions: int = 1
     slot_ms: int = 1
     lateness: int = 0
     max_ahead_ms: int = 0
+    key: ClassVar[str] = ""
+
+    @cached_property
+    def _counting(self) -> Counting:
+        return Counting(self.method, self.partials_topic, self.source, self.per_user)
 
     def fresh(self) -> DevicesState:
-        return DevicesState()
+        return DevicesState(SourceState(SlotSums(1)))
 
-    def fold(self, state: CollectState, messages: Sequence[Message]) -> Folded:
+    def fold(self, state: DevicesState, messages: Sequence[Message]) -> Output:
         """Partials and releases per user of consecutive messages."""
-        assert isinstance(state, DevicesState)
-        records: list[Record] = []
-        counts: dict[str, float] = {"reports": 0, "repeated": 0, "partials": 0, "second_reports": 0}
+        output = Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
         for message in messages:
             try:
-                self._take(state, message, records, counts)
+                self._take(state, message, output)
             except BadRecord as bad:
-                records.append(
-                    dead_letter(
-                        self.dead_letters_topic,
-                        self.topic,
-                        self.partition,
-                        message.offset,
-                        0,
-                        bad.reason,
-                    )
-                )
-                counts[f"dead_letters:{bad.reason}"] = (
-                    counts.get(f"dead_letters:{bad.reason}", 0) + 1
-                )
-        if state.closed is not None:
-            counts["closed"] = state.closed
-        return Folded(records, counts)
+                output.dead_letter(message.offset, 0, bad.reason)
+        if state.source.closed is not None:
+            output.gauge("closed", state.source.closed)
+        return output
 
-    def _take(
-        self, state: DevicesState, message: Message, records: list[Record], counts: dict[str, float]
-    ) -> None:
+    def _take(self, state: DevicesState, message: Message, output: Output) -> None:
         check_size(message.value)
         assert message.value is not None
         if message.value.startswith(ARROW):
             raise BadRecord(
-                "not_a_report"
+                Reason.NOT_A_REPORT
             )  # a device sends one at a time: rows together would tell that they are one device's
         found = decode_json(parse_json(message.value))
         if found is None:
             return  # a header
         if isinstance(found, Tick):
             self._timely(found.time, message)
-            self._advance(state, found.time // self.slot_ms, message, records, counts)
+            self._advance(state, found.time // self.slot_ms, message, output)
             return
         if not isinstance(found, Reports):
-            raise BadRecord("not_a_report")
-        self._report(state, found, message, records, counts)
+            raise BadRecord(Reason.NOT_A_REPORT)
+        self._report(state, found, message, output)
 
-    def _report(
-        self,
-        state: DevicesState,
-        one: Reports,
-        message: Message,
-        records: list[Record],
-        counts: dict[str, float],
-    ) -> None:
+    def _report(self, state: DevicesState, one: Reports, message: Message, output: Output) -> None:
         if one.fingerprint != self.fingerprint:
-            raise BadRecord("fingerprint")
+            raise BadRecord(Reason.FINGERPRINT)
         if (one.offset, one.chunk, one.closed) != (-1, 0, None):
-            raise BadRecord("wrong_fields")
+            raise BadRecord(Reason.WRONG_FIELDS)
         name, slot = one.ids.tobytes(), int(one.slots[0])
         if partition_of(name, self.partitions) != self.partition:
-            raise BadRecord("partition")
+            raise BadRecord(Reason.PARTITION)
         if slot < 0:
-            raise BadRecord("time")
+            raise BadRecord(Reason.TIME)
         self._timely(slot * self.slot_ms, message)
-        [(_, support)] = self._sums(state, one)  # may refuse it: before anything is changed
-        at, said = (
-            (slot, name[0] % PARTS),
-            blake2b(
-                one.values.tobytes() + (b"" if one.series is None else one.series.tobytes()),
-                digest_size=8,
-            ).digest(),
-        )
-        part = state.parts.get(at)
+        source = state.source
+        [(at, support)] = self._counting.supports(source, one)  # before anything is changed
+        mine, said = PartOf.of(*at, name), _said(one)
+        part = state.parts.get(mine)
         counted = None if part is None else part.ids.get(name)
         if counted is not None and counted.offset < message.offset:
-            counts["repeated" if counted.said == said else "second_reports"] += 1
+            output.count("repeated" if counted.said == said else "second_reports")
             return
-        state.first = slot if state.first is None else min(state.first, slot)
+        source.first = slot if source.first is None else min(source.first, slot)
         if counted is None:  # else the part was written down ahead of the rest
             if part is None:
-                part = state.parts[at] = Part([0] * len(support))
+                part = state.parts[mine] = Part([0] * len(support))
             part.ids[name] = Counted(message.offset, said)
             part.sums = [a + b for a, b in zip(part.sums, support, strict=True)]
-            held = state.open.get(slot)
-            state.open[slot] = (
-                support if held is None else [a + b for a, b in zip(held, support, strict=True)]
-            )
-            state.touched.add(at)
-        counts["reports"] += 1
-        if self.per_user is not None and one.series is not None:
-            state.crowd = tuple(
-                a + b for a, b in zip(state.crowd, _power_sums(one.values), strict=True)
-            )
-            made = self.per_user(one, hexadecimal(one.series), state.crowd)
-            counts["releases"] = counts.get("releases", 0) + len(made)
-            records += made
-        self._advance(state, slot, message, records, counts)
+            source.sums.add(at, support)
+            source.sums.see(at, [name.hex()])
+            state.touched.add(mine)
+        output.count("reports")
+        self._counting.release(source, one, output)
+        self._advance(state, slot, message, output)
 
     def _timely(self, time: int, message: Message) -> None:
         """What is kept open is bounded."""
         if 0 <= message.timestamp < time - self.max_ahead_ms:
-            raise BadRecord("ahead")
+            raise BadRecord(Reason.AHEAD)
 
-    def _advance(
-        self,
-        state: DevicesState,
-        slot: int,
-        message: Message,
-        records: list[Record],
-        counts: dict[str, float],
-    ) -> None:
+    def _advance(self, state: DevicesState, slot: int, message: Message, output: Output) -> None:
         """Close what is over, now that ``slot`` has begun; by the record's own
         timestamp at most.
         """
         if message.timestamp >= 0:
             slot = min(slot, message.timestamp // self.slot_ms)
         state.watermark = max(state.watermark, slot * self.slot_ms)
-        closed = slot - self.lateness - 1 - self.method.delay
-        if state.closed is None or closed > state.closed:
-            self._close(state, closed, records, counts)
+        through = slot - self.lateness - 1 - self.method.delay
+        if state.source.closed is not None and through <= state.source.closed:
+            return
+        self._counting.close(state.source, through, output)
+        for part in [part for part in state.parts if part.slot <= through]:
+            del state.parts[part]
+            state.touched.add(part)
 
-    def close(self, state: CollectState, slot: int) -> tuple[list[int], list[str]]:
-        assert isinstance(state, DevicesState)
-        ids: list[bytes] = []
-        for at in [(slot, number) for number in range(PARTS) if (slot, number) in state.parts]:
-            ids += state.parts.pop(at).ids
-            state.touched.add(at)
-        return state.open.pop(slot), [name.hex() for name in sorted(ids)[:KEPT]]
-
-    def end(self, state: CollectState, through: int) -> None:
-        """Nothing: a part ends with its slot."""
-
-    def _partial(self, records: list[Record], counts: dict[str, float], partial: Partial) -> None:
-        super()._partial(records, counts, replace(partial, source=self.source))
-
-    def dirty(self, state: CollectState) -> set[str]:
-        assert isinstance(state, DevicesState)
-        found = {_name(at) for at in state.touched}
+    def dirty(self, state: DevicesState) -> set[str]:
+        state.source.sums.dirty()  # they follow from the parts
+        found = {part.shard for part in state.touched}
         state.touched.clear()
         return found
 
-    def shards_of(self, state: CollectState) -> set[str]:
-        assert isinstance(state, DevicesState)
-        return {_name(at) for at in state.parts}
+    def shards_of(self, state: DevicesState) -> set[str]:
+        return {part.shard for part in state.parts}
 
-    def dump(self, state: CollectState, shards: Iterable[str]) -> dict[str, bytes]:
-        assert isinstance(state, DevicesState)
+    def dump(self, state: DevicesState, shards: Iterable[str]) -> dict[str, bytes]:
         wanted = set(shards)
-        return {
-            _name(at): _written(part) for at, part in state.parts.items() if _name(at) in wanted
-        }
+        return {at.shard: part.written() for at, part in state.parts.items() if at.shard in wanted}
 
-    def watermark(self, state: CollectState) -> int:
-        assert isinstance(state, DevicesState)
+    def watermark(self, state: DevicesState) -> int:
         return state.watermark
 
-    def meta(self, state: CollectState) -> dict[str, Any]:
-        assert isinstance(state, DevicesState)
-        return {
-            "first": state.first,
-            "closed": state.closed,
-            "crowd": list(state.crowd),
-            "watermark": state.watermark,
-        }
+    def budget(self, state: DevicesState) -> None:
+        del state
+
+    def meta(self, state: DevicesState) -> dict[str, Any]:
+        return {"form": _FORM, "watermark": state.watermark, **state.source.meta()}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> DevicesState:
-        state = DevicesState(
-            first=meta["first"],
-            closed=meta["closed"],
-            crowd=tuple(meta["crowd"]),
-            watermark=meta["watermark"],
-        )
-        for name, (_, payload) in shards.items():
-            slot, number = map(int, name.split("."))
-            part = state.parts[slot, number] = _read(payload)
-            held = state.open.get(slot)
-            state.open[slot] = (
-                list(part.sums)
-                if held is None
-                else [a + b for a, b in zip(held, part.sums, strict=True)]
+        if meta.get("form") != _FORM:
+            raise StateError(
+                "the changelog's state has its reports in other shards: it was written by another"
+                " version; go on with that one, or give the topology a new name"
             )
+        sums = SlotSums(1)
+        state = DevicesState(SourceState.load(meta, sums), watermark=meta["watermark"])
+        for name, (_, payload) in shards.items():
+            at, part = PartOf.named(name), Part.read(payload)
+            state.parts[at] = part
+            sums.add(At(at.slot, at.phase), part.sums)
+            sums.see(At(at.slot, at.phase), [each.hex() for each in nsmallest(KEPT, part.ids)])
         return state
 
+    def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
+        """The slots that are open, and that every report lies in its own part, in its own
+        partition, and has been summed.
+        """
+        found = Look(watermark=None if meta["watermark"] < 0 else meta["watermark"], slots=0)
+        found.closed = meta["closed"]
+        if meta.get("form") != _FORM:
+            found.problems.append(("shards", "the state's parts are those of another version"))
+            return found
+        return look_at_parts(
+            found, shards, lambda name: partition_of(name, self.partitions) == self.partition
+        )
 
-def _name(at: tuple[int, int]) -> str:
-    return f"{at[0]}.{at[1]}"
 
-
-def _written(part: Part) -> bytes:
-    """Sums as a line of JSON, then the ids."""
-    rows = np.array([(name, said, offset) for name, (offset, said) in part.ids.items()], _ROW)
-    return json.dumps(part.sums, separators=(",", ":")).encode() + b"\n" + rows.tobytes()
-
-
-def _read(payload: bytes) -> Part:
-    sums, rows = payload.split(b"\n", 1)
-    found = np.frombuffer(rows, _ROW)
-    names, said = (found[name].tolist() for name in ("id", "said"))
-    return Part(
-        json.loads(sums),
-        {n: Counted(o, s) for n, s, o in zip(names, said, found["offset"].tolist(), strict=True)},
-    )
+def _said(one: Reports) -> bytes:
+    """A digest of what a report says."""
+    series = b"" if one.series is None else one.series.tobytes()
+    return blake2b(one.values.tobytes() + series, digest_size=8).digest()
 
 
 def make_collect_devices(

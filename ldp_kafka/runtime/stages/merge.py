@@ -1,10 +1,10 @@
 """The merger's fold: partials of all sources in, one release a slot out.
 
-It has one partition, so releases come out in the order of their slots. A slot is released when
-every source has closed it; sums are integers, so the order of partials does not matter. Slots
-before the first one in which any source had a report are not released; empty ones after it are,
-with null values, up to `EMPTY_RUN` in a row: a clock that was years behind must not make millions
-of them.
+It has one partition, so releases come out in the order of their slots. A slot is released, all of
+its phases together, when every source has closed it; sums are integers, so the order of partials
+does not matter. Slots before the first one in which any source had a report are not released; empty
+ones after it are, with null values, up to `EMPTY_RUN` in a row: a clock that was years behind must
+not make millions of them.
 """
 
 from __future__ import annotations
@@ -14,31 +14,38 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ldp_kafka.errors import BadRecord
+from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.randomness import Keyed
-from ldp_kafka.records import Partial
-from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.records import KEPT, Partial
+from ldp_kafka.runtime.log import Look, Message, Output, Record
 from ldp_kafka.runtime.stages.releases import publisher
-from ldp_kafka.runtime.stages.sample import KEPT
-from ldp_kafka.runtime.stages.slot_shards import Blocked, Blocks, slots_in_a_block
+from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, look_at_sums, slots_in_a_shard
 from ldp_kafka.runtime.wire.arrow import check_size
-from ldp_kafka.runtime.wire.dead_letters import dead_letter
-from ldp_kafka.runtime.wire.records import decode_json, parse_json
+from ldp_kafka.runtime.wire.dead_letters import DeadLetters
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["EMPTY_RUN", "Merge", "MergeState", "make_merge"]
+__all__ = ["EMPTY_RUN", "Merge", "MergeState", "Release", "make_merge", "of_any_phase"]
 
 EMPTY_RUN = 1000  # empty slots in a row that are released
 HELD = 8192  # sampled ids of one slot, about: those of further sources are only compared with them
 SAMPLED = 64  # latest slots whose sampled ids are kept
+COUNTS = ("releases", "repeated", "second_reports")
+
+Release = Callable[[int, Mapping[int, Sequence[int]]], list[Record]]
+"""Makes the records of one slot from the sums of each phase that had reports."""
 
 
 @dataclass
-class MergeState(Blocks):
+class MergeState:
     """What the merger knows of one topology."""
 
+    sums: SlotSums
     closed: dict[int, int] = field(default_factory=dict)
     """Last closed slot of each source that was heard."""
+    within: dict[int, At] = field(default_factory=dict)
+    """Of a source that has not closed the slot that it told of last: how far it has come."""
     first: int | None = None
     """The first slot in which any source had a report."""
     released: int | None = None
@@ -48,117 +55,110 @@ class MergeState(Blocks):
 
 
 @dataclass(frozen=True)
-class Merge(Blocked[MergeState]):
+class Merge:
     """The merge stage of one topology.
 
     Parameters
     ----------
     sources : partitions of the raw topic; a release waits for all of them
     width : integers in a support
-    release : makes the records of one slot from its sums (None: no reports)
+    release : makes the records of one slot; see `of_any_phase`
     """
 
     oversize: ClassVar[str] = "too many slots wait for a partition without events"
 
     sources: int
     width: int
-    release: Callable[[int, list[int] | None], list[Record]]
+    release: Release
     topic: str
     dead_letters_topic: str
     fingerprint: str
     layout: str
     partition: int = 0
+    key: ClassVar[str] = ""
 
     @cached_property
     def size(self) -> int:
-        """Slots in a block of the state."""
-        return slots_in_a_block(self.width, min(HELD, KEPT * self.sources))
+        """Slots in a slot shard of the state."""
+        return slots_in_a_shard(self.width, min(HELD, KEPT * self.sources))
 
     def fresh(self) -> MergeState:
-        return MergeState()
+        return MergeState(SlotSums(self.size))
 
-    def fold(self, state: MergeState, messages: Sequence[Message]) -> Folded:
+    def fold(self, state: MergeState, messages: Sequence[Message]) -> Output:
         """Releases that consecutive partials complete."""
-        records: list[Record] = []
-        counts: dict[str, float] = {"releases": 0, "repeated": 0, "second_reports": 0}
+        output = Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
         for message in messages:
             try:
-                check_size(message.value)
-                partial = decode_json(parse_json(message.value or b""))
-                if partial is None:
-                    continue
-                if not isinstance(partial, Partial) or not 0 <= partial.source < self.sources:
-                    raise BadRecord("not_a_record")
-                if partial.support is not None and len(partial.support) != self.width:
-                    raise BadRecord("wrong_fields")
+                partial = self._read(message)
             except BadRecord as bad:
-                records.append(
-                    dead_letter(
-                        self.dead_letters_topic,
-                        self.topic,
-                        self.partition,
-                        message.offset,
-                        0,
-                        bad.reason,
-                    )
-                )
-                counts[f"dead_letters:{bad.reason}"] = (
-                    counts.get(f"dead_letters:{bad.reason}", 0) + 1
-                )
+                output.dead_letter(message.offset, 0, bad.reason)
                 continue
-            if self._take(state, partial):
-                if partial.support is not None and self.takes(state, partial.slot, message.offset):
-                    counts["second_reports"] += self._add(
-                        state, partial.slot, partial.support, partial.sample
-                    )
-                made = [
-                    record
-                    for slot, sums in self._complete(state)
-                    for record in self.release(slot, sums)
-                ]
-                counts["releases"] += len(made)
-                records += made
-            else:
-                counts["repeated"] += 1
+            if partial is not None:
+                self._add(state, partial, message.offset, output)
         if state.released is not None:
-            counts["released"] = state.released
-        return Folded(records, counts)
+            output.gauge("released", state.released)
+        return output
+
+    def _read(self, message: Message) -> Partial | None:
+        """The partial of one of our sources; None for a header."""
+        check_size(message.value)
+        partial = decode_json(parse_json(message.value or b""))
+        if partial is None:
+            return None
+        if not isinstance(partial, Partial) or not 0 <= partial.source < self.sources:
+            raise BadRecord(Reason.NOT_A_RECORD)
+        if partial.support is not None and len(partial.support) != self.width:
+            raise BadRecord(Reason.WRONG_FIELDS)
+        return partial
+
+    def _add(self, state: MergeState, partial: Partial, offset: int, output: Output) -> None:
+        if not self._take(state, partial):
+            output.count("repeated")
+            return
+        if partial.support is not None and state.sums.takes(partial.slot, offset):
+            at = At(partial.slot, partial.phase)
+            state.sums.add(at, partial.support)
+            output.count("second_reports", self._see(state, at, partial.sample))
+        for slot, sums in self._complete(state):
+            made = self.release(slot, sums)
+            output.count("releases", len(made))
+            output.send(*made)
 
     def _take(self, state: MergeState, partial: Partial) -> bool:
         """False for one that was taken before: a source's partials come in the order of their
-        slots.
+        slots, and of the phases in a slot.
         """
-        if partial.slot <= state.closed.get(partial.source, partial.slot - 1):
+        source, at = partial.source, At(partial.slot, partial.phase)
+        if partial.slot <= state.closed.get(source, partial.slot - 1):
             return False
-        state.closed[partial.source] = partial.slot
+        if source in state.within and at <= state.within[source]:
+            return False
+        if partial.last:
+            state.closed[source] = partial.slot
+            state.within.pop(source, None)
+        else:
+            state.within[source] = at
         if partial.first is not None:
             state.first = partial.first if state.first is None else min(state.first, partial.first)
         return True
 
-    def _add(
-        self, state: MergeState, slot: int, support: Sequence[int], sample: Sequence[str]
-    ) -> int:
-        """Add one source's sums; how many of its sampled ids another one has."""
-        held = state.open.get(slot)
-        state.open[slot] = (
-            list(support) if held is None else [a + b for a, b in zip(held, support, strict=True)]
-        )
-        # Slots can wait long for a partition without events: their sums are kept, their ids need
-        # not be
-        horizon = max(state.closed.values()) - SAMPLED
-        for old in [old for old in state.sample if old <= horizon]:
-            del state.sample[old]
-            state.changed.add(old // self.size)
-        if slot <= horizon:
+    def _see(self, state: MergeState, at: At, sample: Sequence[str]) -> int:
+        """How many of one source's sampled ids another one has. Slots can wait long for a partition
+        without events: their sums are kept, their ids need not be.
+        """
+        horizon = max([at.slot, *state.closed.values()]) - SAMPLED
+        state.sums.forget(horizon)
+        if at.slot <= horizon:
             return 0
-        ids = state.sample.setdefault(slot, [])
+        ids = state.sums.sample.setdefault(at, [])
         second = len(set(ids) & set(sample))
         if len(ids) < HELD:
             ids += sample
         return second
 
-    def _complete(self, state: MergeState) -> Iterable[tuple[int, list[int] | None]]:
-        """Slots that all sources have closed, in order."""
+    def _complete(self, state: MergeState) -> Iterable[tuple[int, dict[int, list[int]]]]:
+        """Slots that all sources have closed, in order, with the sums of their phases."""
         if len(state.closed) < self.sources:
             return
         through = min(state.closed.values())
@@ -166,17 +166,26 @@ class Merge(Blocked[MergeState]):
             slot = state.first if state.released is None else max(state.first, state.released + 1)
             if slot > through:
                 break
-            sums = self.close(state, slot)[0] if slot in state.open else None
-            if sums is None and state.full is not None and slot - state.full > EMPTY_RUN:
+            sums = {phase: held.sums for phase, held in state.sums.close(slot).items()}
+            if not sums and state.full is not None and slot - state.full > EMPTY_RUN:
                 state.released = min(
-                    [through, *(held - 1 for held in state.open if held <= through)]
+                    [through, *(waits - 1 for waits in state.sums.waiting(through)[:1])]
                 )
                 continue
             state.released = slot
-            state.full = state.full if sums is None else slot
+            state.full = slot if sums else state.full
             yield slot, sums
         state.released = through if state.released is None else max(through, state.released)
-        self.end(state, state.released)
+        state.sums.end(state.released)
+
+    def dirty(self, state: MergeState) -> set[str]:
+        return state.sums.dirty()
+
+    def shards_of(self, state: MergeState) -> set[str]:
+        return state.sums.shards()
+
+    def dump(self, state: MergeState, shards: Iterable[str]) -> dict[str, bytes]:
+        return state.sums.dump(shards)
 
     def watermark(self, state: MergeState) -> int:
         del state
@@ -188,18 +197,40 @@ class Merge(Blocked[MergeState]):
     def meta(self, state: MergeState) -> dict[str, Any]:
         return {
             "closed": {str(source): slot for source, slot in state.closed.items()},
+            "within": {str(source): list(at) for source, at in state.within.items()},
             "first": state.first,
             "released": state.released,
             "full": state.full,
-            "block": self.size,
+            "slots": self.size,
         }
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> MergeState:
-        closed = {int(name): value for name, value in meta["closed"].items()}
-        state = MergeState(
-            closed=closed, first=meta["first"], released=meta["released"], full=meta["full"]
+        return MergeState(
+            SlotSums.load(self.size, meta["released"], meta.get("slots"), shards),
+            {int(name): slot for name, slot in meta["closed"].items()},
+            {int(name): At(*at) for name, at in meta["within"].items()},
+            meta["first"],
+            meta["released"],
+            meta["full"],
         )
-        return self.fill(state, state.released, meta.get("block"), shards)
+
+    def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
+        """The slots that wait, and those that are kept beside them."""
+        found = look_at_sums(self.size, meta.get("slots"), shards)
+        found.closed = meta["released"]
+        return found
+
+
+def of_any_phase(release: Callable[[int, list[int] | None], list[Record]]) -> Release:
+    """A release of statistics that take whatever phases a slot has: their supports are of one width
+    and are added. It is given the sums, or None where there are no reports.
+    """
+
+    def made(slot: int, sums: Mapping[int, Sequence[int]]) -> list[Record]:
+        every = list(sums.values())
+        return release(slot, [sum(column) for column in zip(*every, strict=True)] or None)
+
+    return made
 
 
 def make_merge(topology: Topology, partition: int = 0, randomness: Keyed | None = None) -> Merge:
@@ -208,7 +239,7 @@ def make_merge(topology: Topology, partition: int = 0, randomness: Keyed | None 
     return Merge(
         topology.input.partitions,
         len(topology.method.support(topology.method.blank(0))),
-        publisher(topology).crowd,
+        of_any_phase(publisher(topology).crowd),
         topology.partials_topic,
         topology.collector_dead_letters_topic,
         topology.fingerprint,

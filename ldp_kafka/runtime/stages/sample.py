@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["KEPT", "keep"]
+from ldp_kafka.records import KEPT
 
-KEPT = 32  # ids of a slot and source
+__all__ = ["KEPT", "keep"]
 
 
 def keep(held: list[str], found: Iterable[str]) -> tuple[list[str], int]:

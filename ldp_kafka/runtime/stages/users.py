@@ -9,12 +9,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import Field, State, take16
-from ldp_kafka.errors import StateError
-from ldp_kafka.randomness import Digests, Ids, Keyed
+from ldp_kafka.accounting import BudgetLedger, Field, State
+from ldp_kafka.errors import BadRecord, StateError
+from ldp_kafka.randomness import Digests, Ids, Keyed, take16
+from ldp_kafka.runtime.log import Look
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 
-__all__ = ["Users", "read_shards"]
+__all__ = ["UNREADABLE", "Users", "look_at_users", "read_shards"]
+
+UNREADABLE = (
+    BadRecord,
+    StateError,
+    pa.ArrowException,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+)
+"""What reading a shard that is not ours, or is damaged, can end with."""
 
 
 class Index:
@@ -197,3 +209,46 @@ def _one(table: Any, name: str) -> Any:
         if table.column(name).num_chunks
         else pa.array([], table.schema.field(name).type)
     )
+
+
+def look_at_users(
+    shards: Mapping[str, bytes],
+    count: int,
+    fields: Mapping[str, Field],
+    ledger: BudgetLedger,
+) -> Look:
+    """What lies in these shards of ``count``: that every user lies in its own, once, and that every
+    ledger adds up and is within the budget.
+    """
+    found = Look(users=0, spent=0, budget=ledger.budget)
+    most = everybody = 0
+    unreadable = strangers = twice = torn = over = 0
+    for name, payload in shards.items():
+        try:
+            digests, columns = read_shards([payload], fields)
+            users = State(fields, digests)
+            for column, cells in columns.items():
+                users.columns[column][..., : len(digests)] = cells
+        except UNREADABLE:
+            unreadable += 1
+            continue
+        known = name.isdecimal() and int(name) < count
+        strangers += (
+            int(np.count_nonzero(digests[:, 1] % np.uint64(count) != int(name)))
+            if known
+            else len(digests)
+        )
+        twice += len(digests) - len(np.unique(digests, axis=0))
+        beyond, contradictory = ledger.audit(users)
+        over, torn = over + beyond, torn + contradictory
+        everybody += len(digests)
+        most = max(most, ledger.largest(users))
+    found.users, found.spent = everybody, most
+    found.complain("readable", unreadable, "shards cannot be read")
+    found.complain("shards", strangers, "users lie in a shard that is not theirs")
+    found.complain("shards", twice, "users are there more than once")
+    found.complain("ledger", torn, "users have a ledger that contradicts itself")
+    found.complain(
+        "budget", over, f"users have spent more than the budget of {ledger.budget} micro-epsilon"
+    )
+    return found

@@ -23,7 +23,7 @@ from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.report_index import ReportIndex, compare
-from ldp_kafka.runtime.wire.records import read_reports
+from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 
 __all__ = ["Answered", "Proof", "prove", "read_held", "recompute"]

@@ -41,15 +41,14 @@ from ldp_kafka.runtime.kafka.changelog import key_bytes
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key, write_secret
-from ldp_kafka.runtime.log import Folded, Message
+from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Epoch, Table
 from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Facts, Position
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
-from ldp_kafka.runtime.stages.perturb import Edge as Perturb
-from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.stages.perturb import Perturb, make_perturb
 from ldp_kafka.runtime.tools.state import alone, read_partitions
 from ldp_kafka.topology import Topology
 
@@ -150,7 +149,7 @@ async def rebind(stage: Perturb, new: Perturb, start: Start, table: Table) -> No
 class _Nothing:
     """The output of an epoch that folds nothing."""
 
-    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+    def send(self, partition: int, folded: Output, seconds: float) -> None:
         del folded, seconds
         raise InvariantError(f"partition {partition}: a rotation folds nothing")
 

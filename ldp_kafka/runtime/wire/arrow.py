@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ldp_kafka.errors import BadRecord
+from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.randomness import Digests
 
 __all__ = [
@@ -44,15 +44,15 @@ MARK = "ldp_kafka"
 def check_version(found: Any) -> None:
     """BadRecord unless it is ours; true and 1.0 are not 1."""
     if type(found) is not int or found != VERSION:
-        raise BadRecord("version")
+        raise BadRecord(Reason.VERSION)
 
 
 def check_size(value: bytes | None) -> None:
     """BadRecord for an empty or a huge message, before anything is parsed."""
     if not value:
-        raise BadRecord("empty")
+        raise BadRecord(Reason.EMPTY)
     if len(value) > MAX_BYTES:
-        raise BadRecord("too_large")
+        raise BadRecord(Reason.TOO_LARGE)
 
 
 def write_batch(
@@ -83,13 +83,13 @@ def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]
             for batch in reader:
                 rows += batch.num_rows
                 if rows > MAX_ROWS:
-                    raise BadRecord("too_large")
+                    raise BadRecord(Reason.TOO_LARGE)
                 batch.validate(full=True)  # offsets and UTF-8 of a stranger's bytes
                 batches.append(batch)
         if not (
             len(batches) >= least and len(schema.names) == len(schema)
         ):  # names are decoded here: they may be no UTF-8
-            raise BadRecord("not_arrow")
+            raise BadRecord(Reason.NOT_ARROW)
         if len(batches) != 1:
             table = pa.Table.from_batches(batches, schema).combine_chunks()
             batches = table.to_batches() or [
@@ -100,7 +100,7 @@ def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]
     except (pa.ArrowException, OSError, ValueError, EOFError, struct.error) as error:
         if isinstance(error, BadRecord):
             raise
-        raise BadRecord("not_arrow") from None
+        raise BadRecord(Reason.NOT_ARROW) from None
     return batches[0], schema.metadata or {}
 
 
@@ -116,7 +116,7 @@ def _refuse_compressed(value: bytes) -> None:
         if message.type == "dictionary":
             header = _follow(flat, header, 1)  # DictionaryBatch.data
         if _follow(flat, header, 3):  # RecordBatch.compression
-            raise BadRecord("not_arrow")
+            raise BadRecord(Reason.NOT_ARROW)
 
 
 def _follow(flat: bytes, table: int, field: int | None) -> int:
@@ -141,7 +141,7 @@ def kind_of(metadata: Mapping[bytes, bytes]) -> str | None:
     if MARK.encode() not in metadata:
         return None
     if metadata[MARK.encode()] != str(VERSION).encode():
-        raise BadRecord("version")
+        raise BadRecord(Reason.VERSION)
     return metadata.get(b"type", b"").decode("ascii", "replace")
 
 
@@ -149,7 +149,7 @@ def rows_of(rows: Any, name: str, *kinds: Any) -> NDArray[Any]:
     """A column of one of these types, without nulls. BadRecord otherwise."""
     column = rows.column(name)
     if column.type not in kinds or column.null_count:
-        raise BadRecord("wrong_fields")
+        raise BadRecord(Reason.WRONG_FIELDS)
     found: NDArray[Any] = column.to_numpy()
     return found
 
@@ -168,7 +168,7 @@ def numbers_of(rows: Any, name: str, *kinds: Any) -> NDArray[Any]:
         or flat.type not in kinds
         or not 1 <= column.type.list_size <= WIDEST
     ):
-        raise BadRecord("wrong_fields")
+        raise BadRecord(Reason.WRONG_FIELDS)
     found: NDArray[Any] = flat.to_numpy().reshape(len(column), column.type.list_size)
     return found
 
@@ -190,7 +190,7 @@ def bits_of(rows: Any, name: str = "bits") -> NDArray[np.uint8]:
         and 1 <= column.type.byte_width <= WIDEST
         and not column.null_count
     ):
-        raise BadRecord("wrong_fields")
+        raise BadRecord(Reason.WRONG_FIELDS)
     width = column.type.byte_width
     if not len(column):
         return np.empty((0, width), np.uint8)
@@ -202,7 +202,7 @@ def bits_of(rows: Any, name: str = "bits") -> NDArray[np.uint8]:
 def digests_of(rows: Any, name: str) -> Digests:
     """A column of 16 bytes each as (n, 2). BadRecord for another type."""
     if rows.column(name).type != pa.binary(16):
-        raise BadRecord("wrong_fields")
+        raise BadRecord(Reason.WRONG_FIELDS)
     return bits_of(rows, name).view(np.uint64)
 
 

@@ -6,14 +6,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import pyarrow as pa
 
+from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Event, Events, Partial, Release, Report, Reports, Request, Tick
-from ldp_kafka.runtime.wire.arrow import lists, write_batch
-from ldp_kafka.runtime.wire.records import NAMES, decode_any, encode_json, reports_of, write_reports
+from ldp_kafka.runtime.wire.arrow import ARROW, check_size, kind_of, lists, read_batch, write_batch
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import (
+    NAMES,
+    SINGLE,
+    decode_json,
+    encode_json,
+    event_of,
+    single_of,
+)
+from ldp_kafka.runtime.wire.reports import read_reports, write_reports
+from ldp_kafka.runtime.wire.single_reports import reports_of
 
 __all__ = ["decode", "encode"]
 
@@ -81,4 +92,50 @@ def decode(message: bytes) -> list[Any]:
     ------
     BadRecord : not one of our messages, or of an unknown version; its ``reason`` is a code
     """
-    return decode_any(message)
+    check_size(message)
+    if not message.startswith(ARROW):
+        record = decode_json(parse_json(message))
+        if isinstance(record, Reports):
+            return list(record.singles())
+        return [] if record is None else [record]
+    rows, metadata = read_batch(message, 1)
+    kind = kind_of(metadata)
+    if kind == "report":
+        batch = read_reports(message)
+        return [] if batch is None else list(batch.singles())
+    if kind not in SINGLE:
+        raise BadRecord(Reason.NOT_A_RECORD)
+    made: Any = SINGLE[kind]
+    columns = {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
+    if len(columns) != rows.num_columns or columns.keys() != {field.name for field in fields(made)}:
+        raise BadRecord(Reason.WRONG_FIELDS)
+    plain = (
+        (
+            pa.types.is_string,
+            pa.types.is_integer,
+            pa.types.is_float64,
+            pa.types.is_list,
+            pa.types.is_fixed_size_list,
+        )
+        if made is Event
+        else (pa.types.is_string,)
+    )
+    if not all(any(fits(column.type) for fits in plain) for column in columns.values()):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    if made is Event:
+        return [
+            event_of(*cells)
+            for cells in zip(
+                *(columns[name].to_pylist() for name in ("user", "time", "value")), strict=True
+            )
+        ]
+    return [
+        single_of(
+            made,
+            {
+                name: None if cell is None else parse_json(cell.encode())
+                for name, cell in row.items()
+            },
+        )
+        for row in rows.to_pylist()
+    ]

@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
+from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.log import Record
 
-__all__ = ["dead_letter"]
+__all__ = ["DeadLetters"]
 
 
-def dead_letter(to: str, topic: str, partition: int, offset: int, row: int, reason: str) -> Record:
-    """A record for one bad row.
+@dataclass(frozen=True)
+class DeadLetters:
+    """The dead letters of one partition of a topic.
 
-    The body is JSON; the headers carry the same under the names that Kafka Connect gives them
-    (``__connect.errors.*``), with ``ldp.reason`` a code of `ldp_kafka.runtime.wire.events.REASONS`.
+    Parameters
+    ----------
+    to : the topic that they go to
+    topic, partition : where the bad records lie
     """
-    body = {
-        "ldp_kafka": 1,
-        "type": "dead_letter",
-        "topic": topic,
-        "partition": partition,
-        "offset": offset,
-        "row": row,
-        "reason": reason,
-    }
-    headers = {
-        "__connect.errors.topic": topic,
-        "__connect.errors.partition": partition,
-        "__connect.errors.offset": offset,
-        "ldp.row": row,
-        "ldp.reason": reason,
-    }
-    return Record(
-        to,
-        0,
-        None,
-        json.dumps(body, separators=(",", ":")).encode(),
-        tuple((name, str(value).encode()) for name, value in headers.items()),
-    )
+
+    to: str
+    topic: str
+    partition: int
+
+    def __call__(self, offset: int, row: int, reason: Reason) -> Record:
+        """A record for one bad row.
+
+        The body is JSON; the headers carry the same under the names that Kafka Connect gives them
+        (``__connect.errors.*``), with ``ldp.reason`` a code of `ldp_kafka.errors.Reason`.
+        """
+        body = {
+            "ldp_kafka": 1,
+            "type": "dead_letter",
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": offset,
+            "row": row,
+            "reason": reason,
+        }
+        headers = {
+            "__connect.errors.topic": self.topic,
+            "__connect.errors.partition": self.partition,
+            "__connect.errors.offset": offset,
+            "ldp.row": row,
+            "ldp.reason": reason,
+        }
+        return Record(
+            self.to,
+            0,
+            None,
+            json.dumps(body, separators=(",", ":")).encode(),
+            tuple((name, str(value).encode()) for name, value in headers.items()),
+        )

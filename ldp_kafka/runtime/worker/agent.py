@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.log import Folded, Message, Stage
+from ldp_kafka.runtime.log import Message, Output, Stage
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import Epoch, Limits, OffsetAction
 from ldp_kafka.runtime.recovery.policies import Place
@@ -41,7 +41,7 @@ class Host(Protocol):
     def changelog(self, spec: Spec) -> Mapping[str, bytes]:
         """What the changelog holds at the broker, now."""
 
-    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+    def send(self, partition: int, folded: Output, seconds: float) -> None:
         """Hand over what a fold gave, and count it."""
 
     def mark(self) -> Any:
@@ -185,8 +185,8 @@ class Agent:
             limits=self.host.limits,
         )
 
-    def send(self, partition: int, folded: Folded, seconds: float) -> None:
-        """See `recovery.epoch.Output`, here and below."""
+    def send(self, partition: int, folded: Output, seconds: float) -> None:
+        """See `recovery.epoch.Sink`, here and below."""
         self.host.send(partition, folded, seconds)
 
     def mark(self) -> Any:

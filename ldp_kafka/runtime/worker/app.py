@@ -27,7 +27,7 @@ from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.keys import Keyring, edge_randomness
-from ldp_kafka.runtime.log import Folded, Stage
+from ldp_kafka.runtime.log import Output, Stage
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
@@ -132,9 +132,9 @@ class Worker:
     def changelog(self, spec: Spec) -> Mapping[str, bytes]:
         return self.offsets.table(spec)
 
-    def send(self, partition: int, folded: Folded, seconds: float) -> None:
+    def send(self, partition: int, folded: Output, seconds: float) -> None:
         self.producers.send(folded.records)
-        self.metrics.count(folded.counts, partition)
+        self.metrics.count(folded, partition)
         self.metrics.step(seconds)
         for record in folded.records:
             # a release of a crowd is keyed (statistic, slot), one of a user has a third part

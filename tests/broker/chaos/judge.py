@@ -24,7 +24,9 @@ from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
-from ldp_kafka.runtime.wire.records import decode_json, parse_json, read_reports
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import decode_json
+from ldp_kafka.runtime.wire.reports import read_reports
 from tests.broker.flow import KEY, Flow, Reader, header
 from tests.fold.judge import shard
 
@@ -177,8 +179,8 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
 
 def firsts(values) -> dict[tuple, bytes]:
     """What came first of each batch (partition, offset of its raw message, chunk) and partial
-    (source, slot): that counts. A worker that begins with parts of its state ahead of the rest
-    answers a message again, without the users whose reports were there.
+    (source, slot, phase): that counts. A worker that begins with parts of its state ahead of the
+    rest answers a message again, without the users whose reports were there.
     """
     found: dict[tuple, bytes] = {}
     for partition, value in values:
@@ -186,7 +188,7 @@ def firsts(values) -> dict[tuple, bytes]:
             continue
         partial = None if value.startswith(ARROW) else decode_json(parse_json(value))
         if isinstance(partial, Partial):
-            found.setdefault((partial.source, partial.slot), value)
+            found.setdefault((partial.source, partial.slot, partial.phase), value)
         elif (batch := read_reports(value)) is not None:
             found.setdefault((partition, batch.offset, batch.chunk), value)
     return found
@@ -372,10 +374,9 @@ def owner(flow: Flow, raw) -> dict[str, tuple[bytes, int]]:
             for back in range(method.delay + 1):
                 slots = events.times // topology.input.slot_ms - back
                 for digest, slot in zip(digests, slots.tolist(), strict=True):
-                    name = (
-                        randomness.report_ids(digest[None], np.array([slot]), slot % method.phases)
-                        .tobytes()
-                        .hex()
-                    )
-                    found[name] = (digest.tobytes(), slot)
+                    at = np.array([slot])
+                    for phase in range(max(1, method.dimension)):
+                        if method.in_phase(at, phase).all():
+                            name = randomness.report_ids(digest[None], at, phase).tobytes().hex()
+                            found[name] = (digest.tobytes(), slot)
     return found

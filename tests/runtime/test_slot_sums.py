@@ -1,5 +1,5 @@
-"""State of slots in blocks: a snapshot writes what changed, no record is too large, and what has
-ended is gone.
+"""State of slots in slot shards: a snapshot writes what changed, no record is too large, and what
+has ended is gone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ldp_kafka.records import Partial
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import LARGEST
 from ldp_kafka.runtime.recovery.packing import unpack
-from ldp_kafka.runtime.stages import slot_shards
+from ldp_kafka.runtime.stages import slot_sums
 from ldp_kafka.runtime.stages.merge import Merge
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.records import encode_json
@@ -81,24 +81,24 @@ def test_many_slots_can_wait():
     assert dropped == 0
     kept.send((0, WAITING, 0, sums(WAITING), IDS))
     again, _ = kept.save()
-    assert len(again[1:]) == 2, "the latest block, and the one whose oldest ids went"
+    assert len(again[1:]) == 2, "the latest slot shard, and the one whose oldest ids went"
     assert sum(again[1:]) < sum(sizes[1:]) / 20
     kept.reload()
-    assert kept.epoch.state.open.keys() == set(range(WAITING + 1))
+    assert kept.epoch.state.sums.open.keys() == set(range(WAITING + 1))
     kept.send((1, WAITING, 0, None))
-    assert kept.made == [(slot, list(sums(slot))) for slot in range(WAITING + 1)]
+    assert kept.made == [(slot, {0: list(sums(slot))}) for slot in range(WAITING + 1)]
     before = len(kept.table)
     sizes, dropped = kept.save()
     assert dropped >= before - 1
-    assert len(kept.table) <= 2, "meta, and the block of the last slot"
-    assert kept.epoch.state.open == {}
+    assert len(kept.table) <= 2, "meta, and the slot shard of the last slot"
+    assert kept.epoch.state.sums.open == {}
     kept.reload()
     assert kept.epoch.state.released == WAITING
 
 
-def test_a_record_that_lost_its_block_is_not_loaded():
-    """A worker that died before it dropped a block that had ended leaves a record that no manifest
-    lists.
+def test_a_record_that_lost_its_slot_shard_is_not_loaded():
+    """A worker that died before it dropped a slot shard that had ended leaves a record that no
+    manifest lists.
     """
     kept = Kept()
     size = kept.stage.size
@@ -111,8 +111,8 @@ def test_a_record_that_lost_its_block_is_not_loaded():
     assert len(gone) == 1
     kept.table |= {key: old[key] for key in gone}
     kept.reload()
-    assert kept.epoch.state.open.keys() == set(range(size + 1, 2 * size))
-    assert kept.epoch.state.kept.keys() == {size}
+    assert kept.epoch.state.sums.open.keys() == set(range(size + 1, 2 * size))
+    assert kept.epoch.state.sums.kept.keys() == {size}
     kept.save()
     assert not gone & kept.table.keys(), "the next epoch drops it with the others"
     metas = [json.loads(unpack(value)[1]) for key, value in kept.table.items() if "/meta/" in key]
@@ -122,22 +122,23 @@ def test_a_record_that_lost_its_block_is_not_loaded():
 @pytest.mark.parametrize(
     ("width", "ids"), [(1, KEPT), (8192, KEPT), (2, 64 * KEPT), (8192, 256 * KEPT)]
 )
-def test_a_block_fits_into_a_record(width, ids):
+def test_a_slot_shard_fits_into_a_record(width, ids):
     """Whatever the sums are."""
-    slots = slot_shards.slots_in_a_block(width, ids)
-    state, stage = slot_shards.Blocks(), type("Stage", (slot_shards.Blocked,), {"size": slots})()
+    slots = slot_sums.slots_in_a_shard(width, ids)
+    state = slot_sums.SlotSums(slots)
     for slot in range(slots):
-        state.open[slot], state.sample[slot] = [-(10**9)] * width, ["f" * 32] * ids
-    (payload,) = stage.dump(state, {"0"}).values()
-    assert len(payload) <= max(slot_shards.BYTES * 1.1, LARGEST / 2)
+        state.add(slot_sums.At(slot, 0), [-(10**9)] * width)
+        state.sample[slot_sums.At(slot, 0)] = ["f" * 32] * ids
+    (payload,) = state.dump({"0"}).values()
+    assert len(payload) <= max(slot_sums.BYTES * 1.1, LARGEST / 2)
 
 
-def test_other_blocks_are_refused(monkeypatch):
+def test_other_slot_shards_are_refused(monkeypatch):
     """What another version wrote is not read as if it were ours."""
     kept = Kept()
     kept.send((0, 1, 0, sums(1)))
     kept.save()
-    monkeypatch.setattr(slot_shards, "MOST", 7)
+    monkeypatch.setattr(slot_sums, "MOST", 7)
     fresh = Kept()
-    with pytest.raises(StateError, match="other blocks"):
+    with pytest.raises(StateError, match="other shards"):
         opened(fresh.stage, 0, kept.table, 2, committed=True)

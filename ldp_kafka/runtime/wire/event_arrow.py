@@ -1,0 +1,203 @@
+"""Events as Arrow IPC streams: a column a field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.records import Events, Ids
+from ldp_kafka.runtime.wire.arrow import MAX_BYTES, kind_of, read_batch
+from ldp_kafka.runtime.wire.fields import NUDGE, SECONDS, Decoded, Fields, milliseconds
+from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
+
+__all__ = ["read"]
+
+_CATEGORY, _NOT_FINITE, _VALUE = (
+    reason.encode() for reason in (Reason.CATEGORY, Reason.NOT_FINITE, Reason.VALUE)
+)  # as a column of bytes has them
+_IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
+
+
+def read(message: bytes, fields: Fields) -> Decoded:
+    """A row an event. BadRecord for what is no batch of them."""
+    try:
+        return _read(message, fields)
+    except BadRecord:
+        raise
+    except (pa.ArrowException, ValueError):  # what Arrow cannot do with a stranger's columns
+        raise BadRecord(Reason.NOT_ARROW) from None
+
+
+def _read(message: bytes, fields: Fields) -> Decoded:
+    rows, metadata = read_batch(message)
+    if kind_of(metadata) not in (None, "event"):
+        raise BadRecord(Reason.NOT_A_RECORD)
+    n = rows.num_rows
+    users, no_user = _users(_column(rows, fields.user, Reason.USER))
+    times, no_time = _times(_column(rows, fields.time, Reason.TIME), n)
+    values, bad_value = _values(_column(rows, fields.value, Reason.VALUE), n, fields)
+    if not (no_user.any() or no_time.any() or bad_value.view(np.uint8).any()):
+        return Decoded(Events(users, times, values))
+    good = ~(no_user | no_time | (bad_value != b""))
+    bad = [
+        (
+            int(row),
+            Reason.USER
+            if no_user[row]
+            else Reason.TIME
+            if no_time[row]
+            else Reason(bad_value[row].decode()),
+        )
+        for row in np.flatnonzero(~good)
+    ]
+    kept = np.flatnonzero(good)
+    return Decoded(Events(users.take(kept), times[kept], values[kept]), kept, bad)
+
+
+def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
+    if pa.types.is_dictionary(column.type):
+        column = _spelled(column, Reason.USER)
+    if pa.types.is_integer(column.type):
+        column = column.cast(pa.string())
+    elif not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise BadRecord(Reason.USER)
+    if column.null_count:
+        column = column.fill_null("")
+    if not len(column):
+        return Ids.of([]), np.zeros(0, np.bool_)
+    _, offsets, data = column.buffers()
+    wide = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
+    ends = np.frombuffer(offsets, wide, len(column) + 1, wide.itemsize * column.offset)
+    ids = Ids(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends)
+    length = np.diff(ends)
+    return ids, ~((length > 0) & (length <= LONGEST))
+
+
+def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[np.bytes_]]:
+    kind = column.type
+    why = np.zeros(n, "S10")
+    if fields.dimension:
+        return _vectors(column, why, fields.dimension)
+    if fields.codes is not None:
+        if pa.types.is_dictionary(kind):
+            column = _spelled(column, Reason.VALUE)
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            raise BadRecord(Reason.VALUE)
+        codes = np.array([fields.codes.get(name, -1) for name in column.to_pylist()], np.int64)
+        why[codes < 0] = _CATEGORY
+    elif fields.count is not None:
+        if not pa.types.is_integer(kind):
+            raise BadRecord(Reason.VALUE)
+        codes = _filled(column, pa.int64(), -1)
+        why[~((codes >= 0) & (codes < fields.count))] = _CATEGORY
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        codes = _filled(column, pa.float64(), np.nan)
+        if not np.isfinite(codes).all():
+            why[~np.isfinite(codes)] = _NOT_FINITE
+    else:
+        raise BadRecord(Reason.VALUE)
+    if column.null_count:
+        why[column.is_null().to_numpy(zero_copy_only=False)] = _VALUE
+    return codes, why
+
+
+def _vectors(
+    column: Any, why: NDArray[np.bytes_], dimension: int
+) -> tuple[NDArray[np.float64], NDArray[np.bytes_]]:
+    """Lists of so many numbers; the reason why not is noted row by row."""
+    kind, d = column.type, dimension
+    listed = (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+    if not (
+        listed
+        and any(
+            fits(kind.value_type)
+            for fits in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+        )
+    ):
+        raise BadRecord(Reason.VALUE)
+    right = pc.list_value_length(column).fill_null(-1).to_numpy(zero_copy_only=False) == d
+    if np.count_nonzero(~right) * d * 8 > 16 * MAX_BYTES:
+        raise BadRecord(Reason.TOO_LARGE)  # many lists that are too short must not fill the memory
+    vectors = np.zeros((len(column), d))
+    flat = column.filter(pa.array(right)).flatten()
+    vectors[right] = _filled(flat, pa.float64(), np.nan).reshape(-1, d)
+    lacking = np.zeros((len(column), d), np.bool_)
+    if flat.null_count:
+        lacking[right] = flat.is_null().to_numpy(zero_copy_only=False).reshape(-1, d)
+    why[~np.isfinite(vectors).all(axis=1)] = _NOT_FINITE
+    why[~right | lacking.any(axis=1)] = _VALUE
+    return vectors, why
+
+
+def _filled(column: Any, kind: Any, missing: float) -> NDArray[Any]:
+    if column.type != kind:
+        column = column.cast(
+            kind, safe=False
+        )  # a uint64 beyond int64 becomes negative: out of every range that is asked for
+    found: NDArray[Any] = (column.fill_null(missing) if column.null_count else column).to_numpy()
+    return found
+
+
+def _spelled(column: Any, reason: Reason) -> Any:
+    """A dictionary column with its values written out; texts longer than a user id are empty then.
+    One long text said a million times must not fill the memory.
+    """
+    texts = column.dictionary
+    if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
+        texts = pc.if_else(pc.greater(pc.binary_length(texts), LONGEST), "", texts).cast(texts.type)
+        said = pc.sum(pc.binary_length(texts).take(column.indices)).as_py() or 0
+        if said > 16 * MAX_BYTES:
+            raise BadRecord(Reason.TOO_LARGE)
+    elif not pa.types.is_integer(texts.type):
+        raise BadRecord(reason)
+    return texts.take(column.indices)
+
+
+def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _read_times(column.to_pylist(), n)
+    if pa.types.is_floating(kind):
+        found = _filled(column, pa.float64(), -1.0)
+        bad = ~((found >= 0) & (found < LATEST))
+        found = np.where(bad, 0, found)
+        return np.where(found < SECONDS, found * 1000 + NUDGE, found).astype(np.int64), bad
+    if not (pa.types.is_timestamp(kind) or pa.types.is_integer(kind)):
+        raise BadRecord(Reason.TIME)
+    unit = kind.unit if pa.types.is_timestamp(kind) else None
+    times = _filled(column, pa.int64(), -1)
+    if unit in _IN_MILLISECOND:
+        times = times // _IN_MILLISECOND[unit]
+    bad = (times < 0) | (times >= (LATEST // 1000 if unit == "s" else LATEST))
+    seconds = {None: SECONDS, "s": LATEST}.get(unit, 0)  # numbers below it are seconds
+    if n and times.min() < seconds:
+        times = np.where(times < seconds, times * 1000, times)
+    return times, bad
+
+
+def _read_times(texts: list[str | None], n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    times, bad = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+    for row, text in enumerate(texts):
+        try:
+            times[row] = milliseconds(text)
+        except BadRecord:
+            bad[row] = True
+    return times, bad
+
+
+def _column(rows: Any, path: tuple[str | int, ...], what: Reason) -> Any:
+    """The column at a path: its first step names it, further ones fields of structs."""
+    try:
+        column = rows.column(path[0])
+        for step in path[1:]:
+            column = pc.struct_field(column, step)
+    except (KeyError, IndexError, pa.ArrowException, TypeError, ValueError):
+        raise BadRecord(what) from None
+    return column

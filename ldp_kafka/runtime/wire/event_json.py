@@ -1,0 +1,32 @@
+"""Events as JSON: one object a message."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.records import Events, Ids, Tick
+from ldp_kafka.runtime.wire.arrow import MARK, check_version
+from ldp_kafka.runtime.wire.fields import Decoded, Fields
+from ldp_kafka.runtime.wire.parsing import parse_json
+from ldp_kafka.runtime.wire.records import decode_json
+
+__all__ = ["read"]
+
+
+def read(message: bytes, fields: Fields) -> Decoded:
+    """One event, or a record of ours. BadRecord for what is neither."""
+    record = parse_json(message)
+    if isinstance(record, dict) and MARK in record and record.get("type") != "event":
+        control = decode_json(record)
+        if control is None:
+            return Decoded()  # a header
+        if isinstance(control, Tick):
+            return Decoded(tick=control.time)
+        raise BadRecord(Reason.NOT_A_RECORD)
+    if not isinstance(record, dict):
+        raise BadRecord(Reason.NOT_A_RECORD)
+    if MARK in record:
+        check_version(record[MARK])
+    user, time, value = fields.of(record)
+    return Decoded(Events(Ids.of([user]), np.array([time]), np.array([value], fields.dtype)))

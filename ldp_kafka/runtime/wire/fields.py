@@ -1,0 +1,159 @@
+"""Where the fields of an event lie in a users' message, and what they may be.
+
+Every row of a message is either an event or a reason; neighbours do not suffer. No reason holds a
+value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting.words import instant
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.records import Events
+from ldp_kafka.runtime.wire.parsing import LATEST, check_user
+
+__all__ = ["NUDGE", "SECONDS", "Decoded", "Fields", "milliseconds"]
+
+SECONDS = 10**11
+"""Numbers below it are seconds (until the year 5138), others milliseconds (since 1973)."""
+NUDGE = 2.0**-11
+"""Milliseconds: 1700000000.3 s is a little less than that in floating point, and must not lose its
+last millisecond.
+"""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Decoded(NamedTuple):
+    """What one message holds."""
+
+    events: Events | None = None
+    rows: NDArray[np.int64] | None = None
+    """Row of each event in the message, where some of its rows are bad."""
+    bad: Sequence[tuple[int, Reason]] = ()
+    """(row, reason) of what is no event."""
+    tick: int | None = None
+    """Milliseconds, for a tick."""
+
+    def without(self, wrong: NDArray[np.bool_], reason: Reason) -> Decoded:
+        """The events that are not wrong; the others are bad for this reason."""
+        if self.events is None or not wrong.any():
+            return self
+        rows = np.arange(len(self.events)) if self.rows is None else self.rows
+        kept = np.flatnonzero(~wrong)
+        bad = [*self.bad, *((int(row), reason) for row in rows[wrong])]
+        return self._replace(events=self.events.take(kept), rows=rows[kept], bad=bad)
+
+
+class Fields:
+    """The fields of one topology's events.
+
+    Parameters
+    ----------
+    user, value, time : paths of the fields, as sequences of names and indices
+    categories : number of categories, or their names; None for numbers
+    dimension : coordinates of a value that is a list of numbers; 0 for single ones
+    """
+
+    def __init__(
+        self,
+        user: Sequence[str | int],
+        value: Sequence[str | int],
+        time: Sequence[str | int],
+        categories: int | Sequence[str] | None = None,
+        dimension: int = 0,
+    ) -> None:
+        self.user, self.value, self.time = tuple(user), tuple(value), tuple(time)
+        self.dimension = dimension
+        self.count = categories if isinstance(categories, int) else None
+        self.codes = (
+            {name: code for code, name in enumerate(categories)}
+            if categories is not None and not isinstance(categories, int)
+            else None
+        )
+        self.dtype = np.dtype(np.float64 if categories is None else np.int64)
+
+    def of(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
+        """User, milliseconds and value (or category number) of one JSON object. BadRecord
+        otherwise.
+        """
+        return (
+            self._user_of(_at(record, self.user)),
+            milliseconds(_at(record, self.time)),
+            self._value_of(_at(record, self.value)),
+        )
+
+    def _user_of(self, found: Any) -> str:
+        if type(found) is int:
+            found = str(found) if abs(found) < 2**64 else ""
+        check_user(found)
+        return str(found)
+
+    def _value_of(self, found: Any) -> float | int | list[float]:
+        if not self.dimension:
+            return self._one_of(found)
+        if type(found) is not list or len(found) != self.dimension:
+            raise BadRecord(Reason.VALUE)
+        return [self._one_of(each) for each in found]
+
+    def _one_of(self, found: Any) -> float | int:
+        if self.codes is not None:
+            if type(found) is not str:
+                raise BadRecord(Reason.VALUE)
+            code = self.codes.get(found)
+            if code is None:
+                raise BadRecord(Reason.CATEGORY)
+            return code
+        if type(found) is not int and (type(found) is not float or self.count is not None):
+            raise BadRecord(Reason.VALUE)
+        if self.count is not None:
+            if not 0 <= found < self.count:
+                raise BadRecord(Reason.CATEGORY)
+            return found
+        try:
+            number = float(found)
+        except OverflowError:
+            raise BadRecord(Reason.NOT_FINITE) from None
+        if not -inf < number < inf:
+            raise BadRecord(Reason.NOT_FINITE)
+        return number
+
+
+def _at(record: Any, path: tuple[str | int, ...]) -> Any:
+    for step in path:
+        if isinstance(step, str):
+            record = record.get(step) if isinstance(record, dict) else None
+        else:
+            record = record[step] if isinstance(record, list) and step < len(record) else None
+    return record
+
+
+def milliseconds(found: Any) -> int:
+    """Epoch seconds or milliseconds, or ISO 8601 (UTC where it names no zone), as whole
+    milliseconds.
+    """
+    if type(found) is int or type(found) is float:
+        if not 0 <= found < LATEST:
+            raise BadRecord(Reason.TIME)
+        return (
+            int(found)
+            if found >= SECONDS
+            else found * 1000
+            if type(found) is int
+            else int(found * 1000 + NUDGE)
+        )
+    if type(found) is not str:
+        raise BadRecord(Reason.TIME)
+    try:
+        milliseconds = instant(found)
+    except ValueError:
+        raise BadRecord(Reason.TIME) from None
+    if not 0 <= milliseconds < LATEST:
+        raise BadRecord(Reason.TIME)
+    return milliseconds

@@ -1,0 +1,83 @@
+"""Strict parts of what is read as JSON: what none of our records may hold is refused here."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.randomness import Digests
+
+__all__ = [
+    "HEX",
+    "LATEST",
+    "LONGEST",
+    "check_user",
+    "digest",
+    "dump_json",
+    "numeric",
+    "parse_json",
+    "whole",
+]
+
+LATEST = 2**47  # milliseconds: the year 6429; no time, and no number of a slot, reaches it
+LONGEST = 256  # bytes of a user id
+HEX = re.compile(r"[0-9a-f]{32}")
+
+
+def _refuse(_: str) -> Any:
+    raise BadRecord(Reason.NOT_FINITE)
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse)
+
+
+def parse_json(value: bytes) -> Any:
+    """JSON, strictly: UTF-8, no NaN or infinities. BadRecord otherwise."""
+    try:
+        return _decoder.decode(value.decode())
+    except BadRecord:
+        raise
+    except (
+        ValueError,
+        RecursionError,
+    ):  # UnicodeDecodeError and JSONDecodeError are ValueErrors; their texts show the data
+        raise BadRecord(Reason.NOT_JSON) from None
+
+
+def dump_json(record: Mapping[str, Any]) -> bytes:
+    """Compact, without NaN and infinities."""
+    return json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
+
+
+def check_user(found: Any) -> None:
+    """BadRecord unless it is text of 1 to 256 bytes."""
+    try:
+        if not (type(found) is str and 0 < len(found.encode()) <= LONGEST):
+            raise BadRecord(Reason.USER)
+    except UnicodeEncodeError:  # a lone surrogate: JSON can say it, UTF-8 cannot
+        raise BadRecord(Reason.USER) from None
+
+
+def whole(found: Any, low: int = -(2**62), high: int = 2**62) -> bool:
+    """Whether it is an integer in [low, high)."""
+    return type(found) is int and low <= found < high
+
+
+def numeric(found: Any, depth: int = 3) -> bool:
+    """Whether it is nothing, a finite number, or a list of such."""
+    if type(found) is list:
+        return depth > 0 and all(numeric(each, depth - 1) for each in found)
+    return found is None or (type(found) in (int, float) and -inf < found < inf)
+
+
+def digest(text: Any) -> Digests:
+    """32 hexadecimal digits as (1, 2). BadRecord otherwise."""
+    if type(text) is not str or not HEX.fullmatch(text):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    return np.frombuffer(bytes.fromhex(text), np.uint64).reshape(1, 2)

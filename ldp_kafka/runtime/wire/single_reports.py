@@ -1,0 +1,159 @@
+"""Single reports: their fields in JSON, and several of them as a batch."""
+
+from __future__ import annotations
+
+import re
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.records import Report, Reports, hexadecimal
+from ldp_kafka.runtime.wire.arrow import WIDEST
+from ldp_kafka.runtime.wire.parsing import HEX, LATEST, digest, whole
+
+__all__ = ["report_body", "report_of", "reports_of", "shared"]
+
+SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed"}
+_ROW = SHARED | {"id", "slot", "series"}
+_BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
+
+
+def report_body(batch: Reports) -> dict[str, Any]:
+    """The fields of a batch of one row."""
+    scale = {"scale": batch.scale} if batch.scale != 1 else {}
+    link = {} if batch.series is None else {"series": hexadecimal(batch.series)[0]}
+    emitted = (
+        {"bits": batch.values[0].tobytes().hex()}
+        if batch.values.dtype == np.uint8
+        else {"index": batch.values[0].tolist()}
+    )
+    row = {
+        "id": hexadecimal(batch.ids)[0],
+        "slot": int(batch.slots[0]),
+        "phase": batch.phase,
+        **emitted,
+        **scale,
+        **link,
+    }
+    return {
+        "fingerprint": batch.fingerprint,
+        **row,
+        "offset": batch.offset,
+        "chunk": batch.chunk,
+        "closed": batch.closed,
+    }
+
+
+def report_of(body: dict[str, Any]) -> Reports:
+    """The batch of one row that these fields say. BadRecord otherwise."""
+    body = {"scale": 1, "series": None, **body}
+    if body.keys() - _ROW not in ({"index"}, {"bits"}) or not body.keys() >= _ROW:
+        raise BadRecord(Reason.WRONG_FIELDS)
+    slot, series = body["slot"], body["series"]
+    if not whole(slot, 0, LATEST):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    values: NDArray[Any]
+    if "index" in body:
+        index = body["index"]
+        if not (
+            whole(index)
+            or (type(index) is list and 1 <= len(index) <= WIDEST and all(map(whole, index)))
+        ):
+            raise BadRecord(Reason.WRONG_FIELDS)
+        values = np.array([index])
+    else:
+        if type(body["bits"]) is not str or not _BITS.fullmatch(body["bits"]):
+            raise BadRecord(Reason.WRONG_FIELDS)
+        values = np.frombuffer(bytes.fromhex(body["bits"]), np.uint8).reshape(1, -1)
+    common = shared({name: body[name] for name in SHARED})
+    return Reports(
+        digest(body["id"]),
+        np.array([slot]),
+        values,
+        series=None if series is None else digest(series),
+        **common,
+    )
+
+
+def shared(found: Any) -> dict[str, Any]:
+    """What all rows of a report batch have in common, checked."""
+    if not isinstance(found, dict) or found.keys() != SHARED:
+        raise BadRecord(Reason.WRONG_FIELDS)
+    fingerprint, scale, closed = found["fingerprint"], found["scale"], found["closed"]
+    if not (
+        type(fingerprint) is str
+        and HEX.fullmatch(fingerprint)
+        and type(scale) in (int, float)
+        and 2**-64 <= scale <= 2**64
+    ):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    if not (
+        whole(found["offset"], -1)
+        and whole(found["chunk"], 0)
+        and whole(found["phase"], 0, 2**16)
+        and (closed is None or whole(closed))
+    ):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    return dict(found)
+
+
+def reports_of(records: list[Report]) -> Reports:
+    """Single reports of one fingerprint and phase as a batch without a source."""
+    first = records[0]
+    if any(
+        (r.fingerprint, r.phase, r.series is None)
+        != (first.fingerprint, first.phase, first.series is None)
+        for r in records
+    ):
+        raise ValueError(
+            "the reports of a batch must share fingerprint, phase and whether they have a series"
+        )
+    found = [r.value for r in records]
+    ids = np.concatenate([digest(r.id) for r in records])
+    series = None if first.series is None else np.concatenate([digest(r.series) for r in records])
+    slots = np.array([r.slot for r in records])
+    if any(isinstance(value, bytes) for value in found):
+        packed = [value for value in found if isinstance(value, bytes)]
+        if (
+            len(packed) != len(found)
+            or len({len(value) for value in packed}) != 1
+            or not 1 <= len(packed[0]) <= WIDEST
+        ):
+            raise ValueError("packed reports must all have the same number of bytes")
+        bits = np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), -1)
+        return Reports(
+            ids, slots, bits, 1, first.fingerprint, -1, None, phase=first.phase, series=series
+        )
+    vectors = [value for value in found if isinstance(value, tuple)]
+    if vectors and (
+        len(vectors) < len(found)
+        or len({len(vector) for vector in vectors}) != 1
+        or not 1 <= len(vectors[0]) <= WIDEST
+    ):
+        raise ValueError("reports of vectors must all have the same number of coordinates")
+    values = [number for vector in vectors for number in vector] or [
+        value for value in found if not isinstance(value, bytes | tuple)
+    ]
+    if not all(-inf < value < inf for value in values):
+        raise ValueError("a report's value must be finite")
+    power = next(
+        (
+            k
+            for k in range(53)
+            if all(float(value) * 2**k == int(float(value) * 2**k) for value in values)
+        ),
+        None,
+    )
+    if power is None:
+        raise ValueError("a report's value must be a whole multiple of a power of two")
+    index = [int(float(value) * 2**power) for value in values]
+    if not all(-(2**62) <= each < 2**62 for each in index):
+        raise ValueError("a report's value must be a 62-bit number of steps of its scale")
+    scale = 2.0**-power if power else 1
+    indices = np.array(index).reshape((len(found), -1)) if vectors else np.array(index)
+    return Reports(
+        ids, slots, indices, scale, first.fingerprint, -1, None, phase=first.phase, series=series
+    )

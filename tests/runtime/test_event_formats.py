@@ -1,0 +1,79 @@
+"""A format of events is a file of its own and a line in the registry: shown with one that nobody
+ships.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.records import Events, Ids
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.wire.arrow import ARROW
+from ldp_kafka.runtime.wire.events import FORMATS, EventFormat, EventReader
+from ldp_kafka.runtime.wire.fields import Decoded
+from tests.runtime.test_bad_input import KEY, NUMERIC, loads
+
+BEGINS = b"#csv\n"
+
+
+def read(message, fields):
+    """Rows ``user,value,time``, by the same rules for each field as JSON has."""
+    good, bad = [], []
+    for row, line in enumerate(message.removeprefix(BEGINS).decode().splitlines()):
+        user, value, time = line.split(",")
+        try:
+            good.append((row, *fields.of({"user": user, "value": float(value), "time": int(time)})))
+        except BadRecord as error:
+            bad.append((row, error.reason))
+    rows, users, times, values = zip(*good, strict=True)
+    found = Events(Ids.of(users), np.array(times), np.array(values, fields.dtype))
+    return Decoded(found, np.array(rows), bad)
+
+
+@pytest.fixture
+def _toy(monkeypatch):
+    monkeypatch.setitem(FORMATS, "toy", EventFormat(BEGINS, read))
+
+
+def reader():
+    return EventReader(("user",), ("value",), ("time",))
+
+
+@pytest.mark.usefixtures("_toy")
+def test_a_new_format_is_a_line():
+    """Its events are folded, its bad rows are dead letters, and the other formats are read as
+    before.
+    """
+    text = b"a,1.5,1700000000\n,2,1700000000\nb,nan,1700000000\nc,3,1700000001\n"
+    decoded = reader().read(BEGINS + text)
+    assert decoded.events.users.texts() == ["a", "c"]
+    assert decoded.events.times.tolist() == [1_700_000_000_000, 1_700_000_001_000]
+    assert decoded.events.values.tolist() == [1.5, 3.0]
+    assert decoded.bad == [(1, Reason.USER), (2, Reason.NOT_FINITE)]
+    assert reader().read(b'{"user":"a","value":1,"time":5}').events.users.texts() == ["a"]
+    topology = loads(NUMERIC.format(format="json"))
+    stage = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    folded = stage.fold(stage.fresh(), [Message(0, -1, BEGINS + text)])
+    assert (folded.counts["events"], folded.counts["reports"]) == (2, 2)
+    assert {name for name in folded.counts if name.startswith("dead_letters:")} == {
+        "dead_letters:user",
+        "dead_letters:not_finite",
+    }
+
+
+@pytest.mark.usefixtures("_toy")
+def test_what_a_format_cannot_read_is_a_dead_letter():
+    """Whatever its parser says of it: a worker must not stop at the same message for ever."""
+    assert reader().read(BEGINS + b"\xff").bad == [(0, Reason.NOT_JSON)]
+    assert reader().read(BEGINS + b"a,b,c,d").bad == [(0, Reason.NOT_JSON)]
+
+
+def test_what_is_of_no_other_format_is_json():
+    """So there is a format for every message, and no two begin alike."""
+    assert list(FORMATS) == ["json", "arrow"]
+    assert [one.begins for one in FORMATS.values()] == [b"", ARROW]
+    assert reader().read(BEGINS).bad == [(0, Reason.NOT_JSON)]
