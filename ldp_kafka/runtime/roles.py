@@ -73,15 +73,14 @@ def edge(topology: Topology, randomness: Keyed, partition: int) -> Edge:
 
 def publisher(topology: Topology) -> Publisher:
     """Makes the topology's releases."""
-    output, source = topology.output, topology.input
+    source = topology.input
     return Publisher(
         topology.name,
         topology.releases_topic,
         topology.method,
-        output.statistics,
+        topology.statistics,
         source.slot_ms,
         source.partitions,
-        output.shrinkage,
     )
 
 
@@ -89,7 +88,6 @@ def collect(topology: Topology, partition: int) -> Collect:
     """The collect stage of one source: a partition of the edge's reports, or of the devices'."""
     if topology.devices:
         return collect_devices(topology, partition, partition)
-    per_user = publisher(topology).per_user if topology.per_user else None
     return Collect(
         topology.method,
         topology.reports_topic,
@@ -98,7 +96,7 @@ def collect(topology: Topology, partition: int) -> Collect:
         partition,
         topology.fingerprint,
         topology.layout,
-        per_user,
+        publisher(topology),
     )
 
 
@@ -106,7 +104,6 @@ def collect_devices(topology: Topology, partition: int, source: int) -> CollectD
     """The collect stage of one partition of the devices' reports; ``source`` is its number for the
     merger.
     """
-    per_user = publisher(topology).per_user if topology.per_user else None
     return CollectDevices(
         method=topology.method,
         topic=topology.device_reports_topic,
@@ -115,7 +112,7 @@ def collect_devices(topology: Topology, partition: int, source: int) -> CollectD
         partition=partition,
         fingerprint=topology.fingerprint,
         layout=topology.layout,
-        per_user=per_user,
+        publisher=publisher(topology),
         source=source,
         partitions=topology.input.partitions,
         slot_ms=topology.input.slot_ms,
@@ -126,11 +123,10 @@ def collect_devices(topology: Topology, partition: int, source: int) -> CollectD
 
 def merge(topology: Topology) -> Merge:
     """The merge stage."""
-    width = len(topology.method.support(topology.method.blank(0)))
     return Merge(
         topology.input.partitions,
-        width,
-        publisher(topology).crowd,
+        topology.statistics.width,
+        publisher(topology).of_slot,
         topology.partials_topic,
         topology.collector_dead_letters_topic,
         topology.fingerprint,

@@ -8,7 +8,7 @@ goes to the merger; runs of slots without reports go as one partial.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods import Method
 from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.runtime.stages.releases import Publisher
 from ldp_kafka.runtime.stages.sample import KEPT, keep
 from ldp_kafka.runtime.stages.slot_shards import Blocked, Blocks, slots_in_a_block
 from ldp_kafka.runtime.wire.dead_letters import dead_letter
@@ -38,10 +39,8 @@ class CollectState(Blocks):
     """The first slot with a report."""
     closed: int | None = None
     """Last slot that the edge has closed."""
-    crowd: tuple[int, ...] = (0, 0, 0)
-    """Of all reports that have counted, where they are released per user: their number, their sum,
-    the sum of their squares, in units of the scale.
-    """
+    crowd: tuple[int, ...] = ()
+    """Of all reports that have counted: what statistics of single reports need of them."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,8 @@ class Collect(Blocked[CollectState]):
 
     Parameters
     ----------
-    method : for its mechanism's support
-    per_user : makes the releases of single reports from them, their pseudonyms and the sums of all
-        that have counted, or None where the topology does not ask for them
+    method : whose reports they are
+    publisher : has the topology's statistics, and makes the releases of single reports
     """
 
     method: Method
@@ -62,15 +60,15 @@ class Collect(Blocked[CollectState]):
     partition: int
     fingerprint: str
     layout: str
-    per_user: Callable[[Reports, list[str], Sequence[int]], list[Record]] | None = None
+    publisher: Publisher
 
     @cached_property
     def size(self) -> int:
         """Slots in a block of the state."""
-        return slots_in_a_block(len(self.method.support(self.method.blank(0))), KEPT)
+        return slots_in_a_block(self.publisher.statistics.width, KEPT)
 
     def fresh(self) -> CollectState:
-        return CollectState()
+        return CollectState(crowd=self.publisher.statistics.start)
 
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Folded:
         """Partials of consecutive messages."""
@@ -136,25 +134,27 @@ class Collect(Blocked[CollectState]):
             )  # a batch's rows come in the order of their ids
             counts["second_reports"] += second
         counts["reports"] += len(batch)
-        if self.per_user is not None and len(batch):
-            series = hexadecimal(
-                batch.series if batch.series is not None else np.empty((0, 2), np.uint64)
-            )
-            state.crowd = tuple(
-                a + b for a, b in zip(state.crowd, _power_sums(batch.values), strict=True)
-            )
-            made = self.per_user(batch, series, state.crowd)
-            counts["releases"] = counts.get("releases", 0) + len(made)
-            records += made
+        self._release(state, batch, records, counts)
         if batch.closed is not None and (state.closed is None or batch.closed > state.closed):
             self._close(state, batch.closed, records, counts)
+
+    def _release(
+        self, state: CollectState, batch: Reports, records: list[Record], counts: dict[str, float]
+    ) -> None:
+        """The releases of single reports."""
+        state.crowd = self.publisher.statistics.count(state.crowd, batch.values)
+        series = [None] * len(batch) if batch.series is None else hexadecimal(batch.series)
+        made = self.publisher.of_reports(batch, series, state.crowd)
+        if made:
+            counts["releases"] = counts.get("releases", 0) + len(made)
+        records += made
 
     def _sums(self, state: CollectState, batch: Reports) -> list[tuple[int, list[int]]]:
         if not len(batch):
             return []
         if batch.scale != self.method.scale:
             raise BadRecord("wrong_fields")
-        if self.per_user is not None and batch.series is None:
+        if self.publisher.statistics.linkable and batch.series is None:
             raise BadRecord("wrong_fields")
         blank = self.method.blank(0)
         if (batch.values.shape[1:], batch.values.dtype) != (blank.shape[1:], blank.dtype) or (
@@ -175,9 +175,9 @@ class Collect(Blocked[CollectState]):
             return [
                 (
                     int(slot),
-                    self.method.support(
+                    self.publisher.statistics.sums(
                         values if whole else values[batch.slots == slot], batch.phase
-                    ).tolist(),
+                    ),
                 )
                 for slot in slots
             ]
@@ -229,12 +229,3 @@ class Collect(Blocked[CollectState]):
             crowd=tuple(meta["crowd"]),
         )
         return self.fill(state, state.closed, meta.get("block"), shards)
-
-
-def _power_sums(values: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Number, sum and sum of squares; in Python integers where 64 bits would not hold it."""
-    most = max(-int(values.min()), int(values.max()))
-    if most * most * values.size < 2**63:
-        return len(values), int(values.sum()), int((values * values).sum())
-    whole = values.ravel().tolist()
-    return len(values), sum(whole), sum(value * value for value in whole)

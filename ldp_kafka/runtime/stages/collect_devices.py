@@ -28,9 +28,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldp_kafka.errors import BadRecord
-from ldp_kafka.records import Partial, Reports, Tick, hexadecimal
+from ldp_kafka.records import Partial, Reports, Tick
 from ldp_kafka.runtime.log import Folded, Message, Record
-from ldp_kafka.runtime.stages.collect import Collect, CollectState, _power_sums
+from ldp_kafka.runtime.stages.collect import Collect, CollectState
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size
 from ldp_kafka.runtime.wire.dead_letters import dead_letter
@@ -109,7 +109,7 @@ class CollectDevices(Collect):
     max_ahead_ms: int = 0
 
     def fresh(self) -> DevicesState:
-        return DevicesState()
+        return DevicesState(crowd=self.publisher.statistics.start)
 
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Folded:
         """Partials and releases per user of consecutive messages."""
@@ -200,13 +200,7 @@ class CollectDevices(Collect):
             )
             state.touched.add(at)
         counts["reports"] += 1
-        if self.per_user is not None and one.series is not None:
-            state.crowd = tuple(
-                a + b for a, b in zip(state.crowd, _power_sums(one.values), strict=True)
-            )
-            made = self.per_user(one, hexadecimal(one.series), state.crowd)
-            counts["releases"] = counts.get("releases", 0) + len(made)
-            records += made
+        self._release(state, one, records, counts)
         self._advance(state, slot, message, records, counts)
 
     def _timely(self, time: int, message: Message) -> None:
