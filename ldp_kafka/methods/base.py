@@ -220,6 +220,16 @@ class Method(Estimates):
             whole = self.held(whole)
         return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
 
+    def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
+        """Streams (n, slots) of numbers, or (n, slots, dimension), that stay at these levels (n,),
+        0..1 of the domain: what errors are simulated with.
+        """
+        lo, hi = self.domain
+        values = lo + levels * (hi - lo)
+        if not self.dimension:
+            return np.broadcast_to(values[:, None], (len(levels), slots))
+        return np.broadcast_to(values[:, None, None], (len(levels), slots, self.dimension))
+
     def _spread(
         self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]
     ) -> NDArray[np.float64]:

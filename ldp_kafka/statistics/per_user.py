@@ -33,10 +33,10 @@ class PerUser(SingleStatistic):
     --------
     >>> import ldp_kafka as lk
     >>> method = lk.method("sw_direct", epsilon=1.0, window=1, domain=(0.0, 10.0))
-    >>> PerUser(method).predict(1000).useful, PerUser(method).start
-    (True, (0, 0, 0))
-    >>> round(PerUser(method, shrinkage=False).predict(1000).error, 1)
-    5.4
+    >>> PerUser(method).start, PerUser(method, shrinkage=False).start
+    ((0, 0, 0), ())
+    >>> round(PerUser(method).predict(1000).error, 1)
+    2.8
     """
 
     name = "per_user"
@@ -119,12 +119,7 @@ def release_error(method: Method) -> float:
     """The root mean square error of one release of one user whose value (every coordinate of it)
     stays the same, at the worst of five values of the domain; by simulation, to about 1 %.
     """
-    lo, hi = method.domain
-    d, slots = method.dimension, min(2 * method.window, _SLOTS)
-    values = np.repeat(lo + _LEVELS * (hi - lo), max(1, _USERS // max(1, d)))
-    if method.ball:
-        values = values / d**0.5
-    streams = np.broadcast_to(values[:, None, None], (len(values), slots, max(1, d)))
-    released = method.release(streams if d else streams[..., 0], seeded(0)).reshape(streams.shape)
-    square = (released - streams) ** 2
+    levels = np.repeat(_LEVELS, max(1, _USERS // max(1, method.dimension)))
+    streams = method.constant(levels, min(2 * method.window, _SLOTS))
+    square = (method.release(streams, seeded(0)) - streams) ** 2
     return float(np.sqrt(np.nanmean(square.reshape(len(_LEVELS), -1), axis=1).max()))

@@ -188,8 +188,7 @@ class Edge:
                 latest,
             )
         value = _joined(values)
-        if self.method.kind == "numeric":
-            counts["clamped"] = int(np.count_nonzero(self.method.outside(value)))
+        counts["clamped"] = int(np.count_nonzero(self.method.outside(value)))
         return (
             Rows(
                 Ids.join(users),
