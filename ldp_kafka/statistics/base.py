@@ -74,8 +74,11 @@ class Statistic(ABC):
         return None
 
     def takes(self, phase: int) -> bool:
-        """Whether reports of this phase of a slot count; those of all that it takes add up."""
-        return 0 <= phase < self.method.phases
+        """Whether reports of this phase of a slot count: all that the method has, unless a
+        statistic says otherwise. Sums of the phases that it takes add up.
+        """
+        del phase
+        return True
 
     def sums(self, reports: NDArray[np.generic], phase: int) -> NDArray[np.int64]:
         """Additive integer sums of the reports of one slot and phase, as many whatever the phase:
