@@ -109,7 +109,7 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
         yield document.problem((), _KINDS[kind][1])
         return
     seen = set()
-    for error in _validator(json.dumps(schema(kind))).iter_errors(document.data):
+    for error in _validator(kind, (*METHODS, *STATISTICS)).iter_errors(document.data):
         for path, message in _said(error):
             if (path, message) not in seen:
                 seen.add((path, message))
@@ -117,11 +117,13 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
 
 
 @cache
-def _validator(text: str) -> Any:
+def _validator(kind: str, registered: tuple[str, ...]) -> Any:
+    """``registered``: the names that the schema was written with."""
+    del registered
     whole_numbers: TypeChecker = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )
-    return extend(Draft202012Validator, type_checker=whole_numbers)(json.loads(text))  # type: ignore[no-untyped-call]
+    return extend(Draft202012Validator, type_checker=whole_numbers)(schema(kind))  # type: ignore[no-untyped-call]
 
 
 def _resolved(section: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
