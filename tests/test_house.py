@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 import ldp_kafka
+from ldp_kafka.statistics import STATISTICS
 
 ROOT = Path(ldp_kafka.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -23,6 +24,7 @@ ORDER = [
     {"mechanisms"},
     {"accounting"},
     {"methods"},
+    {"statistics"},
     {"checks", "audits", "evaluation", "topology"},
     {"runtime", "metrics"},
     {"cli"},
@@ -151,8 +153,8 @@ def stranger(room, other):
 
 
 def test_imports_go_down():
-    """errors, records, randomness <- mechanisms <- accounting <- methods <- topology <- runtime <-
-    cli; checks, audits and evaluation stand beside topology.
+    """errors, records, randomness <- mechanisms <- accounting <- methods <- statistics <- topology
+    <- runtime <- cli; checks, audits and evaluation stand beside topology.
     """
     wrong = [
         one
@@ -323,8 +325,14 @@ def test_the_core_runs_on_cryptography_alone():
 
 
 def test_registries_are_literal():
-    """MECHANISMS and METHODS are dicts written out, sorted, whose keys are their classes' names."""
-    for room, name in (("mechanisms", "MECHANISMS"), ("methods", "METHODS")):
+    """MECHANISMS, METHODS and STATISTICS are dicts written out, sorted, whose keys are their
+    classes' names.
+    """
+    for room, name in (
+        ("mechanisms", "MECHANISMS"),
+        ("methods", "METHODS"),
+        ("statistics", "STATISTICS"),
+    ):
         tree = ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))
         (table,) = [
             node.value
@@ -335,6 +343,7 @@ def test_registries_are_literal():
         keys = [ast.literal_eval(key) for key in table.keys if key]
         assert keys == sorted(keys) == list(getattr(import_module(f"ldp_kafka.{room}"), name))
     assert all(kind.name == key for key, kind in ldp_kafka.METHODS.items())
+    assert all(kind.name == key for key, kind in STATISTICS.items())
 
 
 @pytest.mark.parametrize(
@@ -343,8 +352,10 @@ def test_registries_are_literal():
         ("randomness", "mechanisms"),
         ("mechanisms", "accounting"),
         ("accounting", "methods"),
+        ("methods", "statistics"),
         ("methods", "topology"),
         ("methods", "__init__"),
+        ("statistics", "topology"),
         ("checks", "topology"),
         ("topology", "evaluation"),
         ("evaluation", "runtime"),

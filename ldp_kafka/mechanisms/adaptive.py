@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import check_categories, check_epsilon
+from ldp_kafka.mechanisms.base import check_categories, check_epsilon, report_width
 from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
 from ldp_kafka.mechanisms.olh import OptimalLocalHashing
 from ldp_kafka.mechanisms.subset import SubsetSelection
@@ -90,4 +90,4 @@ def _candidates(epsilon: float, categories: int) -> list[tuple[float, int, Any]]
 
 def _bytes(mechanism: Any) -> int:
     """Of a report in a batch on the wire: packed bits, or an integer of 32 or 64 bits."""
-    return int(getattr(mechanism, "width", 0)) or (4 if mechanism.index_range[1] < 2**31 else 8)
+    return report_width(mechanism) or (4 if mechanism.index_range[1] < 2**31 else 8)

@@ -27,7 +27,9 @@ __all__ = [
     "check_reports",
     "check_values",
     "exp_below",
+    "frequency_variance",
     "in_chunks",
+    "report_width",
 ]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
@@ -232,6 +234,19 @@ def in_chunks(
         part = slice(first, first + rows)
         out[part] = draw(values[part], randomness, first)
     return out
+
+
+def report_width(mechanism: Any) -> int:
+    """The optional ``width`` of a `Mechanism`."""
+    return int(getattr(mechanism, "width", 0))
+
+
+def frequency_variance(mechanism: Any, frequency: float) -> float | None:
+    """The exact variance of one report's estimate of a category of this frequency, where the
+    mechanism for categories offers ``variance``; it is no part of what a `Mechanism` must have.
+    """
+    variance = getattr(mechanism, "variance", None)
+    return None if variance is None else float(variance(frequency))
 
 
 def check_epsilon(epsilon: Any) -> float:

@@ -1,74 +1,27 @@
-"""The contract of a streaming method: pure, and batch first."""
+"""The contract of a streaming method: the edge's step, pure and batch first, and its budget."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import (
-    MICRO,
-    NEVER,
-    BudgetLedger,
-    Field,
-    Guarantee,
-    Ledger,
-    State,
-    micro,
-)
+from ldp_kafka.accounting import MICRO, NEVER, BudgetLedger, Field, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import (
-    Estimate,
-    Law,
-    check_categories,
-    check_codes,
-    check_domain,
-    check_epsilon,
-)
+from ldp_kafka.mechanisms.base import check_epsilon
+from ldp_kafka.methods.estimates import Estimates
+from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
+from ldp_kafka.methods.values import FIXED, VALUES
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_slots"]
-
-FIXED = (
-    2**32
-    # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on
-    # every CPU
-)
-FARTHEST = (
-    2.0**480
-)  # from 0, of an end of the domain: squares of reports many times as wide are finite
-SILENT, SENT, REFUSED = (
-    0,
-    1,
-    2,
-)  # what became of a row: did not have to report, reported, was refused by the ledger
+__all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_factory", "check_slots"]
 
 
-class Step(NamedTuple):
-    """What one slot gave: a row for each that was put in."""
-
-    answers: NDArray[Any]
-    """(n,) what the mechanism emitted, on its own scale, or (n, width) packed bits, or (n,
-    dimension); 0 where nothing was sent.
-    """
-    status: NDArray[np.uint8]
-    """(n,) SENT, SILENT or REFUSED."""
-    slots: NDArray[np.int64] | None = None
-    """None: reports are of the slot that was stepped. Else (n, k), and so are the answers: k
-    reports a row that is SENT, each of a slot at most `Method.delay` back; NEVER where one is
-    missing.
-    """
-    phase: int = 0
-    """Of the reports: what tells those of one user and slot apart, such as the coordinate of a
-    vector that they are of.
-    """
-
-
-class Method:
-    """A streaming method: what a user's edge reports of its stream, slot by slot.
+class Method(Estimates):
+    """A streaming method: what a user's edge reports of its stream, slot by slot. `Description`
+    says what it is, `Estimates` what a collector reads from its reports.
 
     Parameters
     ----------
@@ -93,32 +46,6 @@ class Method:
     asks for reports.
     """
 
-    name: ClassVar[str]
-    level: ClassVar[str] = "w-event"
-    """``w-event``, or ``user``: a whole stream is hidden, and a ``horizon`` stands for the window.
-    """
-    kind: ClassVar[str] = "numeric"
-    """``numeric`` (needs a domain) or ``categorical`` (needs categories)."""
-    default_mechanism: ClassVar[str] = "square_wave"
-    parameters: ClassVar[dict[str, str]] = {}
-    """Parameters of its own, each with one line: what a topology may write beside the common ones.
-    """
-    statistics: ClassVar[tuple[str, ...]] = ("mean", "per_user")
-    """What a topology may release of its reports."""
-    streams: ClassVar[bool] = True
-    """Whether a topology can run it: its reports fit the wire."""
-    holds: ClassVar[bool] = False
-    """Whether what was released last stands until the next report, the domain's midpoint before the
-    first one: it does not report every slot.
-    """
-    shrinks: ClassVar[bool] = False
-    """Whether a release per user is drawn to the crowd's mean as far as noise hides it
-    (`ldp_kafka.methods.shrinkage`), unless a topology wants it as it was reported.
-    """
-    ball: ClassVar[bool] = False
-    """Whether values are vectors of a ball, which has a diameter and no domain."""
-    delay: int = 0
-    """Slots that a report may come after its own."""
     lag: int = 0
     """Slots, public, that a report may be asked for after its own: how far back the ledger can be
     charged.
@@ -157,26 +84,12 @@ class Method:
         if calibration not in ("sound", "published"):
             raise ConfigurationError("calibration must be 'sound' or 'published'")
         self.calibration = calibration
-        if self.kind == "numeric":
-            if domain is None or categories is not None:
-                raise ConfigurationError(f"{self.name} needs a domain (lo, hi) and no categories")
-            self.domain = check_domain(domain)
-            if not max(map(abs, self.domain)) <= FARTHEST:
-                raise ConfigurationError(
-                    "domain must lie within 2**480 of 0: reports are wider, and their squares must"
-                    " be finite"
-                )
-        else:
-            if categories is None or domain is not None:
-                raise ConfigurationError(f"{self.name} needs categories and no domain")
-            self.categories = check_categories(categories)
+        self.values = VALUES[self.kind](self.name, domain, categories)
 
     def _prepare(self, mechanism: Callable[..., Any], budget: int) -> None:
         """Make what perturbs; ``spend`` is what one report costs, in micro-epsilon."""
         self.spend = self._part(budget, self._shares())
-        self.mechanism = mechanism(
-            self.spend / MICRO, (0.0, 1.0) if self.kind == "numeric" else self.categories
-        )
+        self.mechanism = mechanism(self.spend / MICRO, self.values.unit)
 
     @staticmethod
     def _part(budget: int, shares: int) -> int:
@@ -187,44 +100,6 @@ class Method:
                 "epsilon must be large enough for one micro-epsilon a report in this window"
             )
         return part
-
-    @property
-    def memory(self) -> float:
-        """Slots after a value's own in which reports still depend on it; ``inf`` if there is no
-        bound.
-        """
-        return 0
-
-    @property
-    def influence(self) -> float:
-        """Reports that one run of ``window`` changed values can reach."""
-        return self.window + self.memory
-
-    @property
-    def single(self) -> Method:
-        """A method that makes in every slot what this one makes of one report: what a release per
-        user is read by.
-        """
-        return self
-
-    @property
-    def dimension(self) -> int:
-        """Coordinates of a value; 0 where values are single numbers or categories."""
-        return 0
-
-    def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
-        """In which of these slots (n,) there can be reports of a phase; see `Step`."""
-        return np.full(len(slots), phase == 0)
-
-    @property
-    def cost(self) -> int:
-        """What a slot with a report costs, in micro-epsilon."""
-        return self.spend
-
-    @property
-    def price(self) -> float:
-        """What the first report of a user costs, in nats."""
-        return self.spend / MICRO
 
     @property
     def run(self) -> int:
@@ -238,75 +113,39 @@ class Method:
         return self.window if self.calibration == "published" else int(self.influence)
 
     @property
-    def guarantee(self) -> Guarantee:
-        """What truly holds; for ``published`` that is what its spending loses, not what its paper
-        says.
-        """
-        true = self.epsilon if self.calibration == "sound" else self.spend * self.influence / MICRO
-        return Guarantee(
-            "w-event", true, 0.0, self.window, self.influence, "values", self.calibration
-        )
-
-    @property
     def fields(self) -> dict[str, Field]:
         """The arrays of its state: ``last``, the slot of the user's last event; the ledger's; and,
         in a method with memory, its own.
         """
         return {"last": Field("i8", initial=NEVER), **self.ledger.fields}
 
-    def state(self, users: NDArray[np.uint64] | None = None) -> State:
-        """A fresh state, empty or with one row a user digest."""
-        return State(self.fields, users)
+    @property
+    def single(self) -> Method:
+        """A method that makes in every slot what this one makes of one report: what a release per
+        user is read by.
+        """
+        return self
 
-    def outside(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which of these numbers (n,) or vectors (n, dimension) `bound` clamps."""
-        lo, hi = self.domain
-        found: NDArray[np.bool_] = (values < lo) | (values > hi)
-        return np.asarray(found.any(axis=1)) if self.dimension else found
+    @property
+    def coordinate(self) -> Method:
+        """The method by which one coordinate of a vector is read; this one where values are single
+        numbers or categories.
+        """
+        return self
+
+    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of these values (n,) or vectors (n, dimension) `bound` clamps."""
+        return self.values.outside(values)
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the
         domain; or category numbers. ValueError where not finite, or no category.
         """
-        if self.kind == "categorical":
-            return check_codes(values, self.categories)
-        values = np.asarray(values, np.float64)
-        if not np.isfinite(values).all():
-            raise ValueError("values must be finite")
-        lo, hi = self.domain
-        scaled = np.clip(values, lo, hi)
-        scaled -= lo
-        scaled *= FIXED / (hi - lo)
-        bound: NDArray[np.int64] = np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
-        return bound
+        return self.values.bound(values)
 
-    @property
-    def scale(self) -> float:
-        """Every report is a whole multiple of it."""
-        return float(self.mechanism.scale)
-
-    @property
-    def index_range(self) -> tuple[int, int]:
-        """Least and greatest report in units of ``scale``."""
-        low, high = self.mechanism.index_range
-        return int(low), int(high)
-
-    def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
-        """Additive integer sums of reports of one phase, their number first: the mechanism's, or
-        the number alone where no statistic of a crowd is made of them.
-        """
-        del phase
-        if "per_user" in self.statistics and len(self.statistics) == 1:
-            return np.array([len(reports)], np.int64)
-        found: NDArray[np.int64] = self.mechanism.support(reports)
-        return found
-
-    def blank(self, n: int) -> NDArray[Any]:
-        """Answers of ``n`` rows before anything is sent: zeros, as a `Step` has them, in units of
-        the mechanism's scale.
-        """
-        width = getattr(self.mechanism, "width", 0)
-        return np.zeros((n, width), np.uint8) if width else np.zeros(n, np.int64)
+    def state(self, users: NDArray[np.uint64] | None = None) -> State:
+        """A fresh state, empty or with one row a user digest."""
+        return State(self.fields, users)
 
     def step(
         self,
@@ -341,62 +180,6 @@ class Method:
     ) -> Step:
         """`step`, of a slot that is later; ``last`` still is the one before it."""
         raise NotImplementedError
-
-    def released(self, answers: NDArray[Any]) -> NDArray[Any]:
-        """What is published of the mechanism's answers, on the scale of the values: a public map,
-        the same for every user and slot.
-        """
-        lo, hi = self.domain
-        return np.asarray(lo + answers * (hi - lo))
-
-    def crowd(self, support: NDArray[np.int64]) -> Estimate:
-        """The mean of the values behind reports (or their frequencies), from the mechanism's
-        additive support.
-        """
-        estimate: Estimate = self.mechanism.estimate_support(support)
-        if self.kind == "categorical":
-            return estimate
-        lo, hi = self.domain
-        return Estimate(
-            lo + estimate.value * (hi - lo), estimate.standard_error * (hi - lo), estimate.reports
-        )
-
-    @cached_property
-    def single_error(self) -> float:
-        """Root mean square error of one released value, on the domain's scale, at the
-        worst input.
-        """
-        unit = self._unit_laws()
-        lo, hi = self.domain
-        worst: float = max(
-            (variance + (mean - x) ** 2) ** 0.5
-            for x, (mean, variance) in zip((0.0, 0.5, 1.0), unit, strict=True)
-        )
-        return (hi - lo) * worst
-
-    @cached_property
-    def reliability(self) -> float:
-        """Share of one released value that is signal: the variance that values spread evenly over
-        the domain would give it, over its whole variance (0..1); from the law alone.
-        """
-        (low, v0), (_, v1), (high, v2) = self._unit_laws()
-        signal = (high - low) ** 2 / 12
-        return signal / (signal + (v0 + 4 * v1 + v2) / 6)
-
-    def _unit_laws(self) -> list[tuple[float, float]]:
-        """Mean and variance of a release at the ends and the middle of the domain, in lengths of
-        it, with no feedback.
-        """
-        return self._moments(self.mechanism)
-
-    def _moments(self, mechanism: Any) -> list[tuple[float, float]]:
-        """The same of any mechanism on the unit domain."""
-        lo, hi = self.domain
-
-        def unit(answers: NDArray[np.float64]) -> NDArray[Any]:
-            return np.asarray((self.released(answers) - lo) / (hi - lo))
-
-        return [Law.of(mechanism.law(x)).dot_moments(unit) for x in (0.0, 0.5, 1.0)]
 
     def _bounds(self) -> list[int]:
         """What its ledger bounds, as integers: the lag where there is one."""
@@ -470,6 +253,16 @@ class Method:
             whole = self.held(whole)
         return whole.reshape(streams.shape if self.dimension else streams.shape + whole.shape[2:])
 
+    def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
+        """Streams (n, slots) of numbers, or (n, slots, dimension), that stay at these levels (n,),
+        0..1 of the domain: what errors are simulated with.
+        """
+        lo, hi = self.domain
+        values = lo + levels * (hi - lo)
+        if not self.dimension:
+            return np.broadcast_to(values[:, None], (len(levels), slots))
+        return np.broadcast_to(values[:, None, None], (len(levels), slots, self.dimension))
+
     def _spread(
         self, steps: Sequence[Step], first_slot: int, shape: tuple[int, ...]
     ) -> NDArray[np.float64]:
@@ -488,30 +281,6 @@ class Method:
                 sent = (step.status == SENT) & (slots[:, k] >= first_slot)
                 whole[sent, slots[sent, k] - first_slot] = self.released(answers[sent, k])
         return whole
-
-    def held(self, released: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Releases (users, T) or (users, T, dimension) with NaN where none is: the last one stands,
-        at first the domain's midpoint, which is public.
-        """
-        latest = np.where(
-            np.isnan(released),
-            -1,
-            np.arange(released.shape[1]).reshape((-1, *(1,) * (released.ndim - 2))),
-        )
-        np.maximum.accumulate(latest, axis=1, out=latest)
-        held = np.take_along_axis(released, np.maximum(latest, 0), axis=1)
-        lo, hi = self.domain
-        return np.where(latest < 0, lo + (hi - lo) / 2, held)
-
-    def published(self, step: Step) -> NDArray[Any]:
-        """What one slot's reports say, a row each: NaN or -1 where there is none."""
-        answers, status = step.answers, step.status
-        if self.kind == "numeric":
-            return np.where(status == SENT, self.released(answers), np.nan)
-        if answers.ndim == 2:
-            bits = np.unpackbits(answers, axis=1, count=self.categories).view(np.int8)
-            return np.where((status == SENT)[:, None], bits, np.int8(-1))
-        return np.where(status == SENT, answers, -1)
 
     def _draw(
         self,

@@ -169,6 +169,10 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:
         return np.asarray(answers * self.diameter)
 
+    def constant(self, levels: NDArray[np.float64], slots: int) -> NDArray[np.float64]:
+        """Within the ball: level 0 and 1 are opposite ends of it."""
+        return np.asarray(super().constant(levels, slots) / self.dimension**0.5)
+
     def published(self, step: Step) -> NDArray[Any]:
         return np.where((step.status == SENT)[:, None], self.released(step.answers), np.nan)
 

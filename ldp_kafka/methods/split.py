@@ -197,11 +197,15 @@ class Split(Method):
     def reliability(self) -> float:
         return float(self.each.reliability)
 
-    @cached_property
+    @property
+    def coordinate(self) -> Method:
+        each: Method = self.each
+        return each
+
+    @property
     def feedback_bias(self) -> float:
-        """Of a coordinate, where its method has any; AttributeError otherwise."""
-        bias: float = self.each.feedback_bias
-        return bias
+        """Of a coordinate."""
+        return float(self.each.feedback_bias)
 
     @cached_property
     def _width(self) -> int:

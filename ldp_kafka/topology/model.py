@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
+from ldp_kafka.statistics import STATISTICS, Selection
 from ldp_kafka.topology.roles import SOURCES, Agent, Flow, Role, Topic
 from ldp_kafka.topology.sections import (
     TOPIC,
@@ -31,10 +32,7 @@ from ldp_kafka.topology.sections import (
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 
-MOST_FREQUENCIES = 8192  # about 80 bytes of JSON each
 _VERSION = 2  # of the two digests: what they cover, and how it is written
-_NEEDS = {"mean": "numeric", "per_user": "numeric", "frequencies": "categorical"}
-_FOR = {"numeric": "numbers", "categorical": "categories"}
 
 
 @dataclass(frozen=True)
@@ -102,34 +100,14 @@ class Topology(Checked):
         yield from self._unfit()
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
-        for i, statistic in enumerate(self.output.statistics):
-            key, need = f"output.statistics[{i}]", _NEEDS.get(statistic)
-            if need is None:
-                yield key, f"must be one of {', '.join(_NEEDS)}; got {statistic!r}"
-            elif self.method.kind != need:
-                yield (
-                    key,
-                    (
-                        f"{statistic} must come from a method for {_FOR[need]};"
-                        f" {self.privacy.method} is for {_FOR[self.method.kind]}"
-                    ),
-                )
-            elif statistic not in self.method.statistics:
-                yield (
-                    key,
-                    (
-                        f"{statistic} cannot be made of what {self.privacy.method} reports; it has"
-                        f" {', '.join(self.method.statistics)}"
-                    ),
-                )
-            elif statistic == "frequencies" and (self.privacy.categories or 0) > MOST_FREQUENCIES:
-                yield (
-                    key,
-                    (
-                        f"frequencies must be of at most {MOST_FREQUENCIES:,} categories: a release"
-                        " of more would be larger than a broker takes"
-                    ),
-                )
+        for i, name in enumerate(self.output.statistics):
+            wrong = (
+                STATISTICS[name].unfit(self.method)
+                if name in STATISTICS
+                else f"must be one of {', '.join(STATISTICS)}; got {name!r}"
+            )
+            if wrong is not None:
+                yield f"output.statistics[{i}]", wrong
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -168,7 +146,18 @@ class Topology(Checked):
     @property
     def per_user(self) -> bool:
         """Whether reports carry a pseudonym that links those of a user."""
-        return "per_user" in self.output.statistics
+        return any(STATISTICS[name].linkable for name in self.output.statistics)
+
+    @cached_property
+    def statistics(self) -> Selection:
+        """What is released of the method's reports, made once."""
+        shrinkage = self.output.shrinkage
+        return Selection(
+            tuple(
+                STATISTICS[name](self.method, shrinkage=shrinkage)
+                for name in self.output.statistics
+            )
+        )
 
     @cached_property
     def fingerprint(self) -> str:

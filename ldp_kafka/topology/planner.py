@@ -13,10 +13,10 @@ import numpy as np
 
 from ldp_kafka.accounting import MICRO, Guarantee
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.statistics import Prediction, reporting
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.edges import Admission, admission
 from ldp_kafka.topology.model import Topology
-from ldp_kafka.topology.predict import Prediction, predict, reporting
 from ldp_kafka.topology.roles import Topic
 
 __all__ = ["Plan", "Traffic", "plan"]
@@ -135,7 +135,7 @@ class Plan:
             ),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
             f"state        {self.state_bytes_per_user} bytes a user, {state}",
-            *(f"error        {_sentence(prediction)}" for prediction in self.predictions),
+            *(f"error        {prediction.sentence()}" for prediction in self.predictions),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
 
@@ -153,10 +153,7 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:
         raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
     method = topology.method
-    predictions = tuple(
-        predict(method, statistic, users, shrinkage=topology.output.shrinkage)
-        for statistic in topology.output.statistics
-    )
+    predictions = topology.statistics.predict(users)
     batched, single = _crossing(topology, users)
     state = DIGEST_BYTES + sum(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
@@ -228,8 +225,8 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         )
     elif said.epsilon > promised:
         yield f"{why}: what truly holds is epsilon {said.epsilon:g}, not {promised:g}"
-    if topology.per_user:
-        yield "per_user makes the reports of a user linkable to each other (under a pseudonym)"
+    for name in topology.statistics.linkers:
+        yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.flow.raw is None:
         yield (
             "a device's report shows who is connected, and to the second when its value was there;"
@@ -268,30 +265,9 @@ def _use_warnings(
     topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int
 ) -> Iterator[str]:
     for prediction in predictions:
-        if not prediction.useful and prediction.reliability is not None:
-            yield (
-                f"per_user: nothing beats a constant here: {100 * prediction.reliability:.2g} % of"
-                " a release is the user's own value, the rest the crowd's mean; a larger epsilon,"
-                " a shorter window, or statistics of the crowd would help"
-            )
-        elif not prediction.useful and prediction.statistic == "per_user":
-            yield (
-                "per_user: nothing beats a constant here: one release is off by"
-                f" {prediction.error:.3g} (root mean square, worst input), the domain's midpoint by"
-                f" at most {prediction.constant:.3g}; a larger epsilon, a shorter window, or"
-                " statistics of the crowd would help"
-            )
-        elif not prediction.useful:
-            yield (
-                f"{prediction.statistic}: the domain's midpoint, off by at most"
-                f" {prediction.constant:.3g}, beats a release of {prediction.reports:,} reports,"
-                f" off by {prediction.error:.3g}"
-            )
-    if "mean" in topology.output.statistics and hasattr(topology.method, "feedback_bias"):
-        yield (
-            f"mean with {topology.privacy.method}: its feedback biases the mean of a crowd of any"
-            " size; use sw_direct for crowds"
-        )
+        if not prediction.useful:
+            yield prediction.advice()
+    yield from topology.statistics.warnings()
     fullest = ceil(users / topology.input.partitions / topology.runtime.shards) * state
     if fullest > RECORD_BYTES and topology.flow.raw is not None:
         yield (
@@ -305,24 +281,6 @@ def _use_warnings(
             f"the embedded broker has room for about {EMBEDDED_USERS:,} users; {users:,} need a"
             " real one"
         )
-
-
-def _sentence(prediction: Prediction) -> str:
-    if prediction.reliability is not None:
-        return (
-            f"per_user: one release, shrunk, is off by {prediction.error:.4g} (root mean square"
-            f" over values spread evenly), the domain's midpoint by {prediction.constant:.4g};"
-            f" reliability {prediction.reliability:.2g}"
-        )
-    if prediction.statistic == "per_user":
-        return (
-            f"per_user: one release is off by {prediction.error:.4g} (root mean square, worst"
-            f" input); the domain's midpoint by at most {prediction.constant:.4g}"
-        )
-    return (
-        f"{prediction.statistic}: standard error {prediction.error:.4g} from {prediction.reports:,}"
-        " reports a slot (worst input)"
-    )
 
 
 def _traffic(traffic: Traffic) -> str:

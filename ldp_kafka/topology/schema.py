@@ -12,8 +12,11 @@ from jsonschema import Draft202012Validator, TypeChecker, ValidationError
 from jsonschema.validators import extend
 
 from ldp_kafka.accounting.words import did_you_mean
+from ldp_kafka.methods import METHODS
+from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text
 from ldp_kafka.topology.paths import Path
+from ldp_kafka.topology.sections import PURE
 
 __all__ = ["problems", "schema", "with_defaults"]
 
@@ -62,7 +65,27 @@ def schema(kind: str = "topology") -> dict[str, Any]:
 
     """
     whole: dict[str, Any] = json.loads(_text(kind))
+    if kind == "topology":
+        _name(whole)
     return whole
+
+
+def _name(whole: dict[str, Any]) -> None:
+    """Write in what the registries hold: what is registered needs no line in the file. A method's
+    own parameter that the file says nothing of is checked by the method alone.
+    """
+    privacy, output = (
+        _resolved(whole["properties"][name], whole)["properties"] for name in ("privacy", "output")
+    )
+    methods = {name: method for name, method in METHODS.items() if method.streams}
+    privacy["method"]["enum"] = sorted(methods)
+    privacy["mechanism"]["enum"] = sorted(
+        {*PURE, *(method.default_mechanism for method in methods.values())}
+    )
+    output["statistics"]["items"]["enum"] = sorted(STATISTICS)
+    for name, method in methods.items():
+        for parameter, line in method.parameters.items():
+            privacy.setdefault(parameter, {"description": f"{name}: {line}."})
 
 
 def with_defaults(data: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -86,7 +109,7 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
         yield document.problem((), _KINDS[kind][1])
         return
     seen = set()
-    for error in _validator(kind).iter_errors(document.data):
+    for error in _validator(kind, (*METHODS, *STATISTICS)).iter_errors(document.data):
         for path, message in _said(error):
             if (path, message) not in seen:
                 seen.add((path, message))
@@ -94,7 +117,9 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
 
 
 @cache
-def _validator(kind: str) -> Any:
+def _validator(kind: str, registered: tuple[str, ...]) -> Any:
+    """``registered``: the names that the schema was written with."""
+    del registered
     whole_numbers: TypeChecker = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: isinstance(value, int) and not isinstance(value, bool)
     )

@@ -326,20 +326,10 @@ class Privacy(Checked):
     @cached_property
     def build(self) -> Method:
         """The method, made."""
-        kind = METHODS[self.method]
-        shape: dict[str, Any] = (
-            {}
-            if kind.ball
-            else (
-                {"domain": self.domain}
-                if kind.kind == "numeric"
-                else {"categories": self.categories}
-            )
-        )
-        if self.window is not None:
-            shape["window"] = self.window
         mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
-        return kind(
+        given = {"window": self.window, "domain": self.domain, "categories": self.categories}
+        shape: dict[str, Any] = {name: what for name, what in given.items() if what is not None}
+        return METHODS[self.method](
             mechanism=mechanism,
             epsilon=self.epsilon,
             calibration=self.calibration,

@@ -17,12 +17,12 @@ import ldp_kafka as lk
 from ldp_kafka.records import Partial, Reports, hexadecimal
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.counting import _power_sums
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.parsing import LATEST, parse_json
 from ldp_kafka.runtime.wire.records import decode_json, header
 from ldp_kafka.runtime.wire.reports import write_reports
+from ldp_kafka.statistics.per_user import power_sums
 from ldp_kafka.topology import loader
 from tests.runtime.reload import again, whole
 
@@ -350,7 +350,7 @@ def test_the_crowd_of_a_source_is_state():
 def test_sums_of_squares_beyond_64_bits():
     """Of methods whose reports have many steps."""
     values = np.array([2**40, -(2**41), 7])
-    assert _power_sums(values) == (3, 2**40 - 2**41 + 7, 2**80 + 2**82 + 49)
+    assert power_sums(values) == (3, 2**40 - 2**41 + 7, 2**80 + 2**82 + 49)
 
 
 def test_per_user_needs_a_series():

@@ -205,7 +205,7 @@ def test_the_state_of_devices_is_looked_at(what):
     )
     assert broken(found) == rules
     if not rules:
-        assert (found.cover, found.slots, found.closed, found.watermark) == (59, 2, 49, 51 * SLOT)
+        assert (found.offset, found.slots, found.closed, found.watermark) == (59, 2, 49, 51 * SLOT)
         assert found.users is None
         assert 16 < found.shards <= 32
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from math import inf, sqrt
@@ -40,21 +39,23 @@ FIELDS = [
 GUARANTEE = {"level", "epsilon", "delta", "window", "influence", "protects", "calibration"}
 
 
-def topology(method="sw_direct", statistics="mean", slot="1h", calibration="sound"):
+def topology(
+    method="sw_direct", statistics="mean", slot="1h", calibration="sound", shrinkage="true"
+):
     """One topology of each kind."""
     shape = "categories: [a, b, c], mechanism: grr" if method == "lpu" else "domain: [-10, 30]"
     return loads(f"""
 topology: meters
 input: {{slot: {slot}, lateness: 0, partitions: 1, format: arrow}}
 privacy: {{method: {method}, epsilon: 4.0, window: 4, {shape}, calibration: {calibration}}}
-output: {{statistics: [{statistics}]}}
+output: {{statistics: [{statistics}], shrinkage: {shrinkage}}}
 """)
 
 
 def crowd(made, slot, answers):
     """The release of a slot with these answers of the mechanism."""
     sums = None if answers is None else made.method.mechanism.support(np.array(answers)).tolist()
-    [record] = publisher(made).crowd(slot, sums)
+    [record] = publisher(made).of_slot(slot, sums)
     assert (record.topic, record.partition) == ("meters.releases", 0)
     return record.key, json.loads(record.value)
 
@@ -137,14 +138,12 @@ def test_nobody_is_null(method, statistic, answers):
 
 def test_per_user_adds_a_pseudonym_and_a_reliability():
     """One release a report, keyed by the pseudonym too."""
-    made = topology("capp", "mean, per_user")
+    made = topology("capp", "mean, per_user", shrinkage="false")
     ids = np.arange(4, dtype=np.uint64).reshape(2, 2)
     batch = Reports(
         ids, np.array([5, 6]), np.array([0, 1024]), 2**-10, made.fingerprint, 0, None, series=ids
     )
-    records = replace(publisher(made), shrinkage=False).per_user(
-        batch, ["aa", "bb"], (2, 1024, 2**20)
-    )
+    records = publisher(made).of_reports(batch, ["aa", "bb"], ())
     assert [(record.key, record.partition) for record in records] == [
         (b"per_user/5/aa", 0),
         (b"per_user/6/bb", 0),
@@ -193,7 +192,7 @@ def test_per_user_is_drawn_to_the_crowd(method):
     maker = publisher(made)
     unknown = [
         json.loads(record.value)
-        for record in maker.per_user(
+        for record in maker.of_reports(
             batch, ["aa", "bb"], (2, round(1 / scale), round(1 / scale) ** 2)
         )
     ]
@@ -205,7 +204,9 @@ def test_per_user_is_drawn_to_the_crowd(method):
         round(0.9 / scale),
     )  # a crowd that spreads more than noise alone would make it
     crowd_sums = (200_000, 100_000 * (middle + far), 100_000 * (middle**2 + far**2))
-    known = [json.loads(record.value) for record in maker.per_user(batch, ["aa", "bb"], crowd_sums)]
+    known = [
+        json.loads(record.value) for record in maker.of_reports(batch, ["aa", "bb"], crowd_sums)
+    ]
     expected = Shrinkage(made.method, curve=ResponseCurve.of(made.method.single))
     expected.add(list(crowd_sums))
     shrunk = expected.apply(batch.values)
@@ -221,9 +222,9 @@ def test_several_statistics_are_several_records():
     """Only those of the crowd come from sums; per_user does not."""
     made = topology("capp", "per_user, mean")
     assert [
-        json.loads(record.value)["statistic"] for record in publisher(made).crowd(1, [0, 0, 0])
+        json.loads(record.value)["statistic"] for record in publisher(made).of_slot(1, [0, 0, 0])
     ] == ["mean"]
-    assert publisher(topology("capp", "per_user")).crowd(1, None) == []
+    assert publisher(topology("capp", "per_user")).of_slot(1, None) == []
 
 
 def test_a_release_without_a_guarantee_says_null():
@@ -240,7 +241,7 @@ def test_a_release_without_a_guarantee_says_null():
 def test_releases_are_read_back():
     """By `lk.decode`, as the same release."""
     made = topology("capp", "per_user, mean")
-    [record] = publisher(made).crowd(
+    [record] = publisher(made).of_slot(
         9, made.method.mechanism.support(np.array([0.5, 0.25])).tolist()
     )
     [release] = lk.decode(record.value)
@@ -360,5 +361,6 @@ def test_a_publisher_takes_what_a_topology_says():
     """Names, topic and slots."""
     made = topology("capp", "mean, per_user")
     assert publisher(made) == Publisher(
-        "meters", "meters.releases", made.method, ("mean", "per_user"), 3_600_000
+        "meters", "meters.releases", made.method, made.statistics, 3_600_000
     )
+    assert [one.name for one in made.statistics.statistics] == ["mean", "per_user"]

@@ -8,8 +8,11 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.statistics import Frequencies, Mean
+from ldp_kafka.statistics.mean import INPUTS
+from ldp_kafka.statistics.per_user import release_error
+from ldp_kafka.statistics.prediction import law_error
 from ldp_kafka.topology import loads, plan
-from ldp_kafka.topology.predict import _error, _inputs, crowd_error, predict, release_error
 
 BASE = """\
 topology: meters
@@ -48,12 +51,12 @@ REPEATS = 1300  # band 9.6 %
 @pytest.mark.parametrize("epsilon", [0.5, 3.0, 20.0])
 def test_the_predicted_error_of_a_mean_is_the_simulated_one(epsilon):
     users, method = 500, topology(epsilon=epsilon, window=2).method
-    noisiest = max(_inputs(method), key=lambda value: _error(method, value, users))
+    noisiest = max(INPUTS, key=lambda value: law_error(method, value, users))
     reports = method.mechanism.perturb(
         np.full(REPEATS * users, noisiest), lk.randomness.seeded(11)
     ).reshape(REPEATS, users)
     means = [method.crowd(method.mechanism.support(row)).value for row in reports]
-    predicted = predict(method, "mean", users)
+    predicted = Mean(method).predict(users)
     assert predicted.reports == users
     assert band(REPEATS) < 0.1
     assert abs(np.std(means) / predicted.error - 1) < band(REPEATS)
@@ -69,19 +72,20 @@ def test_the_predicted_error_of_frequencies_is_the_simulated_one(epsilon, catego
     ).reshape(REPEATS, 500)
     found = np.std([method.crowd(method.mechanism.support(row)).value for row in reports], axis=0)
     assert (
-        abs(found.max() / predict(method, "frequencies", 500).error - 1) < band(REPEATS) + 0.03
+        abs(found.max() / Frequencies(method).predict(500).error - 1) < band(REPEATS) + 0.03
     )  # the largest of several
 
 
 def test_errors_fall_with_the_root_of_the_reports():
-    method = topology().method
-    assert crowd_error(method, 100) / crowd_error(method, 10_000) == pytest.approx(10, rel=0.05)
-    assert crowd_error(method, 2**20) / crowd_error(method, 2**24) == pytest.approx(4, rel=1e-6)
+    mean = Mean(topology().method)
+    assert mean.error(100) / mean.error(10_000) == pytest.approx(10, rel=0.05)
+    assert mean.error(2**20) / mean.error(2**24) == pytest.approx(4, rel=1e-6)
 
 
 def test_the_bias_of_feedback_does_not_fall():
     method = topology("capp", "mean").method
-    assert crowd_error(method, 2**30) == pytest.approx(method.feedback_bias * 10, rel=0.05)
+    mean = Mean(method)
+    assert mean.error(2**30) == pytest.approx(method.feedback_bias * 10, rel=0.05)
 
 
 def test_the_error_of_one_release_is_that_of_the_law():

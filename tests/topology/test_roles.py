@@ -22,7 +22,7 @@ from ldp_kafka.metrics import EDGE_ONLY, Metrics
 from ldp_kafka.runtime import roles as bindings
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin, setup
-from ldp_kafka.runtime.log import Folded, Message, Record
+from ldp_kafka.runtime.log import Message, Output, Record
 from ldp_kafka.runtime.tools.state import read_state
 from ldp_kafka.runtime.worker import supervisor
 from ldp_kafka.topology import loads, plan, schema
@@ -241,7 +241,10 @@ class Toy:
     def fold(self, state, messages):
         del state
         made = [Record(self.topic, 0, None, str(message.offset).encode()) for message in messages]
-        return Folded(made, {"releases": len(made)})
+        output = Output(None)
+        output.send(*made)
+        output.count("releases", len(made))
+        return output
 
 
 def with_toy(name, source):

@@ -1,5 +1,7 @@
 """The published schema: valid, closed, and in step with the code."""
 
+import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -8,10 +10,16 @@ from ruamel.yaml import YAML
 
 from ldp_kafka.errors import TopologyError
 from ldp_kafka.methods import METHODS
+from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import load, loads, plan, schema
 from ldp_kafka.topology.sections import PURE
 
 SHIPPED = sorted((Path(__file__).parents[2] / "topologies").glob("*.yaml"))
+
+
+def published():
+    """The file as it is shipped."""
+    return json.loads((files("ldp_kafka.topology") / "schema.json").read_text("utf-8"))
 
 
 def leaves(whole, place, path=()):
@@ -48,8 +56,15 @@ def test_every_default_and_example_is_allowed():
             assert "${" in str(value) or check.is_valid(value), (path, value)
 
 
+def test_the_shipped_file_is_the_schema():
+    """Editors read the file; what it lacks of the registries `ldp-kafka schema` writes in."""
+    assert published() == schema()
+
+
 def test_names_are_those_of_the_registries():
-    properties = schema()["$defs"]["privacy"]["properties"]
+    statistics = published()["properties"]["output"]["properties"]["statistics"]
+    assert statistics["items"]["enum"] == sorted(STATISTICS)
+    properties = published()["$defs"]["privacy"]["properties"]
     assert properties["method"]["enum"] == sorted(
         name for name, kind in METHODS.items() if kind.streams
     )

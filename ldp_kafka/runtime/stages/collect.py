@@ -8,7 +8,7 @@ goes to the merger; runs of slots without reports go as one partial.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,9 +17,9 @@ from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.methods import Method
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import KEPT, Reports, hexadecimal
-from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
-from ldp_kafka.runtime.stages.releases import publisher
+from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import SlotSums, look_at_sums
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.reports import read_reports
@@ -43,9 +43,8 @@ class Collect:
 
     Parameters
     ----------
-    method : for its mechanism's support
-    per_user : makes the releases of single reports from them, their pseudonyms and the sums of all
-        that have counted, or None where the topology does not ask for them
+    method : whose reports they are
+    publisher : has the topology's statistics, and makes the releases of single reports
     """
 
     oversize: ClassVar[str] = "too many slots wait for a partition without events"
@@ -57,12 +56,12 @@ class Collect:
     partition: int
     fingerprint: str
     layout: str
-    per_user: Callable[[Reports, list[str], Sequence[int]], list[Record]] | None = None
+    publisher: Publisher
     key: ClassVar[str] = ""
 
     @cached_property
     def _counting(self) -> Counting:
-        return Counting(self.method, self.partials_topic, self.partition, self.per_user)
+        return Counting(self.method, self.partials_topic, self.partition, self.publisher)
 
     @cached_property
     def size(self) -> int:
@@ -70,7 +69,7 @@ class Collect:
         return self._counting.slots_in_a_shard
 
     def fresh(self) -> CollectState:
-        return CollectState(SourceState(SlotSums(self.size)))
+        return CollectState(self._counting.fresh(SlotSums(self.size)))
 
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Output:
         """Partials of consecutive messages."""
@@ -158,5 +157,5 @@ def make_collect(topology: Topology, partition: int, randomness: Keyed | None = 
         partition,
         topology.fingerprint,
         topology.layout,
-        publisher(topology).per_user if topology.per_user else None,
+        publisher(topology),
     )

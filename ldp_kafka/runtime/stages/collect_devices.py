@@ -19,7 +19,7 @@ by the mechanism's range, and by how many ids it is let in with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -30,10 +30,10 @@ from ldp_kafka.errors import BadRecord, Reason, StateError
 from ldp_kafka.methods import Method
 from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import KEPT, Reports, Tick
-from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.parts import Counted, Part, PartOf, look_at_parts
-from ldp_kafka.runtime.stages.releases import publisher
+from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
@@ -101,7 +101,7 @@ class CollectDevices:
     partition: int
     fingerprint: str
     layout: str
-    per_user: Callable[[Reports, list[str], Sequence[int]], list[Record]] | None = None
+    publisher: Publisher
     source: int = 0
     partitions: int = 1
     slot_ms: int = 1
@@ -111,10 +111,10 @@ class CollectDevices:
 
     @cached_property
     def _counting(self) -> Counting:
-        return Counting(self.method, self.partials_topic, self.source, self.per_user)
+        return Counting(self.method, self.partials_topic, self.source, self.publisher)
 
     def fresh(self) -> DevicesState:
-        return DevicesState(SourceState(SlotSums(1)))
+        return DevicesState(self._counting.fresh(SlotSums(1)))
 
     def fold(self, state: DevicesState, messages: Sequence[Message]) -> Output:
         """Partials and releases per user of consecutive messages."""
@@ -273,7 +273,7 @@ def make_collect_devices(
         partition=partition,
         fingerprint=topology.fingerprint,
         layout=topology.layout,
-        per_user=publisher(topology).per_user if topology.per_user else None,
+        publisher=publisher(topology),
         source=partition,
         partitions=source.partitions,
         slot_ms=source.slot_ms,

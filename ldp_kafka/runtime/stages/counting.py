@@ -1,10 +1,10 @@
 """What both collect stages do with the reports of one source: check them, sum them, release what is
-asked for per user, and hand a slot to the merger when it closes.
+asked for of single reports, and hand a slot to the merger when it closes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.methods import Method
 from ldp_kafka.records import KEPT, Partial, Reports, hexadecimal
 from ldp_kafka.runtime.log import Output, Record
+from ldp_kafka.runtime.stages.releases import Publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, slots_in_a_shard
 from ldp_kafka.runtime.wire.records import encode_json
 
@@ -32,10 +33,8 @@ class SourceState:
     """The first slot with a report."""
     closed: int | None = None
     """Last slot that is closed."""
-    crowd: tuple[int, ...] = (0, 0, 0)
-    """Of all reports that have counted, where they are released per user: their number, their sum,
-    the sum of their squares, in units of the scale.
-    """
+    crowd: tuple[int, ...] = ()
+    """Of all reports that have counted: what statistics of single reports need of them."""
 
     def meta(self) -> dict[str, Any]:
         """All but the sums, as JSON."""
@@ -54,19 +53,22 @@ class Counting:
     Parameters
     ----------
     source : its number for the merger
-    per_user : makes the releases of single reports from them, their pseudonyms and the sums of all
-        that have counted, or None where the topology does not ask for them
+    publisher : has the topology's statistics, and makes the releases of single reports
     """
 
     method: Method
     partials_topic: str
     source: int
-    per_user: Callable[[Reports, list[str], Sequence[int]], list[Record]] | None = None
+    publisher: Publisher
 
     @property
     def slots_in_a_shard(self) -> int:
         """Of the sums."""
-        return slots_in_a_shard(len(self.method.support(self.method.blank(0))), KEPT)
+        return slots_in_a_shard(self.publisher.statistics.width, KEPT)
+
+    def fresh(self, sums: SlotSums) -> SourceState:
+        """What is known before the first report."""
+        return SourceState(sums, crowd=self.publisher.statistics.start)
 
     def supports(self, state: SourceState, batch: Reports) -> list[tuple[At, list[int]]]:
         """The sums of each slot of a batch, which may be refused by BadRecord: before anything is
@@ -77,7 +79,7 @@ class Counting:
         blank = self.method.blank(0)
         if not (
             batch.scale == self.method.scale
-            and (self.per_user is None or batch.series is not None)
+            and (not self.publisher.statistics.linkable or batch.series is not None)
             and (batch.values.shape[1:], batch.values.dtype) == (blank.shape[1:], blank.dtype)
             and self.method.in_phase(batch.slots, batch.phase).all()
         ):
@@ -95,9 +97,9 @@ class Counting:
             return [
                 (
                     At(slot, batch.phase),
-                    self.method.support(
+                    self.publisher.statistics.sums(
                         values if len(slots) == 1 else values[batch.slots == slot], batch.phase
-                    ).tolist(),
+                    ),
                 )
                 for slot in slots.tolist()
             ]
@@ -105,15 +107,15 @@ class Counting:
             raise BadRecord(Reason.RANGE) from None
 
     def release(self, state: SourceState, batch: Reports, output: Output) -> None:
-        """What is released per user of reports that have counted."""
-        if self.per_user is None or not len(batch) or batch.series is None:
+        """What is released of single reports that have counted."""
+        if not len(batch):
             return
-        state.crowd = tuple(
-            a + b for a, b in zip(state.crowd, _power_sums(batch.values), strict=True)
-        )
-        made = self.per_user(batch, hexadecimal(batch.series), state.crowd)
-        output.count("releases", len(made))
-        output.send(*made)
+        state.crowd = self.publisher.statistics.count(state.crowd, batch.values)
+        series = [None] * len(batch) if batch.series is None else hexadecimal(batch.series)
+        made = self.publisher.of_reports(batch, series, state.crowd)
+        if made:
+            output.count("releases", len(made))
+            output.send(*made)
 
     def close(self, state: SourceState, through: int, output: Output) -> None:
         """Partials through this slot, if it is not closed: one for each phase of a slot with
@@ -147,12 +149,3 @@ class Counting:
         output.count("partials")
         key = str(self.source).encode()
         output.send(Record(self.partials_topic, 0, key, encode_json(partial)))
-
-
-def _power_sums(values: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Number, sum and sum of squares; in Python integers where 64 bits would not hold it."""
-    most = max(-int(values.min()), int(values.max()))
-    if most * most * values.size < 2**63:
-        return len(values), int(values.sum()), int((values * values).sum())
-    whole = values.ravel().tolist()
-    return len(values), sum(whole), sum(value * value for value in whole)

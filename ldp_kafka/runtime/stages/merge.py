@@ -238,8 +238,8 @@ def make_merge(topology: Topology, partition: int = 0, randomness: Keyed | None 
     del partition, randomness  # there is no other, and it draws nothing
     return Merge(
         topology.input.partitions,
-        len(topology.method.support(topology.method.blank(0))),
-        of_any_phase(publisher(topology).crowd),
+        topology.statistics.width,
+        of_any_phase(publisher(topology).of_slot),
         topology.partials_topic,
         topology.collector_dead_letters_topic,
         topology.fingerprint,

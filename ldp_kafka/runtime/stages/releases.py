@@ -5,26 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import isfinite
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.base import SENT, Step
-from ldp_kafka.methods.response_curve import ResponseCurve
-from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.statistics import Selection
 from ldp_kafka.topology import Topology
 
 __all__ = ["Publisher", "publisher"]
 
-CROWD = ("mean", "frequencies")
 CYCLE = 146_097 * 86_400_000  # milliseconds of 400 years, after which the calendar repeats
 DIGITS = 15  # of a published float: what every platform computes alike
 
@@ -35,93 +31,64 @@ class Publisher:
 
     Parameters
     ----------
-    statistics : of the topology: mean, frequencies, per_user
+    statistics : of the topology, of the reports of its method
     slot_ms : length of a slot, milliseconds
-    partitions : of the topic: crowd statistics go to the first, in the order of their slots, those
-        of a user always to the same
+    partitions : of the topic: releases of a slot go to the first, in the order of their slots,
+        those of a user always to the same
     """
 
     topology: str
     topic: str
     method: Method
-    statistics: Sequence[str]
+    statistics: Selection
     slot_ms: int
     partitions: int = 1
-    shrinkage: bool = True
-    """Whether releases per user are drawn to the crowd's mean as far as noise hides them."""
 
-    def crowd(self, slot: int, sums: list[int] | None) -> list[Record]:
-        """The crowd statistics of a slot from its merged support; null values where nobody
-        reported.
-        """
+    def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
+        """The releases of a slot from its merged sums; null values where nobody reported."""
         return [
-            self._record(self._crowd(slot, statistic, sums))
-            for statistic in self.statistics
-            if statistic in CROWD
+            self._record(self._of_slot(slot, statistic, estimate))
+            for statistic, estimate in self.statistics.of_slot(sums)
         ]
 
-    def per_user(self, batch: Reports, series: list[str], crowd: Sequence[int]) -> list[Record]:
-        """One release a report, keyed by the user's pseudonym; ``crowd`` are the number, the sum
-        and the sum of squares of all reports so far, by which it is shrunk.
+    def of_reports(
+        self, batch: Reports, series: Sequence[str | None], totals: Sequence[int]
+    ) -> list[Record]:
+        """One release a report, keyed by the user's pseudonym where it has one; ``totals`` are
+        those of all reports so far.
         """
-        if self.shrinkage and self.method.shrinks:
-            prior = Shrinkage(self.method, curve=_curve(self.method))
-            prior.add(list(crowd))
-            shrunk = prior.apply(batch.values)
-            values, error, reliability = shrunk.values, shrunk.standard_error, shrunk.reliability
-        else:
-            values, error, reliability = (
-                self._unshrunk(batch),
-                self.method.single_error,
-                self.method.reliability,
+        return [
+            self._record(self._of_report(slot, statistic, Estimate(value, error, 1), user, share))
+            for statistic, (values, errors, share) in self.statistics.of_reports(batch, totals)
+            for slot, value, error, user in zip(
+                batch.slots.tolist(), _rows(values), _rows(errors), series, strict=True
             )
-        rows = zip(
-            batch.slots.tolist(),
-            values if values.ndim > 1 else values.tolist(),
-            series,
-            strict=True,
-        )
-        return [
-            self._record(self._single(slot, value, user, error, reliability))
-            for slot, value, user in rows
         ]
 
-    def _unshrunk(self, batch: Reports) -> NDArray[np.float64]:
-        """What reports say; vectors whole, NaN in the coordinates that are not reported."""
-        answers = batch.values * batch.scale
-        if not self.method.dimension:
-            return self.method.released(answers)
-        return self.method.published(
-            Step(answers, np.full(len(batch), SENT, np.uint8), phase=batch.phase)
-        )
-
-    def _crowd(self, slot: int, statistic: str, sums: list[int] | None) -> Release:
-        if not sums or not sums[0]:
+    def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
+        if not found.reports:
             return self._release(slot, statistic, value=None, error=None, interval=None, reports=0)
-        estimate = self.method.crowd(np.array(sums, np.int64))
-        low, high = estimate.interval()
+        low, high = found.interval()
         return self._release(
             slot,
             statistic,
-            value=_plain(estimate.value),
-            error=_plain(estimate.standard_error),
+            value=_plain(found.value),
+            error=_plain(found.standard_error),
             interval=_pair(low, high),
-            reports=estimate.reports,
+            reports=found.reports,
         )
 
-    def _single(
-        self, slot: int, value: Any, user: str, error: float, reliability: float
+    def _of_report(
+        self, slot: int, statistic: str, found: Estimate, user: str | None, reliability: float
     ) -> Release:
-        low, high = Estimate(value, error, 1).interval()
+        low, high = found.interval()
         return self._release(
             slot,
-            "per_user",
-            value=_plain(value),
-            error=_plain(
-                np.where(np.isnan(value), np.nan, error) if self.method.dimension else error
-            ),
+            statistic,
+            value=_plain(found.value),
+            error=_plain(found.standard_error),
             interval=_pair(low, high),
-            reports=1,
+            reports=found.reports,
             user=user,
             reliability=_plain(reliability),
         )
@@ -165,10 +132,9 @@ class Publisher:
         return Record(self.topic, partition, key.encode(), encode_json(release))
 
 
-@lru_cache(maxsize=16)
-def _curve(method: Method) -> ResponseCurve:
-    """Simulated once a method, whatever the number of sources that release by it."""
-    return ResponseCurve.of(method.single)
+def _rows(values: Any) -> Any:
+    """Numbers, or vectors, one a row."""
+    return values if values.ndim > 1 else values.tolist()
 
 
 def _plain(value: Any) -> Any:
@@ -195,13 +161,12 @@ def _iso(milliseconds: int) -> str:
 
 def publisher(topology: Topology) -> Publisher:
     """Makes the topology's releases."""
-    output, source = topology.output, topology.input
+    source = topology.input
     return Publisher(
         topology.name,
         topology.releases_topic,
         topology.method,
-        output.statistics,
+        topology.statistics,
         source.slot_ms,
         source.partitions,
-        output.shrinkage,
     )

@@ -1,0 +1,94 @@
+"""What a method is, in itself: its name, what it protects and for how long, what it needs."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import MICRO, Guarantee
+
+__all__ = ["Description"]
+
+
+class Description:
+    """The description of a `Method`: what topologies, plans and checks are told of it."""
+
+    name: ClassVar[str]
+    level: ClassVar[str] = "w-event"
+    """``w-event``, or ``user``: a whole stream is hidden, and a ``horizon`` stands for the window.
+    """
+    kind: ClassVar[str] = "numeric"
+    """``numeric`` (needs a domain) or ``categorical`` (needs categories)."""
+    default_mechanism: ClassVar[str] = "square_wave"
+    parameters: ClassVar[dict[str, str]] = {}
+    """Parameters of its own, each with one line: what a topology may write beside the common ones.
+    """
+    statistics: ClassVar[tuple[str, ...]] = ("mean", "per_user")
+    """What its reports tell: of a crowd its ``mean`` or ``frequencies``, of each user its value
+    (``per_user``). What a topology may release follows from that (`ldp_kafka.statistics`).
+    """
+    streams: ClassVar[bool] = True
+    """Whether a topology can run it: its reports fit the wire."""
+    holds: ClassVar[bool] = False
+    """Whether what was released last stands until the next report, the domain's midpoint before the
+    first one: it does not report every slot.
+    """
+    shrinks: ClassVar[bool] = False
+    """Whether a release per user is drawn to the crowd's mean as far as noise hides it
+    (`ldp_kafka.methods.shrinkage`), unless a topology wants it as it was reported.
+    """
+    ball: ClassVar[bool] = False
+    """Whether values are vectors of a ball, which has a diameter and no domain."""
+    delay: int = 0
+    """Slots that a report may come after its own."""
+    window: int
+    """Slots in the privacy window."""
+    spend: int
+    """What one report costs, in micro-epsilon."""
+    epsilon: float
+    """The budget of one window, nats."""
+    calibration: str
+    """``sound`` or ``published``."""
+
+    @property
+    def memory(self) -> float:
+        """Slots after a value's own in which reports still depend on it; ``inf`` if there is no
+        bound.
+        """
+        return 0
+
+    @property
+    def influence(self) -> float:
+        """Reports that one run of ``window`` changed values can reach."""
+        return self.window + self.memory
+
+    @property
+    def dimension(self) -> int:
+        """Coordinates of a value; 0 where values are single numbers or categories."""
+        return 0
+
+    def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
+        """In which of these slots (n,) there can be reports of a phase; see `Step`."""
+        return np.full(len(slots), phase == 0)
+
+    @property
+    def cost(self) -> int:
+        """What a slot with a report costs, in micro-epsilon."""
+        return self.spend
+
+    @property
+    def price(self) -> float:
+        """What the first report of a user costs, in nats."""
+        return self.spend / MICRO
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What truly holds; for ``published`` that is what its spending loses, not what its paper
+        says.
+        """
+        true = self.epsilon if self.calibration == "sound" else self.spend * self.influence / MICRO
+        return Guarantee(
+            "w-event", true, 0.0, self.window, self.influence, "values", self.calibration
+        )

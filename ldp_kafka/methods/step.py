@@ -1,0 +1,36 @@
+"""What one slot of a method gave."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["REFUSED", "SENT", "SILENT", "Step"]
+
+SILENT, SENT, REFUSED = (
+    0,
+    1,
+    2,
+)  # what became of a row: did not have to report, reported, was refused by the ledger
+
+
+class Step(NamedTuple):
+    """What one slot gave: a row for each that was put in."""
+
+    answers: NDArray[Any]
+    """(n,) what the mechanism emitted, on its own scale, or (n, width) packed bits, or (n,
+    dimension); 0 where nothing was sent.
+    """
+    status: NDArray[np.uint8]
+    """(n,) SENT, SILENT or REFUSED."""
+    slots: NDArray[np.int64] | None = None
+    """None: reports are of the slot that was stepped. Else (n, k), and so are the answers: k
+    reports a row that is SENT, each of a slot at most `Method.delay` back; NEVER where one is
+    missing.
+    """
+    phase: int = 0
+    """Of the reports: what tells those of one user and slot apart, such as the coordinate of a
+    vector that they are of.
+    """

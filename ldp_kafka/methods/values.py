@@ -1,0 +1,160 @@
+"""What the values of a stream are: numbers of a public range, or categories; how they become the
+integers that a method works on, and how what was reported becomes values again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Estimate, check_categories, check_codes, check_domain
+
+__all__ = ["FIXED", "VALUES", "Categories", "Numbers", "Values"]
+
+FIXED = (
+    2**32
+    # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on
+    # every CPU
+)
+FARTHEST = (
+    2.0**480
+)  # from 0, of an end of the domain: squares of reports many times as wide are finite
+
+
+class Values(ABC):
+    """What a `Method` asks of the kind of its values."""
+
+    domain: tuple[float, float]
+    """Of numbers only: AttributeError for categories."""
+    categories: int
+    """Of categories only: AttributeError for numbers."""
+
+    @property
+    @abstractmethod
+    def unit(self) -> Any:
+        """What a mechanism is made for, beside its epsilon."""
+
+    @abstractmethod
+    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Values (n,) as the integers that a method works on: see `Method.bound`."""
+
+    @abstractmethod
+    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the values (n,) or (n, dimension) `bound` clamps."""
+
+    @abstractmethod
+    def released(self, answers: NDArray[Any]) -> NDArray[Any]:
+        """A mechanism's answers on the scale of the values."""
+
+    @abstractmethod
+    def gaps(self, released: NDArray[Any], sent: NDArray[np.bool_]) -> NDArray[Any]:
+        """What is published of rows (n, ...) of which some were sent, with the mark of a gap for
+        the others.
+        """
+
+    @abstractmethod
+    def estimate(self, found: Estimate) -> Estimate:
+        """A mechanism's estimate on the scale of the values."""
+
+
+class Numbers(Values):
+    """Numbers of a public range: a mechanism sees the unit domain."""
+
+    def __init__(
+        self, name: str, domain: tuple[float, float] | None, categories: int | None
+    ) -> None:
+        if domain is None or categories is not None:
+            raise ConfigurationError(f"{name} needs a domain (lo, hi) and no categories")
+        self.domain = check_domain(domain)
+        if not max(map(abs, self.domain)) <= FARTHEST:
+            raise ConfigurationError(
+                "domain must lie within 2**480 of 0: reports are wider, and their squares must"
+                " be finite"
+            )
+
+    @property
+    def unit(self) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """In units of 2**-32 of the domain."""
+        values = np.asarray(values, np.float64)
+        if not np.isfinite(values).all():
+            raise ValueError("values must be finite")
+        lo, hi = self.domain
+        scaled = np.clip(values, lo, hi)
+        scaled -= lo
+        scaled *= FIXED / (hi - lo)
+        bound: NDArray[np.int64] = np.minimum(scaled, FIXED, out=scaled).astype(np.int64)
+        return bound
+
+    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Of a vector: whether any coordinate is."""
+        lo, hi = self.domain
+        found: NDArray[np.bool_] = (values < lo) | (values > hi)
+        return np.asarray(found.any(axis=1)) if found.ndim > 1 else found
+
+    def released(self, answers: NDArray[Any]) -> NDArray[Any]:
+        """On the scale of the domain."""
+        lo, hi = self.domain
+        return np.asarray(lo + answers * (hi - lo))
+
+    def gaps(self, released: NDArray[Any], sent: NDArray[np.bool_]) -> NDArray[Any]:
+        """NaN."""
+        return np.where(sent, released, np.nan)
+
+    def estimate(self, found: Estimate) -> Estimate:
+        """A mean."""
+        lo, hi = self.domain
+        return Estimate(
+            lo + found.value * (hi - lo), found.standard_error * (hi - lo), found.reports
+        )
+
+
+class Categories(Values):
+    """Category numbers, which are reported as such or as bits, one a category."""
+
+    def __init__(
+        self, name: str, domain: tuple[float, float] | None, categories: int | None
+    ) -> None:
+        if categories is None or domain is not None:
+            raise ConfigurationError(f"{name} needs categories and no domain")
+        self.categories = check_categories(categories)
+
+    @property
+    def unit(self) -> int:
+        return self.categories
+
+    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Themselves."""
+        return check_codes(values, self.categories)
+
+    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """None: what is no category is refused."""
+        return np.zeros(len(values), np.bool_)
+
+    def released(self, answers: NDArray[Any]) -> NDArray[Any]:
+        """Themselves."""
+        return answers
+
+    def gaps(self, released: NDArray[Any], sent: NDArray[np.bool_]) -> NDArray[Any]:
+        """-1; packed bits one by one."""
+        if released.ndim == 2:
+            bits = np.unpackbits(released, axis=1, count=self.categories).view(np.int8)
+            return np.where(sent[:, None], bits, np.int8(-1))
+        return np.where(sent, released, -1)
+
+    def estimate(self, found: Estimate) -> Estimate:
+        """Frequencies."""
+        return found
+
+
+VALUES: dict[str, type[Numbers | Categories]] = {
+    "numeric": Numbers,
+    "categorical": Categories,
+}
+"""By `Method.kind`."""

@@ -1,0 +1,30 @@
+"""What can be released of the reports of a method: one file a statistic."""
+
+from __future__ import annotations
+
+from ldp_kafka.statistics.base import CrowdStatistic, Singles, SingleStatistic, Statistic
+from ldp_kafka.statistics.frequencies import Frequencies
+from ldp_kafka.statistics.mean import Mean
+from ldp_kafka.statistics.per_user import PerUser
+from ldp_kafka.statistics.prediction import Prediction, reporting
+from ldp_kafka.statistics.selection import Selection
+
+__all__ = [
+    "STATISTICS",
+    "CrowdStatistic",
+    "Frequencies",
+    "Mean",
+    "PerUser",
+    "Prediction",
+    "Selection",
+    "SingleStatistic",
+    "Singles",
+    "Statistic",
+    "reporting",
+]
+
+STATISTICS: dict[str, type[Statistic]] = {
+    "frequencies": Frequencies,
+    "mean": Mean,
+    "per_user": PerUser,
+}

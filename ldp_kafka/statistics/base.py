@@ -1,0 +1,165 @@
+"""The contract of a statistic: what can be released of the reports of a method."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods import Method
+from ldp_kafka.records import Reports
+from ldp_kafka.statistics.prediction import Prediction, reporting
+
+__all__ = ["CrowdStatistic", "SingleStatistic", "Singles", "Statistic"]
+
+_VALUES = {"numeric": "numbers", "categorical": "categories"}
+
+
+class Singles(NamedTuple):
+    """What is released of the reports of a batch, each by itself."""
+
+    values: NDArray[np.float64]
+    """(n,) or (n, dimension); NaN where a coordinate was not reported."""
+    standard_errors: NDArray[np.float64]
+    """Of the same shape."""
+    reliability: float
+    """Share of a release that is signal, 0..1."""
+
+
+class Statistic(ABC):
+    """One statistic of what one method reports.
+
+    Parameters
+    ----------
+    method : whose reports it is made of
+    shrinkage : whether what is released of single users is drawn to the crowd's as far as noise
+        hides it
+
+    Notes
+    -----
+    A statistic is a file with one class, and its line in `ldp_kafka.statistics.STATISTICS`. It
+    derives from `CrowdStatistic`, one release a slot, or `SingleStatistic`, one release a report.
+    All that a collector keeps for it is integers that add up: `sums` of a slot, and `totals` of all
+    reports that have counted. Whoever calls it asks nothing of its kind: what a statistic has no
+    use for is empty.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[str] = ""
+    """The kind of method that it is made of, as `Method.kind`; empty: any."""
+    needs: ClassVar[str] = ""
+    """What the method's reports must tell, one of `Method.statistics`; empty: nothing."""
+    linkable: ClassVar[bool] = False
+    """Whether reports must carry a pseudonym for it, which links those of a user."""
+
+    def __init__(self, method: Method, *, shrinkage: bool = True) -> None:
+        self.method, self.shrinkage = method, shrinkage
+
+    @classmethod
+    def unfit(cls, method: Method) -> str | None:
+        """Why it cannot be made of what ``method`` reports; None where it can."""
+        if cls.kind not in ("", method.kind):
+            return (
+                f"{cls.name} must come from a method for {_VALUES[cls.kind]};"
+                f" {method.name} is for {_VALUES[method.kind]}"
+            )
+        if cls.needs not in ("", *method.statistics):
+            return (
+                f"{cls.name} cannot be made of what {method.name} reports; it has"
+                f" {', '.join(method.statistics)}"
+            )
+        return None
+
+    def takes(self, phase: int) -> bool:
+        """Whether reports of this phase of a slot count: all that the method has, unless a
+        statistic says otherwise. Sums of the phases that it takes add up.
+        """
+        del phase
+        return True
+
+    def sums(self, reports: NDArray[np.generic], phase: int) -> NDArray[np.int64]:
+        """Additive integer sums of the reports of one slot and phase, as many whatever the phase:
+        their number first.
+        """
+        del reports, phase
+        return np.empty(0, np.int64)
+
+    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+        """The releases of one slot, from its merged sums; their value is None where nobody
+        reported.
+        """
+        del sums
+        return []
+
+    @property
+    def start(self) -> tuple[int, ...]:
+        """`totals` before the first report."""
+        return ()
+
+    def totals(self, index: NDArray[np.int64]) -> tuple[int, ...]:
+        """Additive sums over all slots, of reports (n, ...) in units of the method's scale, at
+        least one.
+        """
+        del index
+        return ()
+
+    def of_reports(self, batch: Reports, totals: tuple[int, ...]) -> list[Singles]:
+        """The releases of single reports, given the totals with theirs in them."""
+        del batch, totals
+        return []
+
+    @abstractmethod
+    def predict(self, users: int) -> Prediction:
+        """How far one release will be off, among so many users."""
+
+    def warnings(self) -> list[str]:
+        """What speaks against releasing it of this method, whatever the crowd."""
+        return []
+
+
+class CrowdStatistic(Statistic):
+    """A statistic of all who reported in a slot: one release a slot, from its sums."""
+
+    @abstractmethod
+    def sums(self, reports: NDArray[np.generic], phase: int) -> NDArray[np.int64]:
+        """Additive integer sums of the reports of one slot and phase: their number first."""
+
+    @abstractmethod
+    def estimate(self, sums: NDArray[np.int64]) -> Estimate:
+        """The statistic and its standard error, from the sums of at least one report."""
+
+    @abstractmethod
+    def error(self, reports: int) -> float:
+        """The standard error that a release of so many reports will carry, at the input where it
+        is largest.
+        """
+
+    @property
+    def constant(self) -> float | None:
+        """What the best constant, published without looking at any value, is off by at most; None
+        where there is no such constant.
+        """
+        return None
+
+    def of_slot(self, sums: NDArray[np.int64]) -> list[Estimate]:
+        return [self.estimate(sums) if sums[0] else Estimate(None, None, 0)]
+
+    def predict(self, users: int) -> Prediction:
+        reports = reporting(self.method, users)
+        return Prediction(self.name, self.error(reports), self.constant, reports)
+
+
+class SingleStatistic(Statistic):
+    """A statistic of every single report: one release a report."""
+
+    linkable = True
+
+    @abstractmethod
+    def read(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
+        """What the reports of a batch say, each by itself, beside all that have counted."""
+
+    def of_reports(self, batch: Reports, totals: tuple[int, ...]) -> list[Singles]:
+        return [self.read(batch, totals)]

@@ -1,0 +1,59 @@
+"""The frequencies of a crowd's categories."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.mechanisms.base import Estimate, frequency_variance
+from ldp_kafka.methods import Method
+from ldp_kafka.statistics.base import CrowdStatistic
+from ldp_kafka.statistics.prediction import law_error
+
+__all__ = ["Frequencies"]
+
+MOST = 8192  # about 80 bytes of JSON each
+
+
+class Frequencies(CrowdStatistic):
+    """The share of each category among the users, a list of numbers.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> shares = Frequencies(lk.method("lpu", epsilon=8.0, window=1, categories=3))
+    >>> values = np.array([0, 0, 1, 2] * 500)
+    >>> reports = shares.method.mechanism.perturb(values, lk.randomness.seeded(7))
+    >>> shares.estimate(shares.sums(reports, 0)).value.round(2).tolist()
+    [0.5, 0.25, 0.25]
+    """
+
+    name = "frequencies"
+    kind = "categorical"
+    needs = "frequencies"
+
+    @classmethod
+    def unfit(cls, method: Method) -> str | None:
+        wrong = super().unfit(method)
+        if wrong is None and method.categories > MOST:
+            return (
+                f"frequencies must be of at most {MOST:,} categories: a release of more would be"
+                " larger than a broker takes"
+            )
+        return wrong
+
+    def sums(self, reports: NDArray[np.generic], phase: int) -> NDArray[np.int64]:
+        return self.method.support(reports, phase)
+
+    def estimate(self, sums: NDArray[np.int64]) -> Estimate:
+        return self.method.crowd(sums)
+
+    def error(self, reports: int) -> float:
+        """Exact where the mechanism's variance is, however many outputs there are: where all are of
+        one category, sampling adds nothing. Categories are alike to their mechanism.
+        """
+        ends = [frequency_variance(self.method.mechanism, share) for share in (0.0, 1.0)]
+        known = [variance for variance in ends if variance is not None]
+        return sqrt(max(known) / reports) if known else law_error(self.method, 0, reports)

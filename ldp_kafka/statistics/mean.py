@@ -1,0 +1,63 @@
+"""The mean of a crowd."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.statistics.base import CrowdStatistic
+from ldp_kafka.statistics.prediction import law_error
+
+__all__ = ["INPUTS", "Mean"]
+
+INPUTS = tuple(
+    np.linspace(0, 1, 9).tolist()
+)  # where the law is looked at: a mechanism is noisiest at an end or in the middle
+
+
+class Mean(CrowdStatistic):
+    """The mean of the values of all who reported in a slot; of vectors, coordinate by coordinate.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> mean = Mean(lk.method("sw_direct", epsilon=20.0, window=1, domain=(0.0, 10.0)))
+    >>> reports = mean.method.mechanism.perturb(np.full(2000, 0.3), lk.randomness.seeded(7))
+    >>> found = mean.estimate(mean.sums(reports, 0))
+    >>> round(found.value, 1), found.reports
+    (3.0, 2000)
+    >>> bool(0.9 < mean.error(2000) / found.standard_error < 1.5)
+    True
+    """
+
+    name = "mean"
+    kind = "numeric"
+    needs = "mean"
+
+    def sums(self, reports: NDArray[np.generic], phase: int) -> NDArray[np.int64]:
+        return self.method.support(reports, phase)
+
+    def estimate(self, sums: NDArray[np.int64]) -> Estimate:
+        return self.method.crowd(sums)
+
+    def error(self, reports: int) -> float:
+        """Of a vector: of a coordinate."""
+        of_one = self.method.coordinate
+        return max(law_error(of_one, value, reports) for value in INPUTS)
+
+    @property
+    def constant(self) -> float:
+        """That of the domain's midpoint."""
+        lo, hi = self.method.domain
+        return (hi - lo) / 2
+
+    def warnings(self) -> list[str]:
+        """Feedback perturbs aims, and these are no values."""
+        if not self.method.feedback_bias > 0:
+            return []
+        said = (
+            f"{self.name} with {self.method.name}: its feedback biases the mean of a crowd of any"
+            " size; use sw_direct for crowds"
+        )
+        return [said]

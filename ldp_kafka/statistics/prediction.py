@@ -1,0 +1,134 @@
+"""How far a release will be off, before anything runs: from a mechanism's exact law."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.mechanisms.base import Law
+from ldp_kafka.methods import Method
+
+__all__ = ["Prediction", "ShrunkPrediction", "SinglePrediction", "law_error", "reporting"]
+
+LITTLE = 0.1  # reliability below which a release per user is called a constant
+_MOST = 2**18  # reports that a prediction is made with; more are as many times their support
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """How far a released statistic will be off; this one is of a crowd."""
+
+    statistic: str
+    error: float
+    """Standard error of a crowd's statistic, with what the method adds for its bias; root mean
+    square error of one release of one user. At the worst input.
+    """
+    constant: float | None
+    """What the domain's midpoint, published without looking at any value, is off by at most; None
+    for frequencies.
+    """
+    reports: int
+    """That one release is made of."""
+    reliability: float | None = None
+    """Where releases per user are shrunk: the share of one that is signal, among users whose values
+    are spread evenly over the domain; ``error`` and ``constant`` are those users' too.
+    """
+
+    @property
+    def useful(self) -> bool:
+        """Whether it says more than the constant."""
+        return self.constant is None or self.error < self.constant
+
+    def sentence(self) -> str:
+        """The same in words."""
+        return (
+            f"{self.statistic}: standard error {self.error:.4g} from {self.reports:,}"
+            " reports a slot (worst input)"
+        )
+
+    def advice(self) -> str:
+        """What to say of it where it is not `useful`."""
+        return (
+            f"{self.statistic}: the domain's midpoint, off by at most"
+            f" {self.constant:.3g}, beats a release of {self.reports:,} reports,"
+            f" off by {self.error:.3g}"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for machines."""
+        return {**asdict(self), "useful": self.useful}
+
+
+@dataclass(frozen=True)
+class SinglePrediction(Prediction):
+    """Of one release of one user, as it was reported."""
+
+    def sentence(self) -> str:
+        return (
+            f"{self.statistic}: one release is off by {self.error:.4g} (root mean square, worst"
+            f" input); the domain's midpoint by at most {self.constant:.4g}"
+        )
+
+    def advice(self) -> str:
+        return (
+            f"{self.statistic}: nothing beats a constant here: one release is off by"
+            f" {self.error:.3g} (root mean square, worst input), the domain's midpoint by"
+            f" at most {self.constant:.3g}; a larger epsilon, a shorter window, or"
+            " statistics of the crowd would help"
+        )
+
+
+@dataclass(frozen=True)
+class ShrunkPrediction(Prediction):
+    """Of one release of one user, shrunk towards the crowd: useful where a tenth of it is
+    signal.
+    """
+
+    reliability: float = 0.0
+
+    @property
+    def useful(self) -> bool:
+        return self.reliability >= LITTLE
+
+    def sentence(self) -> str:
+        return (
+            f"{self.statistic}: one release, shrunk, is off by {self.error:.4g} (root mean square"
+            f" over values spread evenly), the domain's midpoint by {self.constant:.4g};"
+            f" reliability {self.reliability:.2g}"
+        )
+
+    def advice(self) -> str:
+        return (
+            f"{self.statistic}: nothing beats a constant here: {100 * self.reliability:.2g} % of"
+            " a release is the user's own value, the rest the crowd's mean; a larger epsilon,"
+            " a shorter window, or statistics of the crowd would help"
+        )
+
+
+def reporting(method: Method, users: int) -> int:
+    """How many of so many users report in one slot, about."""
+    return max(1, round(users * min(1.0, method.influence / method.window)))
+
+
+def law_error(method: Method, value: Any, reports: int) -> float:
+    """The standard error that `Method.crowd` says of so many reports that follow the mechanism's
+    law of one input exactly (its quantiles): so whatever a method adds, the bias of feedback for
+    one, is in it.
+    """
+    some = min(reports, _MOST)
+    support = _support(method, value, some) * round(reports / some)  # supports are additive
+    return float(np.max(method.crowd(support).standard_error))
+
+
+def _support(method: Method, value: Any, reports: int) -> NDArray[np.int64]:
+    """The support of so many reports spread over the law of one input as evenly as can be."""
+    law = Law.of(method.mechanism.law(value))
+    steps = np.cumsum(law.probabilities())
+    rank = np.searchsorted(steps, (np.arange(reports) + 0.5) / reports)
+    support: NDArray[np.int64] = method.mechanism.support(
+        law.support[np.minimum(rank, len(steps) - 1)]
+    )
+    return support
