@@ -16,7 +16,8 @@ from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.direct import Direct
 from ldp_kafka.records import Events, Ids, Tick
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.statistics import STATISTICS, CrowdStatistic, Prediction, Singles, SingleStatistic
@@ -126,7 +127,7 @@ def releases(made, draw):
         ]
         log.append(encode(Tick(1000 * (START + SLOTS))))
         logs.append([Message(offset, -1, value) for offset, value in enumerate(log)])
-    run = local.run(made, roles.edge_randomness(made, bytes(range(32))), logs)
+    run = local.run(made, edge_randomness(made, bytes(range(32))), logs)
     assert not run.dead_letters
     found = {}
     for record in run.releases:
@@ -209,7 +210,7 @@ def test_a_method():
     streams = np.full((USERS, SLOTS), 4.0)
     ids = [f"u{at}" for at in range(USERS)]
     offline = made.method.release(
-        streams, roles.edge_randomness(made, bytes(range(32))), users=ids, first_slot=START
+        streams, edge_randomness(made, bytes(range(32))), users=ids, first_slot=START
     )
     assert sorted(one.value for one in found["per_user"]) == pytest.approx(sorted(offline.ravel()))
     assert all(prediction.error > 0 for prediction in plan(made).predictions)

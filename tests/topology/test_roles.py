@@ -325,7 +325,9 @@ def test_a_new_role_is_planned(toy):
 def test_a_new_role_is_measured(toy):
     """Under its own label, and with what its side may show."""
     metrics = Metrics(toy.name, "toy", "sw_direct")
-    metrics.count({"releases": 2})
+    output = Output(None)
+    output.count("releases", 2)
+    metrics.count(output)
     metrics.lag(3)
     shown = {
         sample.name: (sample.value, sample.labels["role"])
