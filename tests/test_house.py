@@ -20,17 +20,35 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 # Each room may import those before it, and itself.
 ORDER = [
-    {"errors", "records", "randomness", "version"},
+    {"errors", "version"},
+    {"randomness"},
+    {"records"},
     {"mechanisms"},
     {"accounting"},
     {"methods"},
     {"statistics"},
     {"checks", "audits", "evaluation", "topology"},
-    {"runtime", "metrics"},
+    {"metrics"},
+    {"runtime"},
     {"cli"},
     {"__init__", "__main__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
+# The same inside the runtime; rooms of one rank are strangers to each other.
+RUNTIME = [
+    {"__init__"},
+    {"log"},
+    {"wire", "partitioning", "keys"},
+    {"stages"},
+    {"roles"},
+    {"local"},
+    {"recovery"},
+    {"brokers"},
+    {"kafka"},
+    {"worker", "tools", "device", "replay"},
+    {"demo"},
+]
+RUNTIME_RANK = {room: rank for rank, rooms in enumerate(RUNTIME) for room in rooms}
 BESIDE = [
     {"checks", "audits", "evaluation"},
     {"topology"},
@@ -164,6 +182,48 @@ def test_imports_go_down():
         and not (one.lazy and room_of(one.file) in FRONT)
     ]
     assert not wrong
+
+
+def inner(parts):
+    """The room of the runtime that a path or a module leads to."""
+    return parts[1].removesuffix(".py") if len(parts) > 1 else "__init__"
+
+
+def inner_stranger(room, other):
+    """Whether a room of the runtime may not know the other."""
+    mine, theirs = RUNTIME_RANK[room], RUNTIME_RANK[other]
+    return theirs > mine or (theirs == mine and room != other)
+
+
+def test_imports_go_down_inside_the_runtime():
+    """log <- wire, partitioning, keys <- stages <- roles <- local <- recovery <- brokers <- kafka <-
+    worker, tools, device, replay <- demo; imports in functions and for types too.
+    """
+    inside = [one for one in OURS if room_of(one.file) == "runtime"]
+    found = {
+        (inner(Path(one.file).parts), inner(one.module.split(".")[1:])): one
+        for one in inside
+        if target(one.module) == "runtime"
+    }
+    assert {room for pair in found for room in pair} <= RUNTIME_RANK.keys()
+    assert not [one for pair, one in found.items() if inner_stranger(*pair)]
+    assert len(found) > 20
+
+
+@pytest.mark.parametrize(
+    ("room", "other"),
+    [
+        ("log", "wire"),
+        ("stages", "roles"),
+        ("recovery", "kafka"),
+        ("kafka", "worker"),
+        ("tools", "worker"),
+        ("worker", "tools"),
+        ("device", "demo"),
+    ],
+)
+def test_the_runtimes_rule_has_teeth(room, other):
+    assert inner_stranger(room, other)
 
 
 def test_only_the_front_imports_upward_lazily():
