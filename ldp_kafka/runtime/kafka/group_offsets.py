@@ -21,6 +21,7 @@ from ldp_kafka.topology.roles import Agent
 
 __all__ = ["BEGUN", "GroupOffsets"]
 
+EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
 PROBE = 10.0  # seconds
 # records at the end of a changelog: a snapshot ends with its meta, unless it has tombstones to
 # write
@@ -95,8 +96,7 @@ class GroupOffsets:
             message = reader.poll(PROBE)
         if message is not None and message.error() is None:
             return int(message.offset())
-        # that is its name
-        if message is not None and message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+        if message is not None and message.error().code() == EOF:
             return None
         raise BrokerError(
             f"{topic} partition {number}: the broker did not say what comes at offset {want}"
@@ -139,10 +139,7 @@ class GroupOffsets:
                 waiting, until = set(starts), time.monotonic() + PROBE
                 while waiting and time.monotonic() < until:
                     for message in reader.consume(TAIL, 1):
-                        if (
-                            message.error() is not None
-                            and message.error().code() == KafkaError._PARTITION_EOF  # noqa: SLF001
-                        ):
+                        if message.error() is not None and message.error().code() == EOF:
                             waiting.discard(message.partition())
                         elif (
                             message.error() is None

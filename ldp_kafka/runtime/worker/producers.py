@@ -44,10 +44,10 @@ class Producers:
         """What has been handed over so far, for `flush`."""
         return [box.mark() for box in self._boxes]
 
-    async def flush(self, mark: list[dict[tuple[str, int], int]], timeout: float) -> None:  # noqa: ASYNC109
-        """Wait until it has arrived. BrokerError after ``timeout`` seconds."""
+    async def flush(self, mark: list[dict[tuple[str, int], int]], seconds: float) -> None:
+        """Wait until it has arrived. BrokerError after so many seconds."""
         for box, part in zip(self._boxes, mark, strict=True):
-            await box.flush(part, timeout)
+            await box.flush(part, seconds)
 
     def poll(self) -> None:
         """Serve delivery reports."""
