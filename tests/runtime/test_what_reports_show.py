@@ -197,12 +197,11 @@ class Sorted:
 
     def fold(self, state, messages):
         folded = super().fold(state, messages)
-        return folded._replace(
-            records=[
-                only(self.reports_topic, record, lambda values: np.argsort(values, kind="stable"))
-                for record in folded.records
-            ]
-        )
+        folded.records = [
+            only(self.reports_topic, record, lambda values: np.argsort(values, kind="stable"))
+            for record in folded.records
+        ]
+        return folded
 
 
 class Dropping:
@@ -211,12 +210,11 @@ class Dropping:
     def fold(self, state, messages):
         folded = super().fold(state, messages)
         middle = self.method.index_range[1] // 2
-        return folded._replace(
-            records=[
-                only(self.reports_topic, record, lambda values: values < middle)
-                for record in folded.records
-            ]
-        )
+        folded.records = [
+            only(self.reports_topic, record, lambda values: values < middle)
+            for record in folded.records
+        ]
+        return folded
 
 
 class Counting:
@@ -225,12 +223,11 @@ class Counting:
     def fold(self, state, messages):
         folded = super().fold(state, messages)
         clamped = str(int(folded.counts["clamped"])).encode()
-        return folded._replace(
-            records=[
-                record._replace(headers=(*record.headers, ("clamped", clamped)))
-                for record in folded.records
-            ]
-        )
+        folded.records = [
+            record._replace(headers=(*record.headers, ("clamped", clamped)))
+            for record in folded.records
+        ]
+        return folded
 
 
 @pytest.mark.parametrize("twin", [Sorted, Counting, Dropping], ids=lambda twin: twin.__name__)
