@@ -262,11 +262,12 @@ class Metrics:
         if standard_error is None:
             self._gauge("ldp_release_standard_error").clear()
         else:
+            # of a vector's coordinates some
             known = (
                 [error for error in standard_error if error is not None]
                 if isinstance(standard_error, Sequence)
                 else [standard_error]
-            )  # of a vector's coordinates some
+            )
             self._set("ldp_release_standard_error", max(known))
 
     def spent(self, largest_micro: int, budget_micro: int, partition: int = 0) -> None:

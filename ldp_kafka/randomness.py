@@ -41,10 +41,8 @@ __all__ = [
 
 KEY_BYTES = 32
 _BLOCK = 16  # bytes of an AES block
-_COUNTER_BITS, _COLUMN_BITS = (
-    40,
-    8,
-)  # block 2, second half: phase (16 bits) | columns (8) | counter (40)
+# block 2, second half: phase (16 bits) | columns (8) | counter (40)
+_COUNTER_BITS, _COLUMN_BITS = (40, 8)
 
 Digests = NDArray[np.uint64]  # (n, 2): 128 bits of each user
 
@@ -154,11 +152,7 @@ class System:
         return _Chain(self._user_key).digests(users)
 
     def at(
-        self,
-        users: Digests,
-        slot: int | NDArray[np.int64],
-        phase: int,
-        bound: NDArray[np.int64],
+        self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64]
     ) -> System:
         del users, slot, phase, bound  # fresh words have no context
         return self

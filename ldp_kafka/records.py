@@ -14,17 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.randomness import Digests, Ids, take16
 
-__all__ = [
-    "Event",
-    "Events",
-    "Ids",
-    "Partial",
-    "Release",
-    "Report",
-    "Reports",
-    "Request",
-    "Tick",
-]
+__all__ = ["Event", "Events", "Ids", "Partial", "Release", "Report", "Reports", "Request", "Tick"]
 
 HIDDEN = "..."
 KEPT = 32  # report ids that are sampled of a slot, a phase and a source
@@ -182,11 +172,7 @@ class Reports:
         )
 
     def _with(
-        self,
-        ids: Digests,
-        slots: NDArray[np.int64],
-        values: NDArray[Any],
-        series: Digests | None,
+        self, ids: Digests, slots: NDArray[np.int64], values: NDArray[Any], series: Digests | None
     ) -> Reports:
         """Other rows, all else the batch's; `dataclasses.replace` takes as long as the rest of what
         is done to a single report.

@@ -277,11 +277,7 @@ def test_replay(good, tmp_path, capsys):
         assert main([*ask, *columns]) == 0
         assert (
             json.loads(capsys.readouterr().out).items()
-            >= {
-                "topic": "meters.raw",
-                "events": 2,
-                "users": 2,
-            }.items()
+            >= {"topic": "meters.raw", "events": 2, "users": 2}.items()
         )
         assert main([*ask, "--slice", "2", "--value-column", "v"]) == 0
         found = json.loads(capsys.readouterr().out)

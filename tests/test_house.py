@@ -49,15 +49,10 @@ RUNTIME = [
     {"demo"},
 ]
 RUNTIME_RANK = {room: rank for rank, rooms in enumerate(RUNTIME) for room in rooms}
-BESIDE = [
-    {"checks", "audits", "evaluation"},
-    {"topology"},
-]  # of one rank, and strangers to each other
-FRONT = {
-    "__init__",
-    "__main__",
-    "cli",
-}  # may import upward inside a function, so that their own import stays light
+# of one rank, and strangers to each other
+BESIDE = [{"checks", "audits", "evaluation"}, {"topology"}]
+# may import upward inside a function, so that their own import stays light
+FRONT = {"__init__", "__main__", "cli"}
 
 # Third-party package -> the only files or folders that may import it; what is not here may be
 # imported nowhere but by these.
@@ -162,9 +157,8 @@ def stranger(room, other):
     if room in FRONT and other in FRONT:
         return False
     if other == "__init__":
-        return (
-            RANK[room] < RANK["runtime"]
-        )  # the whole house: only what is above all rooms that it opens at import
+        # the whole house: only what is above all rooms that it opens at import
+        return RANK[room] < RANK["runtime"]
     if RANK[room] == RANK[other]:
         return any((room in side) != (other in side) for side in BESIDE)
     return RANK[other] > RANK[room]
@@ -317,9 +311,8 @@ def test_all_is_sorted_and_true(path):
         bound |= {
             leaf.id for one in targets for leaf in ast.walk(one) if isinstance(leaf, ast.Name)
         }
-    if any(
-        isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body
-    ):  # names that come when they are asked for
+    # names that come when they are asked for
+    if any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body):
         late = [
             one
             for node in tree.body

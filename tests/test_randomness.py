@@ -343,9 +343,8 @@ def test_system_does_not_repeat():
     """Not within a source, not between two."""
     one, two = system(), system()
     words = [source.words(100, 2) for source in (one, one, two)]
-    assert not any(
-        (words[i] == words[j]).any() for i, j in [(0, 1), (0, 2), (1, 2)]
-    )  # by chance: 600 in 2**32
+    # by chance: 600 in 2**32
+    assert not any((words[i] == words[j]).any() for i, j in [(0, 1), (0, 2), (1, 2)])
     assert one.words(0, 3).shape == (0, 3)
 
 

@@ -53,9 +53,8 @@ def test_it_runs(path):
     assert run.counts["events"] == values.size
     releases = [json.loads(record.value) for record in run.releases]
     assert {release["statistic"] for release in releases} == set(topology.output.statistics)
-    closed = (
-        SLOTS if topology.input.create else SLOTS - 1 - topology.input.lateness
-    )  # nobody ticks in a foreign topic
+    # nobody ticks in a foreign topic
+    closed = SLOTS if topology.input.create else SLOTS - 1 - topology.input.lateness
     for statistic in topology.output.statistics:
         mine = [release for release in releases if release["statistic"] == statistic]
         if statistic == "per_user":

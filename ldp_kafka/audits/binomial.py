@@ -53,9 +53,8 @@ def upper(hits: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float6
     """
     k, n = np.broadcast_arrays(np.asarray(hits, np.float64), np.asarray(trials, np.float64))
     bound = 1 - lower(n - k, n, alpha)
-    return np.where(
-        k == 0, -np.expm1(np.log(alpha) / n), bound
-    )  # without the cancellation where it is smallest
+    # without the cancellation where it is smallest
+    return np.where(k == 0, -np.expm1(np.log(alpha) / n), bound)
 
 
 def rough_lower(hits: NDArray[np.integer], trials: int, alpha: float) -> NDArray[np.float64]:

@@ -19,9 +19,8 @@ from ldp_kafka.audits.preimage import UNIFORMS, Part, Reach, reach_of
 __all__ = ["FORMULAS", "additive", "laplace", "piecewise", "square_wave"]
 
 Floats = NDArray[np.float64]
-_log: Callable[[Floats], Floats] = np.vectorize(
-    log, otypes=[float]
-)  # the C library's, as numpy's generators use it: np.log has its own
+# the C library's, as numpy's generators use it: np.log has its own
+_log: Callable[[Floats], Floats] = np.vectorize(log, otypes=[float])
 
 
 def additive(epsilon: float, domain: tuple[float, float]) -> Reach:  # noqa: ARG001
@@ -54,10 +53,11 @@ def square_wave(epsilon: float, domain: tuple[float, float]) -> Reach:
 
     def parts(value: float) -> list[Part]:
         x = (value - lo) / (hi - lo)
+        # exact: a power of two
         left, inside = (
             floor(q * x * UNIFORMS),
             min(floor((q * x + p * w) * UNIFORMS), UNIFORMS - 1),
-        )  # exact: a power of two
+        )
         return [
             Part(lambda u: u / q - w / 2, 0, left),
             Part(lambda u: (u - q * x) / p + x - w / 2, left + 1, inside),

@@ -65,9 +65,8 @@ def _hits(part: Part, reports: NDArray[np.float64]) -> NDArray[np.bool_]:
         np.full(reports.shape, part.high, np.int64),
     )
     rising = at(high[:1])[0] >= at(low[:1])[0] if len(reports) else True
-    for _ in range(
-        UNIFORMS.bit_length()
-    ):  # the first k whose report is at least (or, falling, at most) the one looked for
+    # the first k whose report is at least (or, falling, at most) the one looked for
+    for _ in range(UNIFORMS.bit_length()):
         middle = (low + high) // 2
         there = at(middle)
         enough = there >= reports if rising else there <= reports

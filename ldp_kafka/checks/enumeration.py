@@ -181,9 +181,8 @@ class TinyNumeric(_Tiny):
         lo, hi = self.domain
         values = np.asarray(values, np.float64)
         place = 2 * (np.clip(values, lo, hi) - lo) / (hi - lo)
-        close = np.maximum(
-            1 - np.abs(place[:, None] - np.arange(3)), 0
-        )  # weights of the rounding, (n, 3)
+        # weights of the rounding, (n, 3)
+        close = np.maximum(1 - np.abs(place[:, None] - np.arange(3)), 0)
         low, high = self.low / WHOLE, self.high / WHOLE
         return self.outputs[self._choose(values, low + (high - low) * close, randomness)]
 

@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 from ldp_kafka.checks.failure import require
 from ldp_kafka.mechanisms.base import Law
 
-__all__ = [
-    "Tally",
-    "counts",
-    "mean_support",
-    "numbers",
-    "rows",
-    "variance",
-    "worst_ratio",
-]
+__all__ = ["Tally", "counts", "mean_support", "numbers", "rows", "variance", "worst_ratio"]
 
 OUTPUT = "every report must be an output of the law"
 

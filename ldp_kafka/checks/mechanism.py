@@ -70,9 +70,8 @@ def check_mechanism(
     quarter or more. Everything else is algebra on ``law``.
     """
     trial = MechanismTrial(factory, epsilon, samples, inputs)
-    run_all(
-        {"has_every_member": has_every_member}, trial
-    )  # without one, the others could only stumble
+    # without one, the others could only stumble
+    run_all({"has_every_member": has_every_member}, trial)
     run_all(MECHANISM_CHECKS, trial)
 
 
@@ -202,9 +201,10 @@ def reports_are_float_safe(trial: MechanismTrial) -> None:
             outputs.dtype == np.uint8 and outputs.shape[1:] == (width,),
             "packed bits must be uint8 (n, width)",
         )
+    # an impossible one is for `law_is_exact`
     rarest = max(
         OFTEN / SAMPLES, min(float(law.probabilities().min(initial=1)) for law in trial.laws)
-    )  # an impossible one is for `law_is_exact`
+    )
     for n in (0, 1, CHUNK + 1, int(OFTEN / rarest)):
         reports = np.asarray(m.perturb(trial.spread(n), system()))
         require(len(reports) == n, "there must be one report for each value")
@@ -234,9 +234,8 @@ def randomness_has_one_door(trial: MechanismTrial) -> None:
         np.array_equal(first, m.perturb(values, seeded(7))),
         "the same seed must give the same reports: some randomness does not come from the source",
     )
-    if (
-        len(values) * min(1 - float((law.probabilities() ** 2).sum()) for law in trial.laws) > 100
-    ):  # else two honest batches could be the same by chance
+    # else two honest batches could be the same by chance
+    if len(values) * min(1 - float((law.probabilities() ** 2).sum()) for law in trial.laws) > 100:
         require(
             not np.array_equal(first, m.perturb(values, seeded(8))),
             "different seeds must give different reports",

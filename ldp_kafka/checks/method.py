@@ -56,6 +56,7 @@ class MethodTrial:
         matter.
         """
         kinds = (narrow, wide) if self.small.kind == "numeric" else (narrow,)
+        # methods for numbers report in every slot, whoever the user is
         return [
             enumerate_outcomes(
                 self.make,
@@ -66,9 +67,7 @@ class MethodTrial:
                 hashed=hashed,
             )
             for kind in kinds
-            for hashed in range(
-                self.window if self.small.kind == "categorical" else 1
-            )  # methods for numbers report in every slot, whoever the user is
+            for hashed in range(self.window if self.small.kind == "categorical" else 1)
         ]
 
     @cached_property

@@ -28,11 +28,7 @@ class Constant:
         return np.zeros((len(users if isinstance(users, Ids) else list(users)), 2), np.uint64)
 
     def at(
-        self,
-        users: Digests,
-        slot: int | NDArray[np.int64],
-        phase: int,
-        bound: NDArray[np.int64],
+        self, users: Digests, slot: int | NDArray[np.int64], phase: int, bound: NDArray[np.int64]
     ) -> Constant:
         """Itself."""
         del users, slot, phase, bound

@@ -87,9 +87,8 @@ def _end_of_stream(data: bytes, at: int) -> int:
         entries = root - struct.unpack_from("<i", data, root)[0]
         length, step = struct.unpack_from("<H", data, entries)[0], 0
         if length > 10:
-            step = struct.unpack_from("<H", data, entries + 10)[
-                0
-            ]  # Message.bodyLength, the fourth field
+            # Message.bodyLength, the fourth field
+            step = struct.unpack_from("<H", data, entries + 10)[0]
         body = struct.unpack_from("<q", data, root + step)[0] if step else 0
         if body < 0:
             raise ValueError("not an Arrow IPC stream")

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["state"]
 
 _role = click.option(
-    "--role",
-    type=ROLE,
-    help="One role only; the other side's cluster is not asked.",
+    "--role", type=ROLE, help="One role only; the other side's cluster is not asked."
 )
 
 
@@ -122,12 +120,7 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     )
 )
 @click.argument("topology", type=FILE)
-@click.option(
-    "--role",
-    type=ROLE,
-    required=True,
-    help="The role whose group is set back.",
-)
+@click.option("--role", type=ROLE, required=True, help="The role whose group is set back.")
 @click.option("--yes", is_flag=True, help="Do it; without, only say what would be done.")
 @as_json
 def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:

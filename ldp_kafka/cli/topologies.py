@@ -35,9 +35,7 @@ __all__ = ["plan", "run", "schema", "topics", "validate"]
 )
 @click.argument("topology", type=FILE)
 @click.option(
-    "--role",
-    type=ROLE,
-    help="One role, as in production; without it, a process for each.",
+    "--role", type=ROLE, help="One role, as in production; without it, a process for each."
 )
 @click.option(
     "--metrics-port",
@@ -210,9 +208,7 @@ def _say_unset(topology: Topology) -> None:
     )
 )
 @click.option(
-    "--edge",
-    is_flag=True,
-    help="Of budget files, which limit what several topologies lose.",
+    "--edge", is_flag=True, help="Of budget files, which limit what several topologies lose."
 )
 def schema(edge: bool) -> None:
     """Print the JSON Schema of topology files, for editors."""

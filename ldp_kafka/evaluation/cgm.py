@@ -74,9 +74,8 @@ def worst_streams(bound: float, reports: int) -> tuple[float, NDArray[np.float64
     total, came = points**2, []
     for i in range(1, reports):
         r = ratios[min(i, len(ratios) - 1)]
-        moved = (points[:, None] - r * points) / (
-            1 - r + 2 * bound * r
-        )  # from the second index to the first
+        # from the second index to the first
+        moved = (points[:, None] - r * points) / (1 - r + 2 * bound * r)
         each = np.where(near, total + moved**2, -1.0)
         came.append(each.argmax(1))
         total = each.max(1)

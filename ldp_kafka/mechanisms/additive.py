@@ -76,11 +76,8 @@ class AdditiveNoise:
 
     def _build(self, cells: int, noise: Noise, beyond: int = 0, middle: int = 0) -> None:
         self.cells, self.scale = cells, 1 / cells
-        self._noise, self._beyond, self._middle = (
-            noise,
-            beyond,
-            middle,
-        )  # reports count from the middle
+        # reports count from the middle
+        self._noise, self._beyond, self._middle = (noise, beyond, middle)
         self._spare = noise.reach - cells  # S
         self._low, self._high = np.int32(-self._spare), np.int32(cells + self._spare)
         self._round = GRID // cells  # steps of one cell
@@ -104,9 +101,8 @@ class AdditiveNoise:
     def _draw(self, steps: NDArray[np.uint32], words: NDArray[np.uint32]) -> NDArray[np.int32]:
         """Output indices (m,) for grid steps (m,), which are used up, from words (m, WORDS)."""
         words = np.ascontiguousarray(words)
-        steps += words[:, 0] & np.uint32(
-            self._round - 1
-        )  # up with the probability of what lies above the point
+        # up with the probability of what lies above the point
+        steps += words[:, 0] & np.uint32(self._round - 1)
         steps >>= self._shift
         index = self._table.draw(words.view(np.uint64)[:, 1])
         index += steps.view(np.int32)

@@ -321,9 +321,8 @@ def check_reports(reports: NDArray[Any], outputs: int) -> NDArray[np.int64]:
 def check_domain(domain: tuple[float, float]) -> tuple[float, float]:
     """``domain`` as (lo, hi), finite, lo < hi; TypeError or ConfigurationError otherwise."""
     ends = domain.tolist() if isinstance(domain, np.ndarray) else domain
-    if not isinstance(
-        ends, tuple | list
-    ):  # what else has two items may have them in no order, or be bytes
+    # what else has two items may have them in no order, or be bytes
+    if not isinstance(ends, tuple | list):
         raise TypeError("domain must be (lo, hi)")
     if len(ends) != 2:
         raise ConfigurationError("domain must be (lo, hi)")

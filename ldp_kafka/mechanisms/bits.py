@@ -72,9 +72,8 @@ def count(packed: NDArray[np.uint8], categories: int) -> NDArray[np.int64]:
     for first in range(0, len(packed), rows):
         part = packed[first : first + rows]
         part = np.concatenate([part, np.zeros((-len(part) % STACK, width), np.uint8)])
-        stack = part.reshape(
-            STACK, -1
-        )  # above each other stand bytes of one column, whichever rows they come from
+        # above each other stand bytes of one column, whichever rows they come from
+        stack = part.reshape(STACK, -1)
         for bit in range(8):
             ones[:, bit] += (
                 ((stack >> np.uint8(7 - bit)) & np.uint8(1))

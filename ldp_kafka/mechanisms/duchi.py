@@ -157,10 +157,7 @@ class Duchi:
         q, rise = Fraction(self._far, WORD), Fraction(self._near - self._far, WORD)
         first, second = (
             (low + (high - low) * q, (high - low) * rise),
-            (
-                low**2 + (high**2 - low**2) * q,
-                (high**2 - low**2) * rise,
-            ),
+            (low**2 + (high**2 - low**2) * q, (high**2 - low**2) * rise),
         )
         return Moments(float(first[1]), float(first[0]), 0.0, float(second[1]), float(second[0]))
 

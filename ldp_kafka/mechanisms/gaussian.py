@@ -194,9 +194,8 @@ def _exact_delta(noise: Noise, cells: int, limit: Fraction) -> Fraction:
     """
     half, spare, (over, under) = noise.half, noise.reach - cells, limit.as_integer_ratio()
     outside = sum(_lost(half[:spare], half[cells:], over, under))  # o = 0, -1, ..., 1 - spare
-    inside = sum(
-        _lost(half[1 : (cells + 1) // 2], half[cells - 1 : cells // 2 : -1], over, under)
-    )  # o = 1, 2, ... below cells / 2
+    # o = 1, 2, ... below cells / 2
+    inside = sum(_lost(half[1 : (cells + 1) // 2], half[cells - 1 : cells // 2 : -1], over, under))
     return Fraction(sum(half[spare:]) * under + outside + inside, under * WORD)
 
 
@@ -219,9 +218,8 @@ def _normal_weights(parts: int, reach: int) -> list[int]:
     density, masses, j = one, [], 0
     while density >> 32:
         masses.append(_cell(density, j * u, u))
-        density = (
-            density * step >> FRACTION
-        )  # e^(-(j + 1)^2 u / 2) = e^(-j^2 u / 2) e^(-(2 j + 1) u / 2)
+        # e^(-(j + 1)^2 u / 2) = e^(-j^2 u / 2) e^(-(2 j + 1) u / 2)
+        density = density * step >> FRACTION
         step = step * fall >> FRACTION
         j += 1
     total = 2 * sum(masses) - masses[0]

@@ -181,9 +181,8 @@ class GaussianVector(AdditiveNoise):
 
     def _inside(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Vectors shortened to the ball's radius where they are longer."""
-        peak = np.abs(values).max(
-            axis=1, keepdims=True
-        )  # divided out first, so that no square overflows or vanishes
+        # divided out first, so that no square overflows or vanishes
+        peak = np.abs(values).max(axis=1, keepdims=True)
         np.maximum(peak, np.finfo(np.float64).tiny, out=peak)
         shape = values / peak
         length = np.sqrt(np.einsum("nd,nd->n", shape, shape))[:, None]

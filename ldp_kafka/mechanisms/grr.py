@@ -84,9 +84,8 @@ class GeneralizedRandomizedResponse:
         word = randomness.words(len(values), self._word.bit_length() // 32, first=first)
         word = np.ascontiguousarray(word).view(self._dtype)[:, 0]
         truth = word < self._dtype(self._keep)
-        other = ((word - self._dtype(self._keep)) // self._dtype(self._lie)).astype(
-            np.int64
-        )  # without the cast, numpy makes floats of uint64 and int64
+        # without the cast, numpy makes floats of uint64 and int64
+        other = ((word - self._dtype(self._keep)) // self._dtype(self._lie)).astype(np.int64)
         return np.where(truth, values, other)
 
     def law(self, value: int) -> Law:

@@ -72,9 +72,8 @@ class Hadamard:
         for bits in (32, 64):
             self._bits, self._dtype = bits, np.dtype(f"u{bits // 8}").type
             coin = 2**bits // self._order
-            self._lie = -(
-                -coin * odds.denominator // (odds.numerator + odds.denominator)
-            )  # up: directed rounding
+            # up: directed rounding
+            self._lie = -(-coin * odds.denominator // (odds.numerator + odds.denominator))
             self._truth = coin - self._lie
             if (
                 self._truth > self._lie

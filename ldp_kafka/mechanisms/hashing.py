@@ -62,9 +62,8 @@ class LinearHash:
         uniform; `weights` has the exact numbers.
         """
         limbs = [words[:, i].astype(np.uint64) for i in range(SEED_WORDS)]
-        a = _carry(
-            limbs, self.prime - 1
-        )  # of W (P - 1) = a 2**96 + rest the rest stays in the limbs ...
+        # of W (P - 1) = a 2**96 + rest the rest stays in the limbs ...
+        a = _carry(limbs, self.prime - 1)
         a *= np.uint64(self.prime)
         a += _carry(limbs, self.prime)  # ... so that this is floor(rest P / 2**96)
         return a.view(np.int64)
@@ -159,9 +158,8 @@ class LinearHash:
         seed, cell = _divmod(reports, step)
         a, b = _divmod(seed, prime)
         length = -(-(2 * prime + step) // step) * step
-        start = (a - (multipliers.start - 1)) * length + (
-            cell - b + (prime - 1)
-        )  # a row begins at -(P - 1)
+        # a row begins at -(P - 1)
+        start = (a - (multipliers.start - 1)) * length + (cell - b + (prime - 1))
         end = start + (_divmod(prime - 1 - cell, step)[0] + 1) * step
         table = np.bincount(start, minlength=rows * length) - np.bincount(
             end, minlength=rows * length

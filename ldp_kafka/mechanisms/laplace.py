@@ -96,9 +96,8 @@ def _noise(epsilon: float, cells: int) -> tuple[Noise, int]:
     reach = cells + ceil(SPARE * cells / epsilon)
     q = exp_below(epsilon / cells)  # exact quotient: cells is a power of two
     half = _weights(q, reach)
-    shrink = (
-        frexp(epsilon)[1] + half[-2].bit_length()
-    )  # one unit of the smallest weight, in bits of epsilon
+    # one unit of the smallest weight, in bits of epsilon
+    shrink = frexp(epsilon)[1] + half[-2].bit_length()
     while not _keeps(half, cells, limit):
         shrink -= 1
         q = exp_below(epsilon * (1 - 2.0**-shrink) / cells)

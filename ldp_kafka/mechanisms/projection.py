@@ -7,9 +7,8 @@ from numpy.typing import ArrayLike, NDArray
 
 __all__ = ["norm_sub", "project_simplex"]
 
-VALID = (
-    2.0**-40
-)  # a sum is one if it is so near: frequencies that were projected stay as they are, bit for bit
+# a sum is one if it is so near: frequencies that were projected stay as they are, bit for bit
+VALID = 2.0**-40
 
 
 def norm_sub(frequencies: ArrayLike) -> NDArray[np.float64]:
@@ -79,14 +78,12 @@ def project_simplex(points: ArrayLike, total: float = 1.0) -> NDArray[np.float64
         valid = (x >= 0).all(axis=-1, keepdims=True) & (
             np.abs(x.sum(axis=-1, keepdims=True) - total) <= VALID * total
         )
-        near = np.maximum(
-            (x - x.max(axis=-1, keepdims=True)) / total, -1.0
-        )  # what lies further below the greatest is zero anyhow: no sum overflows or loses digits
+        # what lies further below the greatest is zero anyhow: no sum overflows or loses digits
+        near = np.maximum((x - x.max(axis=-1, keepdims=True)) / total, -1.0)
     falling = -np.sort(-near, axis=-1)
     theta = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, x.shape[-1] + 1)
     last = (falling > theta).sum(axis=-1, keepdims=True) - 1
     nearest = np.maximum(near - np.take_along_axis(theta, last, axis=-1), 0.0)
-    nearest *= total / nearest.sum(
-        axis=-1, keepdims=True
-    )  # back from shares, and without the rounding of a long running sum
+    # back from shares, and without the rounding of a long running sum
+    nearest *= total / nearest.sum(axis=-1, keepdims=True)
     return np.where(valid, x, nearest)

@@ -64,14 +64,11 @@ class UnaryEncoding:
         self.epsilon, self.categories = check_epsilon(epsilon), check_categories(categories)
         self.width = width_of(self.categories)
         most = exp_below(min(self.epsilon, 50.0))
-        odds = (
-            most if self.optimized else Fraction(isqrt(int(most * 2**128)), 2**64)
-        )  # that (1 - q) / q must not exceed: e^epsilon, or just below its root
+        # that (1 - q) / q must not exceed: e^epsilon, or just below its root
+        odds = most if self.optimized else Fraction(isqrt(int(most * 2**128)), 2**64)
         for levels in range(1, 33):
-            self._levels, self._threshold = (
-                levels,
-                -(-(2**levels) // (1 + odds)),
-            )  # up: directed rounding
+            # up: directed rounding
+            self._levels, self._threshold = (levels, -(-(2**levels) // (1 + odds)))
             if 2 * self._threshold < 2**levels and log(self._ratio()) >= SPENT * self.epsilon:
                 break
         if not 2 * self._threshold < 2**self._levels:

@@ -109,9 +109,8 @@ class Window:
     ) -> NDArray[np.float64]:
         words = randomness.words(len(values), 2, first=first)
         point = self._snap(values)
-        point += words[:, 0] & np.uint32(
-            ROUND - 1
-        )  # up with the probability of what lies above the point
+        # up with the probability of what lies above the point
+        point += words[:, 0] & np.uint32(ROUND - 1)
         point >>= np.uint32(ROUND.bit_length() - 1)
         return np.multiply(self._index(point, words).view(np.int32), self.scale)
 
@@ -300,10 +299,8 @@ class Window:
         """
         first, last, reach = -self._shift, self._points - 1 - self._shift, self._reach
         more = self._near - self._far
-        ones, pairs = (
-            reach * (reach - 1) // 2,
-            (reach - 1) * reach * (2 * reach - 1) // 6,
-        )  # sums of j and of j^2 within a window
+        # sums of j and of j^2 within a window
+        ones, pairs = (reach * (reach - 1) // 2, (reach - 1) * reach * (2 * reach - 1) // 6)
         low = (
             self._far * sum(range(first, last + 1))
             + self._left * last

@@ -146,10 +146,8 @@ class BudgetAbsorption(Method):
         for count in np.unique(absorbed):
             of_count = absorbed == count
             group = at[of_count]
-            bound = (
-                values[group],
-                absorbed[of_count],
-            )  # the units choose the mechanism: one word must not serve two
+            # the units choose the mechanism: one word must not serve two
+            bound = (values[group], absorbed[of_count])
             answers[group] = self._draw(
                 state,
                 rows[group],

@@ -187,12 +187,7 @@ class Method(Estimates):
 
     def tables(self) -> list[int]:
         """The integers that fix its noise: part of a topology's fingerprint."""
-        return [
-            self.spend,
-            self.window,
-            *self._bounds(),
-            *self.mechanism.tables(),
-        ]
+        return [self.spend, self.window, *self._bounds(), *self.mechanism.tables()]
 
     def release(
         self,
@@ -233,9 +228,8 @@ class Method(Estimates):
             raise ValueError("users must be distinct ids, one a row of streams")
         rows = np.arange(len(table))
         state = self.state(randomness.digests(ids))
-        slots = np.ascontiguousarray(
-            bound.swapaxes(0, 1)
-        )  # one slot's values beside each other: every step reads them several times
+        # one slot's values beside each other: every step reads them several times
+        slots = np.ascontiguousarray(bound.swapaxes(0, 1))
         steps = [
             self.step(state, rows, first_slot + t, values, randomness)
             for t, values in enumerate(slots)

@@ -150,9 +150,8 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         if not np.isfinite(exact).all():
             raise ValueError("values must be finite")
         radius = self.domain[1]
-        peak = np.maximum(
-            np.abs(exact).max(axis=1), radius
-        )  # divided out first, so that no square overflows
+        # divided out first, so that no square overflows
+        peak = np.maximum(np.abs(exact).max(axis=1), radius)
         shape = exact / peak[:, None]
         length = lengths(shape)
         reach = radius / peak  # the radius, in peaks

@@ -30,9 +30,8 @@ GOAL = 0.1  # feedback error at which the interval is kept, in lengths of the do
 STRIDE = 1.0  # slots by which the interval may grow at a time
 TICK = 2**16  # units of a slot in which the interval is kept
 GRID = 2.0**-16  # of a release, in lengths of the domain
-UNKNOWN = (
-    FIXED // 12
-)  # variance of a value of which nothing is known: spread evenly over the domain
+# variance of a value of which nothing is known: spread evenly over the domain
+UNKNOWN = FIXED // 12
 
 
 class Observed(NamedTuple):
@@ -72,9 +71,8 @@ class Sampled(UserLevel):
     IEEE floats.
     """
 
-    statistics = (
-        "per_user",
-    )  # a filtered value is drawn to the ones before it: no mean of a crowd
+    # a filtered value is drawn to the ones before it: no mean of a crowd
+    statistics = ("per_user",)
     holds = True
     drift: float
     interval: int | None
@@ -455,9 +453,8 @@ class FastCorrelated(Sampled):
 
     def _farthest(self) -> float:
         low, high = (float(edge * self.mechanism.scale) for edge in self.mechanism.index_range)
-        return float(
-            (self.chain.fresh(low, high) / (1 - self.chain.ratios / RATIO)).max()
-        )  # an estimate lies between the last one and w / (1 - r)
+        # an estimate lies between the last one and w / (1 - r)
+        return float((self.chain.fresh(low, high) / (1 - self.chain.ratios / RATIO)).max())
 
     def tables(self) -> list[int]:
         return [*super().tables(), *self.chain.tables()]

@@ -81,9 +81,8 @@ class Chain:
 
     def __init__(self, ratios: Sequence[int], bound: int | None, clip: str, lag: int) -> None:
         self.lag, self._bound, self._raw = lag, bound, clip == "published"
-        far = (
-            FIXED if bound is None or self._raw else bound
-        )  # how far below 0 the input may lie, in units of r
+        # how far below 0 the input may lie, in units of r
+        far = FIXED if bound is None or self._raw else bound
         reach = FIXED if bound is None else bound
         self.ratios = np.array(ratios, np.int64)
         lengths = [(RATIO - r) * FIXED + 2 * reach * r for r in ratios]  # V, exactly
@@ -270,9 +269,8 @@ class GaussianStream(UserLevel):
         self._limit(self.horizon)
         self.ledger = self.budget.ledger()
         low, high = (edge * self.mechanism.scale for edge in self.mechanism.index_range)
-        self._reach = self.chain.reach(
-            float(low), float(high), self.horizon
-        )  # for vectors: of a coordinate
+        # for vectors: of a coordinate
+        self._reach = self.chain.reach(float(low), float(high), self.horizon)
         if not self._reach < 2.0**30:
             raise ConfigurationError(
                 "horizon is too long, or epsilon or delta too small: reports would not fit into 64"

@@ -11,10 +11,8 @@ __all__ = ["SLOT", "WEIGHT", "cosines", "kernel"]
 
 SLOT = 2**10  # steps of one slot in which the interpolant is evaluated
 WEIGHT = 2**24  # one, as a weight of the interpolant
-_FINE, _WIDE = (
-    40,
-    128,
-)  # bits after the point: of a cosine in the table, of those it is computed with
+# bits after the point: of a cosine in the table, of those it is computed with
+_FINE, _WIDE = (40, 128)
 
 
 def cosines(steps: int) -> NDArray[np.int64]:

@@ -226,9 +226,8 @@ class PegasusLocal(PerSlot):
         kept = state.columns["values"][:, rows]
         inside = np.arange(self.block)[:, None] < count
         total, size = (kept * inside).sum(0) + values, count + 1
-        deviation = (np.abs(kept * size - total) * inside).sum(0) + np.abs(
-            values * size - total
-        )  # times its size: below 2**48
+        # times its size: below 2**48
+        deviation = (np.abs(kept * size - total) * inside).sum(0) + np.abs(values * size - total)
         share = np.minimum(deviation / (size * (2 * self._theta)), 1.0)
         answers = self._draw(
             state, rows, slot, share, (deviation, size), randomness, 1, mechanism=self.test

@@ -171,9 +171,7 @@ def _slots(method: Method, length: int) -> int:
 
 
 def _constant(
-    source: Randomness,
-    length: int,
-    slots: int,
+    source: Randomness, length: int, slots: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Levels (streams, means) and streams (streams, slots) of one value each."""
     del source  # of one signature with those that draw
@@ -220,9 +218,8 @@ def _simulate(
     twin.mechanism = recorder = _Recorder(method.mechanism)
     released = (np.asarray(twin.release(lo + streams * (hi - lo), seeded(WORDS))) - lo) / (hi - lo)
     origin, unit = affine(method)
-    if [len(given) for given in recorder.inputs] != [len(streams)] * streams.shape[
-        1
-    ]:  # silent slots: what was given when is not known
+    # silent slots: what was given when is not known
+    if [len(given) for given in recorder.inputs] != [len(streams)] * streams.shape[1]:
         return released, released, np.zeros(released.shape)
     law, given = law_of(method), np.stack(recorder.inputs, axis=1)
     mean = law.low + law.slope * given

@@ -164,14 +164,12 @@ class Shrinkage:
         if not read.slope(0.5) > 0:
             return Prior(0.5, 0.5, 0.0, 0.25)
         y = self._low + self._sum / n * step
-        total = (
-            (self._squares * n - self._sum * self._sum) / (n * (n - 1)) * (step * step)
-        )  # integers up to the quotient
+        # integers up to the quotient
+        total = (self._squares * n - self._sum * self._sum) / (n * (n - 1)) * (step * step)
         raw = read.inverse(y)
         away = raw - 0.5
-        slope = (
-            (y - read.at(0.5)) / away if abs(away) > 0.25 else read.slope(0.5)
-        )  # of the chord: a curve may be flat where it ends
+        # of the chord: a curve may be flat where it ends
+        slope = (y - read.at(0.5)) / away if abs(away) > 0.25 else read.slope(0.5)
         doubt = read.doubt_at(raw)
         square = (total / n + doubt * doubt) / (slope * slope)
         spread = max(SPREAD * SPREAD, away * away - SURE * square)

@@ -87,9 +87,8 @@ class Split(Method):
             self.block = default_block(
                 self.epsilon / min(self.dimension, self._per_slot * self.window), self._turns
             )
-        self.each = self._made(
-            1.0, lambda *_: None
-        )  # to ask how long a value lasts; its budget follows from that
+        # to ask how long a value lasts; its budget follows from that
+        self.each = self._made(1.0, lambda *_: None)
 
     def _made(self, epsilon: float, mechanism: Callable[..., Any]) -> Any:
         own = {} if self.block is None else {"block": self.block}
@@ -224,12 +223,7 @@ class Split(Method):
         return Estimate(means, errors, int(support[0]))
 
     def tables(self) -> list[int]:
-        return [
-            self.dimension,
-            self.window,
-            *self._bounds(),
-            *self.each.tables(),
-        ]
+        return [self.dimension, self.window, *self._bounds(), *self.each.tables()]
 
 
 class BudgetSplit(Split):

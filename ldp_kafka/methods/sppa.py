@@ -194,9 +194,8 @@ class SingleWindow(Timed):
         out = np.empty((len(rows), self.window))
         for i in range(1, self.window + 1):
             weights = self._weights[(i * drawn[:, None] - place) % steps]
-            out[:, i - 1] = on_grid(
-                ((samples * weights).sum(1) + WEIGHT // 2) // WEIGHT
-            )  # below 2**32 * 2**24 * 8: the weights of one point sum to 5 at most in size
+            # below 2**32 * 2**24 * 8: the weights of one point sum to 5 at most in size
+            out[:, i - 1] = on_grid(((samples * weights).sum(1) + WEIGHT // 2) // WEIGHT)
         return out
 
     def _perturbed(

@@ -9,11 +9,8 @@ from numpy.typing import NDArray
 
 __all__ = ["REFUSED", "SENT", "SILENT", "Step"]
 
-SILENT, SENT, REFUSED = (
-    0,
-    1,
-    2,
-)  # what became of a row: did not have to report, reported, was refused by the ledger
+# what became of a row: did not have to report, reported, was refused by the ledger
+SILENT, SENT, REFUSED = (0, 1, 2)
 
 
 class Step(NamedTuple):

@@ -192,9 +192,10 @@ class GaussianBudget:
 
     def _words(self, reports: int, epsilon: float) -> float:
         """What the rounding of weights may cost of delta: it grows with epsilon."""
+        # vectors are counted from the middle
         reach = int(self.mechanism.index_range[1]) + (
             self.mechanism.cells // 2 if self._dimension else 0
-        )  # vectors are counted from the middle
+        )
         return (
             reports * (self._dimension or 1) * (2 + exp(min(epsilon, LARGEST))) * 2 * reach / WORD
         )

@@ -20,9 +20,8 @@ FIXED = (
     # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on
     # every CPU
 )
-FARTHEST = (
-    2.0**480
-)  # from 0, of an end of the domain: squares of reports many times as wide are finite
+# from 0, of an end of the domain: squares of reports many times as wide are finite
+FARTHEST = 2.0**480
 
 
 class Values(ABC):
@@ -153,8 +152,5 @@ class Categories(Values):
         return found
 
 
-VALUES: dict[str, type[Numbers | Categories]] = {
-    "numeric": Numbers,
-    "categorical": Categories,
-}
+VALUES: dict[str, type[Numbers | Categories]] = {"numeric": Numbers, "categorical": Categories}
 """By `Method.kind`."""

@@ -46,10 +46,7 @@ class Keyring:
     def __post_init__(self) -> None:
         keys, times = (
             [self.first, *(key for _, key in self.later)],
-            [
-                0,
-                *(time for time, _ in self.later),
-            ],
+            [0, *(time for time, _ in self.later)],
         )
         if not all(len(key) >= KEY_BYTES for key in keys):
             raise ConfigurationError(f"must hold at least {KEY_BYTES} random bytes")

@@ -11,9 +11,8 @@ from ldp_kafka.statistics.prediction import law_error
 
 __all__ = ["INPUTS", "Mean"]
 
-INPUTS = tuple(
-    np.linspace(0, 1, 9).tolist()
-)  # where the law is looked at: a mechanism is noisiest at an end or in the middle
+# where the law is looked at: a mechanism is noisiest at an end or in the middle
+INPUTS = tuple(np.linspace(0, 1, 9).tolist())
 
 
 class Mean(CrowdStatistic):

@@ -18,11 +18,8 @@ from ldp_kafka.statistics.prediction import Prediction, ShrunkPrediction, Single
 
 __all__ = ["PerUser", "power_sums", "release_error"]
 
-_LEVELS, _USERS, _SLOTS = (
-    np.linspace(0, 1, 5),
-    400,
-    64,
-)  # of the simulation: its own error is about 1 %
+# of the simulation: its own error is about 1 %
+_LEVELS, _USERS, _SLOTS = (np.linspace(0, 1, 5), 400, 64)
 
 
 class PerUser(SingleStatistic):

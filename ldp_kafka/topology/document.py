@@ -168,15 +168,13 @@ class _Builder:
                 return None
             text, plain = filled, node.style is None
         if path[:1] == ("kafka",) and "client" in path[1:-1]:
-            return (
-                text if text or node.style is not None else None
-            )  # options of a client are text: a password 0123 is not 123
+            # options of a client are text: a password 0123 is not 123
+            return text if text or node.style is not None else None
         if not plain:
             return text
         value = plain_scalar(text)
-        if (
-            isinstance(value, float | int) and not abs(value) <= float_info.max
-        ):  # the positive form catches NaN
+        # the positive form catches NaN
+        if isinstance(value, float | int) and not abs(value) <= float_info.max:
             self.refuse(path, "must be a finite number")
             return None
         return value

@@ -217,14 +217,13 @@ class _Work:
         own = {key: value for key, value in given.items() if key not in _COMMON}
         categories, domain = given.get("categories"), given.get("domain")
         names = tuple(categories) if isinstance(categories, list) else None
+        # -0.0 is 0.0: one fingerprint
         return Privacy(
             method=given["method"],
             mechanism=given.get("mechanism", METHODS[given["method"]].default_mechanism),
             epsilon=float(given["epsilon"]),
             window=given.get("window"),
-            domain=(
-                None if domain is None else (float(domain[0]) + 0.0, float(domain[1]) + 0.0)
-            ),  # -0.0 is 0.0: one fingerprint
+            domain=(None if domain is None else (float(domain[0]) + 0.0, float(domain[1]) + 0.0)),
             categories=len(names) if names is not None else categories,
             category_names=names,
             calibration=given["calibration"],

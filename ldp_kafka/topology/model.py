@@ -191,14 +191,11 @@ class Topology(Checked):
         state only.
         """
         source = self.input
+        # another user field would be another ledger for the same person
         return _digest(
             version=_VERSION,
             topic=source.topic,
-            fields=[
-                list(source.user),
-                list(source.value),
-                list(source.time),
-            ],  # another user field would be another ledger for the same person
+            fields=[list(source.user), list(source.value), list(source.time)],
             partitions=source.partitions,
             partitioning=source.partitioning,
             lateness=source.lateness,

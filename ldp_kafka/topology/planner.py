@@ -109,12 +109,13 @@ class Plan:
         """Text, a line at a time."""
         wide = max(len(topic.name) for topic in self.topics)
         unbounded = self.guarantee.influence == inf
+        # budgets are whole millionths
         alike = (
             unbounded
             or 0
             <= self.guarantee.epsilon / self.guarantee.influence - self.epsilon_per_report
             <= 1e-6
-        )  # budgets are whole millionths
+        )
         state = (
             "in the database of the device"
             if self.devices

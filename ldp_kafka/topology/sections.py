@@ -30,9 +30,8 @@ __all__ = [
     "parse_duration",
 ]
 
-PURE = tuple(
-    sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"})
-)  # the ledger counts epsilon alone
+# the ledger counts epsilon alone
+PURE = tuple(sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"}))
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")

@@ -204,14 +204,7 @@ def test_sums_do_not_overflow():
     assert [
         bool(ledger.charge(state, row, slot, cost)[0])
         for slot, cost in [(0, LARGEST), (1, LARGEST), (2, 1), (3, LARGEST - 1), (4, 2), (5, 1)]
-    ] == [
-        True,
-        False,
-        False,
-        True,
-        False,
-        True,
-    ]
+    ] == [True, False, False, True, False, True]
     assert ledger.largest(state) == LARGEST
 
 

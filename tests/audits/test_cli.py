@@ -104,9 +104,8 @@ def test_a_callable(code, tmp_path, capsys):
     capsys.readouterr()
     assert main([*ask, *FEW, "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
-    assert (
-        found["epsilon_lower"] > 3
-    )  # the reports' sizes would tell at most 1; which of the events of last bits wins is chance
+    # the reports' sizes would tell at most 1; which of the events of last bits wins is chance
+    assert found["epsilon_lower"] > 3
     assert "power" in found["event"]
     assert (
         main(

@@ -27,9 +27,8 @@ def test_one_report_too_many():
     assert compare_laws(a, b, claimed=1.0).epsilon_lower == inf
     assert compare_laws(b, a, claimed=1.0).direction == "second"
     assert compare_laws(a, b, claimed=1.0, delta=0.1).epsilon_lower == 0
-    assert (
-        compare_laws(a, Law(np.array([0, 1, 2]), [5, 5, 0], 10)).epsilon_lower == inf
-    )  # a weight of 0 is no report
+    # a weight of 0 is no report
+    assert compare_laws(a, Law(np.array([0, 1, 2]), [5, 5, 0], 10)).epsilon_lower == inf
 
 
 def test_audit_asks_the_law_first():

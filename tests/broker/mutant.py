@@ -127,9 +127,8 @@ def stop_at(place: Path) -> None:
 
 if __name__ == "__main__":
     break_it(os.environ["LDP_KAFKA_TEST_MUTANT"])
-    if (
-        os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in sys.argv
-    ):  # the collector writes snapshots too
+    # the collector writes snapshots too
+    if os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in sys.argv:
         stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
     from ldp_kafka.__main__ import main
 

@@ -19,9 +19,8 @@ from tests.broker.chaos import faults
 from tests.broker.chaos.run import play, schedule, seed
 from tests.runtime.test_methods import STREAMS
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:list_groups:DeprecationWarning"
-)  # see `World.stable`
+# see `World.stable`
+pytestmark = pytest.mark.filterwarnings("ignore:list_groups:DeprecationWarning")
 FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 
@@ -38,9 +37,8 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
     """Two rounds on one node and one on three, each with a third of the methods."""
     number = seed()
     order = schedule(random.Random(number), faults.ONE_NODE)
-    half = len(order) // 2 + (
-        order[len(order) // 2] is faults.join
-    )  # which comes with the leave before it
+    # which comes with the leave before it
+    half = len(order) // 2 + (order[len(order) // 2] is faults.join)
     of = [
         (1, order[:half]),
         (1, order[half:]),

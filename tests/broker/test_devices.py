@@ -128,9 +128,8 @@ class Fleet:
                 held[at] = value
             else:
                 assert status == "late"
-                held.setdefault(
-                    at, before
-                )  # written down at the very call before, in an earlier life
+                # written down at the very call before, in an earlier life
+                held.setdefault(at, before)
         return [
             (name, slot, value)
             for (name, slot), value in sorted(held.items(), key=lambda item: item[0][1])
@@ -226,9 +225,8 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
         again = Reader(boot, topology.reports_topic)
         producer, once = Producer({"bootstrap.servers": boot}), again.read(20)
         for message in once[::3]:
-            producer.produce(
-                message.topic(), message.value(), partition=message.partition()
-            )  # the network's own repetitions
+            # the network's own repetitions
+            producer.produce(message.topic(), message.value(), partition=message.partition())
         wrong = json.dumps(parse_json(once[-1].value()) | {"fingerprint": "0" * 32}).encode()
         producer.produce(topology.reports_topic, wrong, partition=once[-1].partition())
         ends = [(first + SLOTS + 1001) * SLOT]

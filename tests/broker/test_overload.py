@@ -23,11 +23,8 @@ from ldp_kafka.runtime.kafka import admin
 from tests.broker.flow import SLOT, START, Flow
 
 USERS = 2000
-SECONDS, TIMES, LEAST = (
-    60 if os.environ.get("LDP_KAFKA_LONG") == "1" else 20,
-    10,
-    4000,
-)  # LEAST: events a second, or too few would wait to see them
+# LEAST: events a second, or too few would wait to see them
+SECONDS, TIMES, LEAST = (60 if os.environ.get("LDP_KAFKA_LONG") == "1" else 20, 10, 4000)
 RUNS, RESTS = 0.03, 0.27  # seconds
 GROWTH = (
     48 * 2**20
@@ -130,9 +127,8 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
             begin, before = time.monotonic(), left(flow)
             events.put(20_000)
             time.sleep(10)
-            slow = (20_000 + before - left(flow)) / (
-                time.monotonic() - begin
-            )  # what it can do now, events a second
+            # what it can do now, events a second
+            slow = (20_000 + before - left(flow)) / (time.monotonic() - begin)
             rate = max(TIMES * slow, LEAST)
 
             rest, largest, backlog, lags = memory(worker), 0, 0, []

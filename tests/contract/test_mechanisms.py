@@ -49,13 +49,8 @@ def builder(name, **parameters):
     return lambda epsilon: lk.mechanism(name, epsilon=epsilon, **parameters)
 
 
-FULL = (
-    "grr",
-    "square_wave",
-    "oue",
-    "sue",
-    "subset_selection",
-)  # the others meet the contract at every epsilon in test_windows, test_tables, test_hashing
+# the others meet the contract at every epsilon in test_windows, test_tables, test_hashing
+FULL = ("grr", "square_wave", "oue", "sue", "subset_selection")
 FEW = (0.05, 1.0, 8.0)
 
 TRIALS = [
@@ -138,14 +133,12 @@ def test_square_wave_words_are_cut_where_its_law_says(epsilon, point):
     """The sampler is a step function of its second word: words at and around every step, weighed by
     their distance, give the law to the last unit.
     """
-    m = lk.mechanism(
-        "square_wave", epsilon=epsilon, domain=(0.0, 1023.0)
-    )  # so that values are grid points
+    # so that values are grid points
+    m = lk.mechanism("square_wave", epsilon=epsilon, domain=(0.0, 1023.0))
     cells, half, near, far = m.tables()
     inside = near * (2 * half + 1)
-    steps = np.array(
-        [*range(0, inside, near), *range(inside, inside + far * cells, far), 2**32]
-    )  # the last step but one: what is left over
+    # the last step but one: what is left over
+    steps = np.array([*range(0, inside, near), *range(inside, inside + far * cells, far), 2**32])
     starts, ends = steps[:-1], steps[1:]
     values = np.full(len(starts), float(point))
     low = m.perturb(values, Words(np.column_stack([np.zeros_like(starts), starts])))
@@ -165,9 +158,8 @@ def test_square_wave_rounds_without_bias(part):
     grid points says.
     """
     m = lk.mechanism("square_wave", epsilon=1.0, domain=(0.0, 1023.0))
-    words = np.column_stack(
-        [np.arange(2**16), np.zeros(2**16, np.int64)]
-    )  # a second word of 0: the lowest near point
+    # a second word of 0: the lowest near point
+    words = np.column_stack([np.arange(2**16), np.zeros(2**16, np.int64)])
     reports = m.perturb(np.full(2**16, 500 + part / 2**16), Words(words))
     assert (reports == reports.max()).sum() == (part or 2**16)
     assert len(np.unique(reports)) == (2 if part else 1)

@@ -135,10 +135,8 @@ def test_the_power_is_what_the_docstring_says(reports, p):
     bins and seven probes.
     """
     stats = pytest.importorskip("scipy.stats")
-    for off in (
-        p * (1 + SHIFT),
-        p * (1 - SHIFT),
-    ):  # exact: of the count of the bin, whose deviation decides alone
+    # exact: of the count of the bin, whose deviation decides alone
+    for off in (p * (1 + SHIFT), p * (1 - SHIFT)):
         wide = (limit(1, FALSE_ALARM / 14) * reports * p * (1 - p)) ** 0.5
         missed = stats.binom.cdf(reports * p + wide, reports, off) - stats.binom.cdf(
             reports * p - wide, reports, off

@@ -121,10 +121,11 @@ def vectors_stay_in_the_ball(trial):
             else unit / np.sqrt((unit**2).sum()) * DIAMETER / 2
         )
         for word in (0, 2**32 - 1):  # rounded down, and up
+            # noise 0
             got, expected = (
                 m.perturb(np.array([v]), Constant((word, 0, m._noise.reach, 0)))
                 for v in (vector, near)
-            )  # noise 0
+            )
             require(
                 np.abs(got - expected).max() <= m.scale,
                 "a vector must be shortened to the ball, in its direction",
@@ -413,17 +414,14 @@ def test_rounding_is_unbiased(cells):
     one = 2**31 // cells  # steps of a cell
     nothing = m._noise.reach  # the least word of the column of noise 0
     for part in (0, 1, one // 3, one - 1):
-        words = {
-            0: False,
-            one - part - 1: False,
-            one - part: part > 0,
-            one - 1: part > 0,
-        }  # up from one - part on
+        # up from one - part on
+        words = {0: False, one - part - 1: False, one - part: part > 0, one - 1: part > 0}
         for word, up in words.items():
             if word < one:
+                # the word's upper bits do not count
                 report = m.perturb(
                     np.array([(3 * one + part) / 2**31]), Constant((word + 2**31, 0, nothing, 0))
-                )  # the word's upper bits do not count
+                )
                 assert report == (3 + up) * m.scale
 
 

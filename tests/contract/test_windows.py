@@ -158,9 +158,8 @@ def test_certificate_is_the_worst_pair_of_all(name, epsilon):
     """
     parameters = {} if name == "duchi" else {"cells": 64}
     steps = getattr(lk.mechanism(name, epsilon=epsilon, **parameters), "steps", 64)
-    m = lk.mechanism(
-        name, epsilon=epsilon, domain=(0.0, float(steps)), **parameters
-    )  # so that values are grid points
+    # so that values are grid points
+    m = lk.mechanism(name, epsilon=epsilon, domain=(0.0, float(steps)), **parameters)
     table = np.array(
         [
             [Fraction(w, law.denominator) for w in law.weights]
@@ -244,9 +243,8 @@ def test_moments_are_those_of_the_law(name, epsilon):
         x = point / steps
         law = m.law(x)
         chances, reports = law.probabilities(), np.asarray(law.support)
-        near = 1e-6 * max(
-            1.0, float(np.abs(reports).max()) ** 2
-        )  # values are taken to 2**-16 of a cell
+        # values are taken to 2**-16 of a cell
+        near = 1e-6 * max(1.0, float(np.abs(reports).max()) ** 2)
         assert chances @ reports == pytest.approx(low + slope * x, abs=near)
         assert chances @ reports**2 == pytest.approx(level + tilt * x + curve * x**2, abs=near)
 
@@ -312,10 +310,8 @@ def test_piecewise_words_are_cut_where_its_law_says(epsilon, place):
     their distance, give the law to the last unit.
     """
     steps, reach, _, near, far = Piecewise(epsilon).tables()
-    m, point = (
-        Piecewise(epsilon, (0.0, float(steps))),
-        float(round(place * steps)),
-    )  # values are grid points
+    # values are grid points
+    m, point = (Piecewise(epsilon, (0.0, float(steps))), float(round(place * steps)))
     inside = near * reach
     edges = [*range(0, inside, near), *range(inside, inside + far * (steps + 1), far), WORD]
     found = tally(m, point, [0], edges)
@@ -392,9 +388,8 @@ def test_rounding_is_unbiased_and_leaves_the_coin_alone(kind, part):
     steps = kind(1.0).steps
     m = kind(1.0, (0.0, float(steps)))
     for coin in (0, 7):
-        words = np.column_stack(
-            [np.arange(2**16) + coin * ROUND, np.zeros(2**16, np.int64)]
-        )  # a second word of 0: the lowest near point
+        # a second word of 0: the lowest near point
+        words = np.column_stack([np.arange(2**16) + coin * ROUND, np.zeros(2**16, np.int64)])
         reports = m.perturb(np.full(2**16, 500 + part / 2**16), Words(words))
         assert (reports == reports.max()).sum() == (part or 2**16)
         assert len(np.unique(reports)) == (2 if part else 1)

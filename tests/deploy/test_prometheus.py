@@ -71,6 +71,7 @@ BAD = {
     "ldp_idle_partitions{%s}": "1x240",
     "ldp_lag_messages{%s}": "1001x240",
 }
+# hourly readings
 GOOD = {
     'ldp_guarantee_info{%s,calibration="sound",epsilon="1"}': "1x240",
     "ldp_spent_ratio{%s}": "1x240",
@@ -78,9 +79,7 @@ GOOD = {
     "ldp_second_reports_total{%s}": "2x240",
     'up{job="ldp-kafka",%s}': "1x240",
     'ldp_dead_letters_total{%s,reason="time"}': "3x240",
-    "ldp_watermark_timestamp_seconds{%s}": (
-        "0 0 0 3600x59 7200x59 10800x59 14400x59"
-    ),  # hourly readings
+    "ldp_watermark_timestamp_seconds{%s}": ("0 0 0 3600x59 7200x59 10800x59 14400x59"),
     "ldp_idle_partitions{%s}": "0x240",
     "ldp_lag_messages{%s}": "5000x5 0x7 5000x5 0x223",
 }

@@ -62,9 +62,8 @@ def test_the_order_of_mean_errors(orders):
         leads = {cell: lead(rows[*cell, pair[0]], rows[*cell, pair[1]]) for cell in cells}
         assert min(leads.values()) > -4, pair
         together = [found for cell, found in leads.items() if cell[0] == "volume"]
-        assert sum(together) > 3 * len(together) ** 0.5, (
-            pair
-        )  # each standard normal, were they alike
+        # each standard normal, were they alike
+        assert sum(together) > 3 * len(together) ** 0.5, pair
     ends = [lead(rows[*cell, "sw_direct"], rows[*cell, "capp"]) for cell in cells]
     assert min(ends) > 0 and sum(ends) > 8 * len(ends) ** 0.5
 

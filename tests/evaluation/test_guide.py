@@ -43,9 +43,8 @@ def test_variances_are_those_of_the_papers(epsilon):
     )
     assert guide.categorical("oue", epsilon, 100) == pytest.approx(4 * e / (e - 1) ** 2, **close)
     assert guide.categorical("grr", epsilon, 100) == pytest.approx((98 + e) / (e - 1) ** 2, **close)
-    assert (
-        guide.categorical("olh", epsilon, 100) <= 4 * e / (e - 1) ** 2 * 1.06
-    )  # g is a whole number; the hash family collides less than a random one
+    # g is a whole number; the hash family collides less than a random one
+    assert guide.categorical("olh", epsilon, 100) <= 4 * e / (e - 1) ** 2 * 1.06
 
 
 def test_variances_are_what_many_reports_show():
@@ -61,9 +60,8 @@ def test_variances_are_what_many_reports_show():
             400, 500, *([m.width] if m.width else [])
         )
         spread = np.var([m.estimate(row).value[5] for row in reports]) * 500
-        assert 0.6 < spread / guide.categorical(name, 1.0, 8) < 1.5, (
-            name
-        )  # 400 estimates: 7 % each way, six times
+        # 400 estimates: 7 % each way, six times
+        assert 0.6 < spread / guide.categorical(name, 1.0, 8) < 1.5, name
 
 
 def test_one_command_writes_page_and_plots(tmp_path, capsys):

@@ -186,9 +186,8 @@ def test_an_old_changelog_rewound():
     before = len(place.sent)
     place.work()
     assert place.clean() and len(place.sent) > before
-    other = Place(
-        table=newer, committed=LATER + 1, sent=place.sent[:before]
-    )  # or the newer one is brought back
+    # or the newer one is brought back
+    other = Place(table=newer, committed=LATER + 1, sent=place.sent[:before])
     other.work()
     assert other.clean()
 

@@ -279,6 +279,10 @@ class Maker:
 
 
 CELLS = Whole(64, 2**14, (128,), power=True)
+# how much less than 2**16 is left with memory, or enough epsilon, is the method's
+# bounds that depend on epsilon have tests of their own
+# the ledger's integers
+# above 0, as a multiplicative change asks
 CONSTRAINTS: dict[Any, Any] = {
     "epsilon": Number(0, inf, (0.5, 1.0), (20.0, 1e6)),
     "delta": Number(0, 1, (1e-5,), (1e-9, 0.1)),
@@ -289,22 +293,16 @@ CONSTRAINTS: dict[Any, Any] = {
     "dimension": Whole(1, 2**20, (2,), tried=(1, 100)),
     "diameter": Number(0, inf, (1.0,), (1e-9, 1e9)),
     "minimize": Choice(("variance", "bytes")),
-    "window": Whole(
-        1, 2**16, (4,), tried=(1, 1000)
-    ),  # how much less than 2**16 is left with memory, or enough epsilon, is the method's
+    "window": Whole(1, 2**16, (4,), tried=(1, 1000)),
     "block": Whole(1, 2**16, (3,), optional=True, tried=(1, 64)),
     "calibration": Choice(("sound", "published")),
     # where a mechanism has bounds of its own, at the typical values of the others
     ("subset_selection", "categories"): Whole(2, 2**14, (5,)),
-    ("laplace", "cells"): Whole(
-        1, 2**16, (64,), power=True, optional=True, tried=(8, 2**12)
-    ),  # bounds that depend on epsilon have tests of their own
+    ("laplace", "cells"): Whole(1, 2**16, (64,), power=True, optional=True, tried=(8, 2**12)),
     ("gaussian", "cells"): Whole(1, 2**16, (64,), power=True, optional=True, tried=(4,)),
     ("gaussian_vector", "cells"): Whole(2, 2**16, (64,), power=True, optional=True, tried=(4,)),
     ("gaussian_vector", "epsilon"): Number(0, inf, (0.5, 1.0), (10.0,)),
-    ("numeric", "epsilon"): Number(
-        0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)
-    ),  # the ledger's integers
+    ("numeric", "epsilon"): Number(0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)),
     ("categorical", "epsilon"): Number(0, 2**31 / 1e6, (0.5, 1.0), (20.0, 2147.0)),
     ("numeric", "mechanism"): Factory(("square_wave",)),
     ("categorical", "mechanism"): Factory(("grr",)),
@@ -353,9 +351,7 @@ CONSTRAINTS: dict[Any, Any] = {
     "differential_bound": Number(nextafter(2.0**-20, 0), 0.5, (0.0625,), (0.001, 0.499)),
     "lag": Whole(1, 2**16, (2,), tried=(1, 64)),
     "change": Choice(("additive", "multiplicative")),
-    ("cgm", "domain"): Interval(
-        ((1.0, 2.0), (-40.0, 7280.0)), 2.0**480
-    ),  # above 0, as a multiplicative change asks
+    ("cgm", "domain"): Interval(((1.0, 2.0), (-40.0, 7280.0)), 2.0**480),
 }
 """Name of a parameter, or (mechanism, parameter) or (kind of method, parameter) -> its constraint.
 """

@@ -88,9 +88,8 @@ def test_it_is_em_with_the_dense_matrix(kind, smooth):
             shares = _smoothed(shares)
     found = reconstruct(m, histogram, bins=bins, smooth=smooth, tolerance=0, iterations=40)
     assert found.iterations == 40
-    assert found.shares == pytest.approx(
-        shares, abs=1e-5
-    )  # the law takes values to 2**-16 of a cell, the means above 256 of a bin
+    # the law takes values to 2**-16 of a cell, the means above 256 of a bin
+    assert found.shares == pytest.approx(shares, abs=1e-5)
     assert found.log_likelihood == pytest.approx(trail, rel=1e-6)
 
 

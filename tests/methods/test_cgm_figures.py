@@ -161,9 +161,8 @@ def test_published_clipping_breaks_its_promise():
     assert method.guarantee.calibration == "published"
     sound, kept = worst("cgm", [first, second], horizon=slots)
     assert kept <= sound.guarantee.epsilon == 1.0
-    assert sound.sigma == pytest.approx(
-        method.sigma, rel=1e-3
-    )  # the same noise: it is the clipping
+    # the same noise: it is the clipping
+    assert sound.sigma == pytest.approx(method.sigma, rel=1e-3)
 
 
 def test_published_clipping_over_the_whole_range_is_nearly_as_bad_as_is_stated():

@@ -165,9 +165,8 @@ def test_one_dimension_is_cgm():
             lk.randomness.seeded(1),
         )
         kept = states[0].columns["kept"][0][:40] - FIXED // 2
-        assert (
-            np.abs(kept - states[1].columns["kept"][0][:40]).max() <= 14
-        )  # units of 2**-32: rounding towards the last one
+        # units of 2**-32: rounding towards the last one
+        assert np.abs(kept - states[1].columns["kept"][0][:40]).max() <= 14
 
 
 @pytest.mark.parametrize("dimension", [2, 5])

@@ -20,12 +20,7 @@ def test_every_check_of_a_life_kills():
         name
         for name in LIFE_CHECKS
         if name
-        not in (
-            "release_is_step",
-            "users_are_apart",
-            "slots_must_increase",
-            "values_are_checked",
-        )
+        not in ("release_is_step", "users_are_apart", "slots_must_increase", "values_are_checked")
     }
     assert set(LIFE_MUTANTS.values()) == own
 

@@ -63,9 +63,8 @@ def test_groups_are_the_paper_s(calibration, theta, block):
     got = method.release(np.clip(streams, 0, 1), lk.randomness.seeded(1))
     want = np.array([textbook(np.clip(row, 0, 1), method.theta, block) for row in streams])
     assert np.abs(got - want).max() < 1e-5
-    assert (
-        block == 1 or np.abs(got - np.clip(streams, 0, 1)).max() > 0.005
-    )  # some groups are larger than one
+    # some groups are larger than one
+    assert block == 1 or np.abs(got - np.clip(streams, 0, 1)).max() > 0.005
 
 
 def test_a_calm_stream_is_smoothed():
@@ -106,9 +105,8 @@ def test_the_guarantee_of_a_window_and_its_block(window):
     which none is in the first slot of a block.
     """
     method = maker(PegasusLocal, window, block=3)(lk.MECHANISMS["laplace"])
-    tests = {1: 2, 2: 3, 3: 4}[
-        window
-    ]  # slots 0; 2 and 3; 1, 2 and 3, or 0, 1 and 2 of blocks 0-2, 3-5
+    # slots 0; 2 and 3; 1, 2 and 3, or 0, 1 and 2 of blocks 0-2, 3-5
+    tests = {1: 2, 2: 3, 3: 4}[window]
     assert method.guarantee.influence == window + tests
     assert 1 - 1e-4 <= window * method.mechanism.epsilon + tests * method.test.epsilon <= 1
     assert window * method.mechanism.epsilon == pytest.approx(0.8, abs=1e-4)

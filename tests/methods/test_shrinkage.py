@@ -172,13 +172,11 @@ def test_a_reading_without_feedback_is_the_law(mechanism):
         law = m.mechanism.law(float(level))
         share = np.array([weight / law.denominator for weight in law.weights])
         points = np.asarray(law.support, float)
-        assert mean == pytest.approx(
-            share @ points, abs=1e-4
-        )  # off the grid an input is rounded to it
+        # off the grid an input is rounded to it
+        assert mean == pytest.approx(share @ points, abs=1e-4)
         assert doubt < 1e-4
-        if (
-            mechanism != "duchi"
-        ):  # its variance falls towards the ends: taken to be flat, and only the middle counts
+        # its variance falls towards the ends: taken to be flat, and only the middle counts
+        if mechanism != "duchi":
             assert read.noise(float(level)) == pytest.approx(
                 share @ (points - mean) ** 2, rel=2e-3, abs=1e-3
             )

@@ -232,9 +232,8 @@ def test_epsilon_a_segment_loses_three(window):
         calibration="published",
         mechanism=lk.MECHANISMS["laplace"],
     )
-    segment = (
-        published.mechanism.certificate().epsilon_effective
-    )  # and so for the real mechanism: three draws of this exact loss
+    # and so for the real mechanism: three draws of this exact loss
+    segment = published.mechanism.certificate().epsilon_effective
     assert published.influence * segment == pytest.approx(3, abs=1e-5)
 
 

@@ -37,9 +37,8 @@ def exact_law(method, stream, draws, outputs=3):
     digits = np.array(list(product(range(outputs), repeat=draws)), np.intp)
     deal = Deal(digits)
     published = method.release(np.repeat(np.atleast_2d(stream), len(digits), axis=0), deal)
-    real = ~((np.arange(draws) >= deal.taken[:, None]) & (digits != 0)).any(
-        1
-    )  # digits that were never dealt: repeats of one outcome
+    # digits that were never dealt: repeats of one outcome
+    real = ~((np.arange(draws) >= deal.taken[:, None]) & (digits != 0)).any(1)
     law = defaultdict(float)
     for row, probability in zip(published[real], deal.factors[real].prod(1), strict=True):
         law[row.tobytes()] += probability

@@ -132,9 +132,8 @@ def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
     for life, at in enumerate([*cuts, None]):
         plan = Plan(at)
         after = folder / str(life + 1)
-        plan.cut = lambda place=place, after=after: shutil.copytree(
-            place, after
-        )  # the disk as it is at that moment
+        # the disk as it is at that moment
+        plan.cut = lambda place=place, after=after: shutil.copytree(place, after)
         broker.reborn(plan, arrives=arrives)
         faulty = connection(plan)
         monkeypatch.setattr(
@@ -165,9 +164,8 @@ def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
             broker.down = False
             client.close(1)
         except StateError:
-            return Outcome(
-                topology, broker, statuses, steps, halted=True
-            )  # it does not go on: a fault, unless something else comes first
+            # it does not go on: a fault, unless something else comes first
+            return Outcome(topology, broker, statuses, steps, halted=True)
         except Cut:
             assert at is not None
             if client is not None:
@@ -216,9 +214,8 @@ class Outcome:
         expected = {
             slot for slot, status in self.statuses.items() if status in (Status.SENT, Status.QUEUED)
         }
-        late = {
-            slot for slot, status in self.statuses.items() if status is Status.LATE
-        }  # tried again after a cut: it was committed then
+        # tried again after a cut: it was committed then
+        late = {slot for slot, status in self.statuses.items() if status is Status.LATE}
         silent = {slot for slot, status in self.statuses.items() if status is Status.SILENT}
         if not expected <= arrived or (not silent and not late <= arrived):
             found.append("a report that was on the disk never arrived")

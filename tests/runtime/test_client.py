@@ -595,9 +595,8 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
         exec(code, {})
         found = []
         reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})
-        reader.assign(
-            [TopicPartition(topology.reports_topic, number, 1) for number in range(2)]
-        )  # after the header
+        # after the header
+        reader.assign([TopicPartition(topology.reports_topic, number, 1) for number in range(2)])
         while not found:
             found += [(message.partition(), message.value()) for message in reader.consume(1, 1)]
         reader.close()

@@ -193,8 +193,7 @@ def test_a_process_that_is_killed(tmp_path):
     for line in left.read_bytes().splitlines():
         bodies[parse_json(line)["slot"] - FIRST].add(line)
     assert {len(said) for said in bodies.values()} == {1}
-    assert sorted(bodies) == list(
-        range(len(told))
-    )  # all that was on the disk has left, and nothing else: late is what was there before the kill
+    # all that was on the disk has left, and nothing else: late is what was there before the kill
+    assert sorted(bodies) == list(range(len(told)))
     assert {json.loads(line)["offset"] for said in bodies.values() for line in said} == {-1}
     assert set(told) <= {"sent", "late"} and told.count("late") <= 5

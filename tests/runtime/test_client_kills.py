@@ -18,9 +18,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MEMORY = Path(
-    "/dev/shm"
-)  # a sync costs nothing there, and a process that is killed leaves the same behind
+# a sync costs nothing there, and a process that is killed leaves the same behind
+MEMORY = Path("/dev/shm")
 
 
 @pytest.fixture(scope="module")

@@ -483,14 +483,7 @@ def test_counts_are_whole():
     assert {
         name: fed.counts[name]
         for name in ("events", "reports", "late", "duplicates", "clamped", "refused")
-    } == {
-        "events": 3,
-        "reports": 2,
-        "late": 0,
-        "duplicates": 1,
-        "clamped": 1,
-        "refused": 0,
-    }
+    } == {"events": 3, "reports": 2, "late": 0, "duplicates": 1, "clamped": 1, "refused": 0}
     assert fed.gauges == {"watermark": 5000}
     fed.send(("c", 4, 1), ("c", 6, 1))
     assert (fed.counts["events"], fed.counts["reports"], fed.counts["late"]) == (2, 1, 1)

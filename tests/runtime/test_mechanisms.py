@@ -80,10 +80,8 @@ def test_a_topology_over_every_mechanism(mechanism):
     assert sum(map(len, batches)) == sum(release.reports for release in releases)
     predicted = plan(topology, users=USERS).predictions[0].error
     stated = max(np.max(release.standard_error) for release in releases)
-    assert 0.5 < stated / predicted < 1.6, (
-        stated,
-        predicted,
-    )  # plan's is the worst input's; lpu adds sampling
+    # plan's is the worst input's; lpu adds sampling
+    assert 0.5 < stated / predicted < 1.6, (stated, predicted)
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "gaussian_vector"])

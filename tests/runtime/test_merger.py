@@ -215,9 +215,8 @@ def sources(draw):
         )
         partials = []
         for slot in cuts:
-            known = [
-                s for s in full if s <= slot + draw(st.integers(0, 3))
-            ]  # an open slot may have reports already
+            # an open slot may have reports already
+            known = [s for s in full if s <= slot + draw(st.integers(0, 3))]
             before = [p[2] for p in partials if p[2] is not None]
             first = min([*known, *before], default=None)
             partials.append((source, slot, first, (slot + 1, source) if slot in full else None))

@@ -76,11 +76,7 @@ def topology_of(method, **changed):
 def streams_of(topology, users=USERS):
     rng, shape = (
         np.random.default_rng(3),
-        (
-            users,
-            SLOTS,
-            *([topology.method.dimension] if topology.method.dimension else []),
-        ),
+        (users, SLOTS, *([topology.method.dimension] if topology.method.dimension else [])),
     )
     if topology.method.kind == "categorical":
         return rng.integers(0, 3, shape)

@@ -199,10 +199,8 @@ def test_per_user_is_drawn_to_the_crowd(method):
     lo, hi = made.method.domain
     assert [release["value"] for release in unknown] == pytest.approx([(lo + hi) / 2] * 2, rel=1e-3)
     assert unknown[0]["reliability"] == 0
-    middle, far = (
-        round(0.4 / scale),
-        round(0.9 / scale),
-    )  # a crowd that spreads more than noise alone would make it
+    # a crowd that spreads more than noise alone would make it
+    middle, far = (round(0.4 / scale), round(0.9 / scale))
     crowd_sums = (200_000, 100_000 * (middle + far), 100_000 * (middle**2 + far**2))
     known = [
         json.loads(record.value) for record in maker.of_reports(batch, ["aa", "bb"], crowd_sums)

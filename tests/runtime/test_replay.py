@@ -224,9 +224,7 @@ def test_a_local_run_releases_every_slot(batch):
         made = topology(partitions=partitions)
         source = from_arrays(made, values, START)
         run = local.run(
-            made,
-            edge_randomness(made, bytes(32)),
-            as_log(made, messages(made, source, batch)),
+            made, edge_randomness(made, bytes(32)), as_log(made, messages(made, source, batch))
         )
         assert not run.dead_letters
         records = [json.loads(record.value) for record in run.releases]

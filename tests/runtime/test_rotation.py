@@ -329,11 +329,7 @@ class Kept:
 
     def violations(self, ring):
         offsets = GroupOffsets(
-            self.topology,
-            "perturb",
-            self.topology.role("perturb").agents,
-            self.config,
-            self.config,
+            self.topology, "perturb", self.topology.role("perturb").agents, self.config, self.config
         )
         (spec,) = self.topology.role("perturb").agents
         key = edge_randomness(self.topology, ring).check
@@ -424,10 +420,11 @@ def test_stopped_at_any_point_it_is_finished_later(kept, monkeypatch, capsys, po
     assert not (kept.violations(Keyring(OLD)) == [] and kept.violations(pending) == [])
     assert written or kept.violations(Keyring(OLD)) == []
     monkeypatch.setattr(rotate_key._Writer, "put", real)
+    # life goes on: the new key must begin later
     kept.put(
         kept.topology.raw_topic,
         [(None, message.value) for message in LOGS[0][5 * A_SLOT : 6 * A_SLOT]],
-    )  # life goes on: the new key must begin later
+    )
     rotate_key.rotate([kept.topology], do=True)
     ring = read_key(kept.file)
     assert ring.later == (((FIRST + 6) * cases.SLOT, pending.later[0][1]),)

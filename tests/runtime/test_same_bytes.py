@@ -103,9 +103,8 @@ def shipped(path: Path) -> dict[str, object]:
     categories = topology.privacy.categories
     if categories is None:
         lo, hi = topology.privacy.domain
-        values = lo + (hi - lo) * (1.2 * rng.beta(2, 5, (USERS, SLOTS)) - 0.1).round(
-            3
-        )  # some are clamped
+        # some are clamped
+        values = lo + (hi - lo) * (1.2 * rng.beta(2, 5, (USERS, SLOTS)) - 0.1).round(3)
     else:
         values = rng.integers(0, categories, (USERS, SLOTS))
     first = 1 if topology.input.create else 0
@@ -130,8 +129,7 @@ def method(name: str) -> dict[str, object]:
     values = streams_of(topology)
     log = as_log(topology, messages(topology, from_arrays(topology, values, START), 9), 1)
     return said(
-        topology,
-        local.run(topology, edge_randomness(topology, KEY), untidy(log, 1), together=3),
+        topology, local.run(topology, edge_randomness(topology, KEY), untidy(log, 1), together=3)
     )
 
 

@@ -39,6 +39,7 @@ def files(tmp_path_factory):
     return folder
 
 
+# librdkafka's CONFIGURATION.md
 ONE_SIDED = [
     "sasl.kerberos.service.name",
     "sasl.kerberos.principal",
@@ -61,7 +62,7 @@ ONE_SIDED = [
     "ssl.keystore.password",
     "ssl.providers",
     "ssl.engine.location",
-]  # librdkafka's CONFIGURATION.md
+]
 UNKNOWN = ["ssl.new.option", "sasl.new.option", "security.new"]
 
 

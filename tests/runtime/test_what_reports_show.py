@@ -31,11 +31,7 @@ def values_of(topology, seed):
     """Valid values, some of which lie outside the domain."""
     rng, shape = (
         np.random.default_rng(seed),
-        (
-            USERS,
-            SLOTS,
-            *([topology.method.dimension] if topology.method.dimension else []),
-        ),
+        (USERS, SLOTS, *([topology.method.dimension] if topology.method.dimension else [])),
     )
     if topology.method.kind == "categorical":
         return rng.integers(0, 3, shape)

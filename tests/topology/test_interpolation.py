@@ -206,9 +206,8 @@ def test_nobody_needs_the_others_secrets(secrets):
         with pytest.raises(TopologyError, match="EDGE_BROKER") as caught:
             needed()
         assert len(caught.value.problems) == 2
-    with pytest.raises(
-        BrokerError, match=r"127\.0\.0\.1:1 gave no"
-    ):  # gets as far as the collector's own broker, which is not there
+    # gets as far as the collector's own broker, which is not there
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1 gave no"):
         prepare(topology, sides=("collector",))
 
 

@@ -285,9 +285,8 @@ def test_the_same_said_otherwise_is_the_same():
         ).fingerprint
         == loads(GOOD).fingerprint
     )
-    assert (
-        loads(GOOD.replace("  block: 5\n", "")).fingerprint == loads(GOOD).fingerprint
-    )  # 5 is what is chosen
+    # 5 is what is chosen
+    assert loads(GOOD.replace("  block: 5\n", "")).fingerprint == loads(GOOD).fingerprint
     assert loads(GOOD, "elsewhere.yaml").fingerprint == loads(GOOD).fingerprint
     assert loads(GOOD) == loads(GOOD)
 

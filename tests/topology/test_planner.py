@@ -71,9 +71,8 @@ def test_the_predicted_error_of_frequencies_is_the_simulated_one(epsilon, catego
         np.zeros(REPEATS * 500, int), lk.randomness.seeded(12)
     ).reshape(REPEATS, 500)
     found = np.std([method.crowd(method.mechanism.support(row)).value for row in reports], axis=0)
-    assert (
-        abs(found.max() / Frequencies(method).predict(500).error - 1) < band(REPEATS) + 0.03
-    )  # the largest of several
+    # the largest of several
+    assert abs(found.max() / Frequencies(method).predict(500).error - 1) < band(REPEATS) + 0.03
 
 
 def test_errors_fall_with_the_root_of_the_reports():

@@ -265,6 +265,7 @@ class KafkaServer:
         run = [program, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libs}/*"]
         if not (home / "data" / "meta.properties").exists():
             with log.open("ab") as out:
+                # with "=": an id may begin with a dash
                 format_ = [
                     *run,
                     "kafka.tools.StorageTool",
@@ -272,7 +273,7 @@ class KafkaServer:
                     f"--cluster-id={cluster}",
                     "-c",
                     str(properties),
-                ]  # with "=": an id may begin with a dash
+                ]
                 if subprocess.run(  # noqa: S603
                     format_, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
                 ).returncode:

@@ -189,9 +189,8 @@ class Client:
         self._lock, self._process, self._closed = threading.RLock(), os.getpid(), False
         self._waiting = deque(self._store.waiting())  # of these the producer has none
         self._queued = len(self._waiting)
-        self._delivered: deque[tuple[int, str | None]] = (
-            deque()
-        )  # filled from within poll, whoever calls it
+        # filled from within poll, whoever calls it
+        self._delivered: deque[tuple[int, str | None]] = deque()
         self._acknowledged: list[int] = []
         self._problem: str | None = None
         try:

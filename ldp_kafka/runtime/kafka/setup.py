@@ -111,9 +111,8 @@ def prepare(
     }
     for side, config in configs.items():
         try:
-            Producer(
-                {**admin.quiet(config), "enable.idempotence": True}
-            )  # says at once what it cannot do
+            # says at once what it cannot do
+            Producer({**admin.quiet(config), "enable.idempotence": True})
         except KafkaException as error:
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
@@ -223,9 +222,8 @@ def _headed(
     if admin.produce_once(config, topic, partition, text):
         return True, True
     low, _ = admin.watermarks(config, topic, partition)
-    if (
-        low > 0
-    ):  # retention took it, or what others wrote before we came; the state has its own fingerprint
+    # retention took it, or what others wrote before we came; the state has its own fingerprint
+    if low > 0:
         return False, False
     value = _first(config, topic, partition)
     found = header_of(value)
@@ -256,7 +254,7 @@ def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
             f"topic {topic} was begun under other parameters. What changed is one of:"
             f" {'; and one of: '.join(changed)}. Change it back, or give the topology another name:"
             " noise and budgets of the two must not meet; `ldp-kafka state verify` says whether"
-            " the state is the other's too",
+            " the state is the other's too"
         )
 
 

@@ -69,17 +69,13 @@ class Unread:
         ask: Callable[[str], Mapping[int, int | None]] | None = None,
     ) -> None:
         self._topology, self._limit = topology, limit
-        self._share = min(
-            1.0, topology.method.influence / topology.method.window
-        )  # of the users who report in a slot
+        # of the users who report in a slot
+        self._share = min(1.0, topology.method.influence / topology.method.window)
         self._row = row_bytes(topology)
         # Who reads the raw records, and who the reports that answer them
         self._sides = {
             topology.reader(topic)[0].name: (config, topic)
-            for config, topic in (
-                (edge, topology.raw_topic),
-                (collector, topology.reports_topic),
-            )
+            for config, topic in ((edge, topology.raw_topic), (collector, topology.reports_topic))
         }
         self._ask = ask or self._committed
         partitions = range(topology.input.partitions)

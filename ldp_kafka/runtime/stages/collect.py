@@ -95,9 +95,8 @@ class Collect:
                 and batch.closed is not None
                 and (source.closed is None or batch.closed > source.closed)
             ):
-                raise BadRecord(
-                    Reason.RESTARTED
-                )  # a replay closes nothing new: the raw log was begun anew under the same name
+                # a replay closes nothing new: the raw log was begun anew under the same name
+                raise BadRecord(Reason.RESTARTED)
             output.count("repeated")
             return
         found = self._counting.supports(source, batch)  # may refuse it: before anything is changed

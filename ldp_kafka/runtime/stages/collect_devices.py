@@ -132,9 +132,8 @@ class CollectDevices:
         check_size(message.value)
         assert message.value is not None
         if message.value.startswith(ARROW):
-            raise BadRecord(
-                Reason.NOT_A_REPORT
-            )  # a device sends one at a time: rows together would tell that they are one device's
+            # a device sends one at a time: rows together would tell that they are one device's
+            raise BadRecord(Reason.NOT_A_REPORT)
         found = decode_json(parse_json(message.value))
         if found is None:
             return  # a header

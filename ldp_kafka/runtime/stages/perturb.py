@@ -165,9 +165,8 @@ class Perturb:
         found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
         keep = found.slots > (np.array(before)[found.message] if len(messages) > 1 else before[0])
         output.count("late", int(np.count_nonzero(~keep)))
-        if messages[0].offset <= int(
-            state.covers.max()
-        ):  # some shards are ahead: their rows were folded and reported before the crash
+        # some shards are ahead: their rows were folded and reported before the crash
+        if messages[0].offset <= int(state.covers.max()):
             keep &= (
                 state.covers[state.users.shard[found.users]]
                 < np.array([m.offset for m in messages])[found.message]
@@ -267,9 +266,8 @@ class Perturb:
         """
         if not len(batch) and before == after:
             return
-        closed = [
-            None if slot == NEVER else slot - self.method.delay for slot in (before, after)
-        ]  # a report may still come for a slot that is so far back
+        # a report may still come for a slot that is so far back
+        closed = [None if slot == NEVER else slot - self.method.delay for slot in (before, after)]
         width = batch.values.itemsize * prod(batch.values.shape[1:])
         most = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + width)))
         parts = [

@@ -145,11 +145,7 @@ class SlotSums:
 
     @classmethod
     def load(
-        cls,
-        size: int,
-        closed: int | None,
-        written: Any,
-        shards: Mapping[str, tuple[int, bytes]],
+        cls, size: int, closed: int | None, written: Any, shards: Mapping[str, tuple[int, bytes]]
     ) -> Self:
         """What `dump` wrote, where the last closed slot is ``closed``. StateError where slot shards
         had another size, which ``written`` says, or another form.

@@ -42,9 +42,8 @@ class Index:
         """Rows (n,) of ``known`` that hold these digests, -1 where none does."""
         place = self._places(digests)
         row = self._table.take(place)
-        same = _same(take16(known, row), digests) & (
-            row >= 0
-        )  # -1 takes the last row, whoever that is
+        # -1 takes the last row, whoever that is
+        same = _same(take16(known, row), digests) & (row >= 0)
         if same.all():
             return row.astype(np.intp)
         found = np.where(same, row, -1).astype(np.intp)
@@ -212,10 +211,7 @@ def _one(table: Any, name: str) -> Any:
 
 
 def look_at_users(
-    shards: Mapping[str, bytes],
-    count: int,
-    fields: Mapping[str, Field],
-    ledger: BudgetLedger,
+    shards: Mapping[str, bytes], count: int, fields: Mapping[str, Field], ledger: BudgetLedger
 ) -> Look:
     """What lies in these shards of ``count``: that every user lies in its own, once, and that every
     ledger adds up and is within the budget.

@@ -95,9 +95,8 @@ class ReportIndex:
         assert self.folder is not None
         whole = np.concatenate([np.zeros(0, _ROW), *self._rows])
         self._rows, self._waiting, self.spilled = [], 0, True
-        bucket = _mix(whole["a"] ^ np.uint64(self.seed)) % np.uint64(
-            BUCKETS
-        )  # ids are uniform, unless somebody chose them
+        # ids are uniform, unless somebody chose them
+        bucket = _mix(whole["a"] ^ np.uint64(self.seed)) % np.uint64(BUCKETS)
         order = np.argsort(bucket, kind="stable")
         whole, ends = whole[order], np.searchsorted(bucket[order], np.arange(BUCKETS + 1))
         for each in range(BUCKETS):

@@ -89,9 +89,8 @@ def rotate(topologies: Sequence[Topology], *, at: int | None = None, do: bool) -
             " topologies"
         )
     old, next_file = read_key(file), file.with_name(file.name + ".next")
-    pending = (
-        read_key(next_file) if next_file.exists() else None
-    )  # of a rotation that did not come to its end
+    # of a rotation that did not come to its end
+    pending = read_key(next_file) if next_file.exists() else None
     if pending is not None and not (
         pending.later and (pending.first, pending.later[:-1]) == (old.first, old.later)
     ):

@@ -86,9 +86,8 @@ def read_batch(value: bytes, least: int = 0) -> tuple[Any, Mapping[bytes, bytes]
                     raise BadRecord(Reason.TOO_LARGE)
                 batch.validate(full=True)  # offsets and UTF-8 of a stranger's bytes
                 batches.append(batch)
-        if not (
-            len(batches) >= least and len(schema.names) == len(schema)
-        ):  # names are decoded here: they may be no UTF-8
+        # names are decoded here: they may be no UTF-8
+        if not (len(batches) >= least and len(schema.names) == len(schema)):
             raise BadRecord(Reason.NOT_ARROW)
         if len(batches) != 1:
             table = pa.Table.from_batches(batches, schema).combine_chunks()

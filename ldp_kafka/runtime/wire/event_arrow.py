@@ -17,9 +17,10 @@ from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 
 __all__ = ["read"]
 
+# as a column of bytes has them
 _CATEGORY, _NOT_FINITE, _VALUE = (
     reason.encode() for reason in (Reason.CATEGORY, Reason.NOT_FINITE, Reason.VALUE)
-)  # as a column of bytes has them
+)
 _IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 
 
@@ -138,9 +139,8 @@ def _vectors(
 
 def _filled(column: Any, kind: Any, missing: float) -> NDArray[Any]:
     if column.type != kind:
-        column = column.cast(
-            kind, safe=False
-        )  # a uint64 beyond int64 becomes negative: out of every range that is asked for
+        # a uint64 beyond int64 becomes negative: out of every range that is asked for
+        column = column.cast(kind, safe=False)
     found: NDArray[Any] = (column.fill_null(missing) if column.null_count else column).to_numpy()
     return found
 

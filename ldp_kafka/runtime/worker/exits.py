@@ -10,11 +10,8 @@ from ldp_kafka.errors import LdpKafkaError
 
 __all__ = ["HALT", "RETRY", "WRONG", "end"]
 
-HALT, WRONG, RETRY = (
-    1,
-    2,
-    75,
-)  # exit codes; 2: it may not run as it is configured; 75 is EX_TEMPFAIL: start me again
+# exit codes; 2: it may not run as it is configured; 75 is EX_TEMPFAIL: start me again
+HALT, WRONG, RETRY = (1, 2, 75)
 
 
 def end(error: BaseException | str, code: int | None = None) -> NoReturn:

@@ -62,9 +62,8 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     shared = topology.collector_kafka is topology.edge_kafka
     try:
         edge, collector = resolve(topology)
-        if os.environ.get(
-            SUPERVISED
-        ):  # else `prepare` asks: a worker that finds no broker would fail instead of coming again
+        # else `prepare` asks: a worker that finds no broker would fail instead of coming again
+        if os.environ.get(SUPERVISED):
             partitions_of(
                 client_config(topology, "collector", collector), topology.partials_topic, timeout=5
             )

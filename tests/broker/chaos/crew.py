@@ -93,9 +93,8 @@ def work(topology: Topology) -> int:
             await beside.app.stop()
 
     process = worker.Process
-    worker.Process = lambda app, **more: process(
-        app, Beside(), **more
-    )  # what the last one's `main` makes of its app
+    # what the last one's `main` makes of its app
+    worker.Process = lambda app, **more: process(app, Beside(), **more)
     return last.main()
 
 
@@ -114,13 +113,10 @@ def fork(topology: Topology) -> int:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if mutant := json.loads(os.environ.get(MUTANT) or "{}").get(topology.name):
             break_it(mutant)
-            whole, topology = (
-                topology,
-                lk.load_topology(topology.file),
-            )  # its method was made before it was broken
-            vars(topology)["fingerprint"] = (
-                whole.fingerprint
-            )  # a broken worker does not say that it is
+            # its method was made before it was broken
+            whole, topology = (topology, lk.load_topology(topology.file))
+            # a broken worker does not say that it is
+            vars(topology)["fingerprint"] = whole.fingerprint
         code = work(topology)
     except BaseException:
         traceback.print_exc()
@@ -152,9 +148,8 @@ def keep(topologies: list[Topology]) -> int:
             topology = running.pop(pid)
             code = os.waitstatus_to_exitcode(status)
             if code == -signal.SIGTERM and time.monotonic() - begun[topology.name] > 30:
-                print(
-                    f"--- {topology.name} did not hear SIGTERM", flush=True
-                )  # a younger one may not be told yet what to do then
+                # a younger one may not be told yet what to do then
+                print(f"--- {topology.name} did not hear SIGTERM", flush=True)
                 worst = 70
             elif code == RETRY or code < 0:
                 print(f"{AGAIN}: {topology.name} ended with {code}", flush=True)

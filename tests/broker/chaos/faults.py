@@ -130,9 +130,8 @@ def producers_clock(world: World) -> str:
     """The wall clock of those who write the raw log jumps, back to before the events at times: they
     are dead letters then, as they come from the future.
     """
-    seconds = world.random.choice(
-        (-86_400, -3600, -61, 61, 3000, -20 * 365 * 86_400)
-    )  # what is an hour ahead is refused by the broker
+    # what is an hour ahead is refused by the broker
+    seconds = world.random.choice((-86_400, -3600, -61, 61, 3000, -20 * 365 * 86_400))
     world.feed.clock = seconds * 1000
     world.pause(1.6)
     world.feed.clock = 0

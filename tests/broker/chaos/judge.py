@@ -234,9 +234,8 @@ def states(
     paid: dict[bytes, Counter[int]] = defaultdict(Counter)
     for role, name, make, logs in agents:
         gone, now = kept[topology.changelog(role, name)]
-        records = [
-            (json.loads(m.key()), m.value()) for m in (*gone, *now)
-        ]  # Faust writes its keys as JSON
+        # Faust writes its keys as JSON
+        records = [(json.loads(m.key()), m.value()) for m in (*gone, *now)]
         table = {json.loads(m.key()): m.value() for m in now}
         asked: dict[int, dict[int, list[tuple[str, bytes]]]] = defaultdict(
             lambda: defaultdict(list)

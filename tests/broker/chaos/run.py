@@ -108,9 +108,8 @@ def play(
             told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.__name__}: {said}")
             if fault in kinds.DISTURBS and fault is not kinds.leave:
                 world.pause(world.random.uniform(0.5, 3))
-                world.steady(
-                    world.random.uniform(0, 8)
-                )  # the next one comes into the middle of a rebalance at times
+                # the next one comes into the middle of a rebalance at times
+                world.steady(world.random.uniform(0, 8))
         world.settle()
         told(f"{time.time() - begin:6.1f} s: settled")
         made.verdicts = world.verdicts()
