@@ -7,8 +7,8 @@
     │   └── TopologyError     halt   names file, line and key of all that is wrong
     ├── StateError            halt   the state found does not belong to this topology, or is behind
     │                                what was acknowledged
-    ├── InvariantError        halt   something that cannot be, is: the process ends before anything
-    │                                is acknowledged
+    ├── InvariantError        halt   a bug: an internal invariant is violated; the process ends
+    │                                before anything is acknowledged
     ├── BrokerError           retry  a broker did not answer, or refused
     ├── GapError              retry  an offset is missing from what was delivered; a new assignment
     │                                brings it
@@ -86,7 +86,7 @@ class StateError(LdpKafkaError):
 
 
 class InvariantError(LdpKafkaError):
-    """Something that cannot be, is."""
+    """A bug: an internal invariant is violated."""
 
 
 class BrokerError(LdpKafkaError):

@@ -1,4 +1,4 @@
-"""What moves between rooms: one record of each kind, or a batch of them as columns.
+"""The record types that stages exchange: single records, and batches of them as columns.
 
 All are frozen, and no repr shows a value of the data.
 """
@@ -98,8 +98,8 @@ class Report:
 
 @dataclass(frozen=True, repr=False, slots=True)
 class Reports:
-    """The reports of one raw message as columns, sorted by id; ``offset`` and ``chunk`` are what
-    the collector counts once by.
+    """The reports of one raw message as columns, sorted by id; by ``offset`` and ``chunk`` the
+    collector drops repeats.
     """
 
     ids: Digests

@@ -1,4 +1,4 @@
-"""A budget for every run of slots: what was spent before the run no longer counts."""
+"""A privacy filter over a sliding window: per user at most a budget in any run of slots."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Ledger:
 
     Notes
     -----
-    A charge is billed to the slot of its *value*, whenever it is asked for: billed when they
-    arrive, values of one run could be paid for in two. It adds to what the slot has spent already.
+    A charge counts in the slot of its *value*, whenever it is asked for: counted when they arrive,
+    values of one run could use the budgets of two. It adds to what the slot has spent already.
     The ledger has a clock for each user, ``ring_end``: the latest slot that was asked for, allowed
-    or not. A slot may be ahead of it, or up to ``lag`` behind; what is older is refused, so whoever
-    asks for slots far ahead gains refusals by it and nothing else. The ring holds what each of the
-    ``run + lag`` slots up to the clock has spent, at position ``slot % (run + lag)``; ``spent`` is
-    the sum of the run that ends at the clock. All integers: nothing drifts.
+    or not. A slot may be ahead of it, or up to ``lag`` behind; what is older is refused, so a
+    request far ahead moves the clock, and only makes older slots be refused. The ring holds what
+    each of the ``run + lag`` slots up to the clock has spent, at position ``slot % (run + lag)``;
+    ``spent`` is the sum of the run that ends at the clock. All integers: nothing drifts.
 
     No run ever has more than the budget, by induction over charges. A charge to slot s adds its
     cost to the runs that contain s, which end at s .. s + run - 1, and to no others. With ``now``

@@ -1,4 +1,4 @@
-"""What every ledger can do."""
+"""The interface of a ledger: a privacy filter that is charged before any noise is drawn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BudgetLedger(Protocol):
         """
 
     def largest(self, state: State) -> int:
-        """The most that any user has spent, in micro-epsilon, of what the budget bounds now."""
+        """The most that any user has spent in the current window, in micro-epsilon."""
 
 
 def check_slot(slot: int) -> None:

@@ -103,8 +103,8 @@ class Method(Estimates):
 
     @property
     def run(self) -> int:
-        """Consecutive slots in which the ledger lets a user spend the budget once: those in which
-        reports can be that one window of changed values reaches; the window, as published.
+        """Slots of the ledger's sliding window: ``window + memory``, those in which reports can be
+        that one window of changed values alters; ``published``: the window alone.
         """
         return self.window if self.calibration == "published" else self.window + int(self.memory)
 
@@ -121,8 +121,8 @@ class Method(Estimates):
 
     @property
     def single(self) -> Method:
-        """A method that makes in every slot what this one makes of one report: what a release per
-        user is read by.
+        """The method that models one report of this one by itself, for reading releases per
+        user.
         """
         return self
 

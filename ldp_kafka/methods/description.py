@@ -85,8 +85,8 @@ class Description:
 
     @property
     def guarantee(self) -> Guarantee:
-        """What truly holds; for ``published`` that is what its spending loses, not what its paper
-        says.
+        """The proven guarantee; for ``published`` computed from what is really spent, not from the
+        paper.
         """
         true = self.epsilon if self.calibration == "sound" else self.spend * self.influence / MICRO
         return Guarantee(

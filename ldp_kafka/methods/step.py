@@ -1,4 +1,4 @@
-"""What one slot of a method gave."""
+"""The result of `Method.step`: for each user of one slot its answer and its status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SILENT, SENT, REFUSED = (0, 1, 2)
 
 
 class Step(NamedTuple):
-    """What one slot gave: a row for each that was put in."""
+    """The result of one slot: one row for each row of users that was put in."""
 
     answers: NDArray[Any]
     """(n,) what the mechanism emitted, on its own scale, or (n, width) packed bits, or (n,

@@ -145,7 +145,7 @@ class Stage(Protocol[S]):
         """All that is in no shard, as JSON."""
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> S:
-        """The state from what `meta` and `dump` gave; each shard with the offset that it covers,
+        """The state from what `meta` and `dump` gave; each shard with its checkpoint offset,
         which can be later than that of meta.
         """
 

@@ -19,7 +19,7 @@ _VALUES = {"numeric": "numbers", "categorical": "categories"}
 
 
 class Singles(NamedTuple):
-    """What is released of the reports of a batch, each by itself."""
+    """Releases of single reports: a value and a standard error for each report of a batch."""
 
     values: NDArray[np.float64]
     """(n,) or (n, dimension); NaN where a coordinate was not reported."""

@@ -2,9 +2,10 @@
 agents belong to.
 
 A new role takes a line in `ROLES`, an entry in a table of `SOURCES`, a stage, and the stage's
-binding in `ldp_kafka.runtime.roles`. All else is derived from these values: topics and their
-order, consumer groups, the choices of ``--role``, what is made before the first start, the tools
-on state, the metrics, the plan.
+binding in `ldp_kafka.runtime.roles`. Derived from these values are topics and their order, consumer
+groups, the choices of ``--role``, what is made before the first start, the tools on state, the
+labels of metrics, and the plan. Not derived: counts and gauges of its own (`ldp_kafka.metrics`),
+and a place in `ldp_kafka.runtime.local.run`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EDGE, COLLECTOR = "edge", "collector"
 """The two sides of the trust line."""
 
 ROLES: dict[str, str] = {"perturb": EDGE, "collect": COLLECTOR}
-"""Every role there is, in the order of a value's way, and the side on which it runs."""
+"""Every role there is, in pipeline order, and the side on which it runs."""
 
 _LOG = {"cleanup.policy": "delete"}
 # The broker's clock holds the watermark back: a device's own could close every slot
@@ -47,7 +48,7 @@ class Topic(NamedTuple):
     side: str
     """``edge`` or ``collector``: on whose cluster it lies."""
     ours: bool = True
-    """Whether we create it, with a header record at the begin of what our groups read."""
+    """Whether we create it, and write a header record at offset 0 of what our groups read."""
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines."""
@@ -105,7 +106,7 @@ class Role:
     ----------
     topology : the topology's name, which its group's begins with
     name : one of `ROLES`
-    agents : in the order of a value's way; their logs lie on the role's side
+    agents : in pipeline order; their logs lie on the role's side
     needs_key : whether it works with the edge's key, and within the budget of the edge's file
     """
 
@@ -165,7 +166,7 @@ class Role:
 
 @dataclass(frozen=True)
 class Flow:
-    """The way of a value through one topology, from where it comes in to where it is released.
+    """All topics and roles of one topology, from where values come in to where they are released.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ class Flow:
     reports, partials, releases, rejected : the topics on the collector's side; the last is of
         reports that could not be counted
     dead_letters : the topic of the edge's bad records; None where there is no raw topic
-    roles : in the order of a value's way
+    roles : in pipeline order
     absent : of roles that other topologies have, why this one does not
     """
 
@@ -195,7 +196,7 @@ class Flow:
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """All of them, someone else's raw topic among them, in the order of a value's way."""
+        """All of them, someone else's raw topic among them, in pipeline order."""
         found: list[Topic] = []
         for topic in (topic for role in self.roles for topic in role.topics()):
             if topic not in found:
@@ -203,7 +204,7 @@ class Flow:
         return tuple(found)
 
     def readers(self) -> Iterator[tuple[Role, Agent]]:
-        """Each agent with its role, in the order of a value's way."""
+        """Each agent with its role, in pipeline order."""
         for role in self.roles:
             for agent in role.agents:
                 yield role, agent

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.kafka.admin import TopicSpec, ensure
-from ldp_kafka.runtime.kafka.producer import Outbox
+from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
 from tests.broker.flow import Reader, configure
 
@@ -35,7 +35,7 @@ def test_nothing_follows_what_was_refused(boot, prefix):
         topic, words = f"{prefix}.{number}", []
         ensure({"bootstrap.servers": boot}, [TopicSpec(topic, 1)])
         configure(admin, topic, "max.message.bytes", "1000")
-        outbox = Outbox(
+        outbox = OrderedProducer(
             {"bootstrap.servers": boot, "linger.ms": 0, "batch.num.messages": 1}, words.append
         )
         outbox.send([Record(topic, 0, None, b"x" * size, ()) for size in (2000, 10, 10, 10)])

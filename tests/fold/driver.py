@@ -23,7 +23,7 @@ from ldp_kafka.errors import BrokerError, GapError, StateError
 from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import Epoch, Limits
-from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from tests.fold.epochs import facts_of
 
 
@@ -249,7 +249,7 @@ class Worker:
         """
         world = self.world
         stage = world.recipe.stage(world.make(number))
-        position = Position(world.committed[number], 0, world.end_of(number), begun=False)
+        position = PartitionOffsets(world.committed[number], 0, world.end_of(number), begun=False)
         try:
             epoch = begin(
                 stage,

@@ -9,7 +9,7 @@ from typing import Any
 from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import Epoch, Limits, OffsetAction
-from ldp_kafka.runtime.recovery.rules import BINDINGS, Facts, Position
+from ldp_kafka.runtime.recovery.rules import BINDINGS, Facts, PartitionOffsets
 
 FAR = 10**12  # the end of a log that has everything
 
@@ -44,7 +44,7 @@ class Shelf:
         return
 
 
-def facts_of(stage: Stage[Any], position: Position, number: int = 0, **more: Any) -> Facts:
+def facts_of(stage: Stage[Any], position: PartitionOffsets, number: int = 0, **more: Any) -> Facts:
     """Of a log that begins with a header record, unless told otherwise."""
     bindings = {name: getattr(stage, name) for name in BINDINGS}
     return Facts(
@@ -69,7 +69,7 @@ def opened(
 ) -> Epoch[Any]:
     """An epoch that begins at ``want``; ``committed``: all before it was acknowledged."""
     shelf = shelf or Shelf(held)
-    position = Position(want, 0, FAR, begun=not committed)
+    position = PartitionOffsets(want, 0, FAR, begun=not committed)
     return begin(
         stage,
         facts_of(stage, position, number, header=False, **more),

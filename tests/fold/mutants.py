@@ -160,7 +160,7 @@ class AcksAhead(Epoch[Any]):
 
     def take(self, message: Any, handle: Any) -> OffsetAction:
         action = super().take(message, handle)
-        if action is OffsetAction.WAIT:
+        if action is OffsetAction.AHEAD:
             self._acknowledge(handle)
         return action
 
@@ -296,7 +296,7 @@ def close_for_good(self: SlotSums, slot: int) -> Any:
 
 
 def takes_all(self: SlotSums, slot: int, offset: int) -> bool:
-    """What a slot shard covers is counted once more."""
+    """What a slot shard shard_offsets is counted once more."""
     self.changed.add(slot // self.size)
     return True
 
@@ -308,7 +308,7 @@ def ends_early(self: SlotSums, through: int) -> None:
 
 def takes_silently(self: SlotSums, slot: int, offset: int) -> bool:
     """Nobody notes that a slot shard changes."""
-    return offset > self.covers.get(slot // self.size, -1)
+    return offset > self.shard_offsets.get(slot // self.size, -1)
 
 
 SLOT_MUTANTS: dict[str, tuple[Recipe, str]] = {
@@ -316,7 +316,10 @@ SLOT_MUTANTS: dict[str, tuple[Recipe, str]] = {
     "an ended slot shard is loaded again": (Recipe(EndedStays), "state"),
     "ended slot shards dropped before meta": (writing(ended_first), "acknowledged"),
     "a closed slot is let go of at once": (summing(close=close_for_good), "different record"),
-    "what a slot shard covers is counted again": (summing(takes=takes_all), "different record"),
+    "what a slot shard has is counted again": (
+        summing(takes=takes_all),
+        "different record",
+    ),
     "a slot shard ends before its last slot": (summing(end=ends_early), "different record"),
     "a change is not noted": (summing(takes=takes_silently), "missing record"),
 }

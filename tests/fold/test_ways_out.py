@@ -19,7 +19,7 @@ from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.inspection import inspect
-from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.state import plan_rewind
 from ldp_kafka.topology import loads
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def position(self):
-        return Position(self.committed, self.start, self.log[-1].offset + 1, begun=False)
+        return PartitionOffsets(self.committed, self.start, self.log[-1].offset + 1, begun=False)
 
     def stage(self, number=0):
         if self.role == "collect":
@@ -105,9 +105,14 @@ class Place:
         with pytest.raises(StateError, match=words):
             self.load()
 
-    def rewind(self):
-        """`ldp-kafka state rewind`; what it refused."""
+    def rewind(self, *, key=True):
+        """`ldp-kafka state rewind`, with the edge's key or where it cannot be read; what it
+        refused.
+        """
         facts = self.facts
+        if not key:
+            known = {name: of for name, of in facts.bindings.items() if name != "key"}
+            facts = replace(facts, bindings=known)
         held = inspect(self.topology, self.spec, self.table, facts)
         plan = plan_rewind(held, facts, checkpoints(self.table, 0), 1)
         for move in plan.moves:
@@ -212,6 +217,7 @@ def test_no_changelog():
     newer, place.table = place.table, {}
     place.halts("no complete state.*bring it back")
     assert place.rewind() and place.committed == LATER + 1
+    assert place.rewind(key=False) and place.committed == LATER + 1, "nor where it cannot be read"
     place.table = newer
     place.work()
     assert place.clean()
@@ -363,7 +369,9 @@ def test_other_partitions(monkeypatch):
     """Found at the start and again and again while it runs; a new name takes the new number."""
     place, _ = worked()
     metadata = SimpleNamespace(
-        topics={place.topology.raw_topic: SimpleNamespace(partitions={0: None, 1: None})}
+        topics={
+            place.topology.raw_topic: SimpleNamespace(partitions={0: None, 1: None}, error=None)
+        }
     )
     monkeypatch.setattr(
         "ldp_kafka.runtime.kafka.group_offsets.asker",

@@ -16,7 +16,7 @@ from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
-from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.topology import loads
@@ -36,7 +36,7 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
     """
     topology = loads(TEXT.format(create=create))
     offsets = SimpleNamespace(
-        position=lambda *_: Position(*position),
+        position=lambda *_: PartitionOffsets(*position),
         reported=lambda *_: reported,
         first=lambda *_: None,
         partitions=lambda topic: 2,

@@ -23,7 +23,7 @@ CLASSES = [one for one in vars(driver).values() if inspect.isclass(one)]
 
 
 @pytest.mark.parametrize(
-    "lean", driver.LEANS_ON, ids=lambda lean: f"{lean.owner.__name__}.{lean.within}:{lean.name}"
+    "lean", driver.PRIVATE_API, ids=lambda lean: f"{lean.owner.__name__}.{lean.within}:{lean.name}"
 )
 def test_what_the_driver_leans_on_is_there(lean):
     """Another version of Faust or aiokafka may have other names; what breaks then is why."""
@@ -42,7 +42,7 @@ def test_what_the_driver_leans_on_is_there(lean):
 
 def test_the_table_has_every_name_that_is_leaned_on():
     """Private names that the driver reads, and methods of theirs that it replaces."""
-    listed = " ".join(lean.name for lean in driver.LEANS_ON)
+    listed = " ".join(lean.name for lean in driver.PRIVATE_API)
     tree = ast.parse(Path(driver.__file__).read_text())
     read = {
         node.attr
@@ -98,7 +98,7 @@ def test_an_app_has_our_consumer_and_our_recovery(tmp_path):
         return [await built(app(datadir=tmp_path)), await built(other)]
 
     assert asyncio.run(both()) == [
-        (driver.Thread, driver.Restore, driver.Assignor),
+        (driver.ConsumerThread, driver.TableRecovery, driver.Assignor),
         (aiokafka.AIOKafkaConsumerThread, Recovery, PartitionAssignor),
     ]
 
@@ -109,7 +109,7 @@ def test_what_a_transaction_took_back_is_left_out_where_it_is_asked_for(
 ):
     made = SimpleNamespace(_isolation_level="read_uncommitted")
     monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", lambda *_: made)
-    thread = object.__new__(driver.Thread)
+    thread = object.__new__(driver.ConsumerThread)
     thread.app = SimpleNamespace(read_committed=read_committed)
     assert thread._create_worker_consumer(None) is made
     assert made._isolation_level == ("read_committed" if read_committed else "read_uncommitted")
@@ -151,7 +151,7 @@ def test_a_partition_whose_group_stands_at_its_beginning_is_read_from_there(newe
     async def call(function):
         return await function()
 
-    thread = object.__new__(driver.Thread)
+    thread = object.__new__(driver.ConsumerThread)
     thread.app, thread.call_thread, thread._consumer = state, call, consumer
     assert asyncio.run(thread.seek_to_committed()) == stands
     assert asked == ([(TopicPartition("t", 0), 40), (TopicPartition("t", 1), 41)] if moved else [])
@@ -184,14 +184,16 @@ def test_a_partition_without_a_position_ends_nobody():
 
     with pytest.raises(AssertionError, match="no position"):
         thread(aiokafka.AIOKafkaConsumerThread).verify_event_path(10.0, TP("t", 0))
-    assert thread(driver.Thread).verify_event_path(10.0, TP("t", 0)) is None
+    assert thread(driver.ConsumerThread).verify_event_path(10.0, TP("t", 0)) is None
 
 
-def restoring(*, rebalance: int, begun: int) -> driver.Restore:
+def restoring(*, rebalance: int, begun: int) -> driver.TableRecovery:
     """The recovery of the newest assignment, which came with ``rebalance``, when as many rebalances
     as ``begun`` have begun.
     """
-    made = driver.Restore(SimpleNamespace(conf=SimpleNamespace(stream_recovery_delay=0)), None)
+    made = driver.TableRecovery(
+        SimpleNamespace(conf=SimpleNamespace(stream_recovery_delay=0)), None
+    )
     made.app.rebalancing_count, made.rebalance = begun, rebalance
     made._generation_id = made.completing = 9
     return made

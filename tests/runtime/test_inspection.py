@@ -14,7 +14,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.inspection import RULES, inspect
 from ldp_kafka.runtime.recovery.packing import pack, unpack
-from ldp_kafka.runtime.recovery.rules import Facts, Position
+from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.stages.parts import PARTS, Part
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.fold import cases
@@ -38,7 +38,13 @@ CHECK = cases.randomness(TOPOLOGY).check
 (PERTURB,) = TOPOLOGY.role("perturb").agents
 COLLECT, MERGE = TOPOLOGY.role("collect").agents
 END = len(LOGS[0]) + 1
-SOUND = Position(END, 0, END, begun=False)
+SOUND = PartitionOffsets(END, 0, END, begun=False)
+BEFORE = PartitionOffsets(1, 0, 10**6, begun=False)
+
+
+def at_end(count):
+    """A group that has acknowledged so many messages, and a log that has no more."""
+    return PartitionOffsets(count + 1, 0, count + 1, begun=False)
 
 
 def look(
@@ -49,12 +55,14 @@ def look(
     number=0,
     key=CHECK,
     topology=TOPOLOGY,
-    answered=False,
+    folded_before=False,
 ):
     bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
     if key is not None:
         bindings["key"] = key if spec is PERTURB else ""
-    facts = Facts(spec.topic, number, position, spec.header, answered=answered, bindings=bindings)
+    facts = Facts(
+        spec.topic, number, position, spec.header, folded_before=folded_before, bindings=bindings
+    )
     return inspect(topology, spec, held, facts)
 
 
@@ -89,7 +97,10 @@ def test_the_collectors_state_breaks_no_rule():
     for spec, held, log in ((COLLECT, collect, run.reports[1]), (MERGE, merge, run.partials)):
         number = 1 if spec is COLLECT else 0
         found = look(
-            held, Position(len(log) + 1, 0, len(log) + 1, begun=False), spec=spec, number=number
+            held,
+            PartitionOffsets(len(log) + 1, 0, len(log) + 1, begun=False),
+            spec=spec,
+            number=number,
         )
         assert not found.violations
         assert found.offset == len(log)
@@ -100,16 +111,14 @@ def test_the_collectors_state_breaks_no_rule():
             number,
             lambda meta: meta["state"].__setitem__("slots", meta["state"]["slots"] + 1),
         )
-        assert broken(
-            look(other, spec=spec, number=number, position=Position(1, 0, 10**6, begun=False))
-        ) == {"shards"}
+        assert broken(look(other, spec=spec, number=number, position=BEFORE)) == {"shards"}
         key = next(key for key in held if f"/{META}/" not in key and key.startswith(f"{number}/"))
         assert "readable" in broken(
             look(
                 {**held, key: held[key][:12]},
                 spec=spec,
                 number=number,
-                position=Position(1, 0, 10**6, begun=False),
+                position=BEFORE,
             )
         )
 
@@ -197,7 +206,7 @@ def test_the_state_of_devices_is_looked_at(what):
     doctor, rules = PARTS_DOCTORED[what]
     found = look(
         doctor(held),
-        Position(1, 0, 10**6, begun=False),
+        BEFORE,
         spec=spec,
         number=1,
         key=None,
@@ -294,7 +303,7 @@ DOCTORED = {
     "a key that is not ours": (lambda held: {**held, "0/1/2/3": b"x"}, {"readable"}),
     "a meta that is no JSON": (
         lambda held: {**held, f"0/{META}/{EPOCH}": pack(END - 1, b"{")},
-        {"readable"},
+        {"readable", "complete"},
     ),
     "another fingerprint": (another("fingerprint"), {"fingerprint"}),
     "another layout": (another("layout"), {"layout"}),
@@ -319,14 +328,14 @@ def test_each_doctored_state_is_found(what):
 
 
 STANDING = [
-    (Position(END + 1, 0, END + 1, begun=False), {"current"}),
-    (Position(END, END, END, begun=False), set()),
-    (Position(END, END + 1, END + 4, begun=False), {"unread", "log_start"}),
-    (Position(END - 3, END + 1, END + 4, begun=False), {"unread", "log_start"}),
-    (Position(END - 3, 0, END - 2, begun=False), {"log_end"}),
-    (Position(END - 3, 0, END, begun=False), set()),
-    (Position(None, 0, END, begun=False), set()),
-    (Position(END - 3, END - 2, END, begun=False), {"unread"}),
+    (PartitionOffsets(END + 1, 0, END + 1, begun=False), {"current"}),
+    (PartitionOffsets(END, END, END, begun=False), set()),
+    (PartitionOffsets(END, END + 1, END + 4, begun=False), {"unread", "log_start"}),
+    (PartitionOffsets(END - 3, END + 1, END + 4, begun=False), {"unread", "log_start"}),
+    (PartitionOffsets(END - 3, 0, END - 2, begun=False), {"log_end"}),
+    (PartitionOffsets(END - 3, 0, END, begun=False), set()),
+    (PartitionOffsets(None, 0, END, begun=False), set()),
+    (PartitionOffsets(END - 3, END - 2, END, begun=False), {"unread"}),
 ]
 
 
@@ -337,22 +346,22 @@ def test_where_the_group_and_the_log_stand(position, rules):
 
 
 NOTHING = [
-    (Position(None, 0, 9, begun=False), False, set()),
-    (Position(1, 0, 9, begun=False), True, set()),
-    (Position(5, 5, 9, begun=True), True, set()),
-    (Position(5, 7, 9, begun=True), True, {"log_start"}),
-    (Position(5, 0, 9, begun=False), True, {"complete"}),
-    (Position(5, 5, 9, begun=False), True, {"complete"}),
-    (Position(None, 5, 9, begun=False), True, {"log_start"}),
-    (Position(None, 5, 9, begun=False), False, set()),
-    (Position(7, 0, 5, begun=False), True, {"complete", "log_end"}),
+    (PartitionOffsets(None, 0, 9, begun=False), False, set()),
+    (PartitionOffsets(1, 0, 9, begun=False), True, set()),
+    (PartitionOffsets(5, 5, 9, begun=True), True, set()),
+    (PartitionOffsets(5, 7, 9, begun=True), True, {"log_start"}),
+    (PartitionOffsets(5, 0, 9, begun=False), True, {"complete"}),
+    (PartitionOffsets(5, 5, 9, begun=False), True, {"complete"}),
+    (PartitionOffsets(None, 5, 9, begun=False), True, {"log_start"}),
+    (PartitionOffsets(None, 5, 9, begun=False), False, set()),
+    (PartitionOffsets(7, 0, 5, begun=False), True, {"complete", "log_end"}),
 ]
 
 
-@pytest.mark.parametrize(("position", "answered", "rules"), NOTHING)
-def test_without_any_state(position, answered, rules):
+@pytest.mark.parametrize(("position", "folded_before", "rules"), NOTHING)
+def test_without_any_state(position, folded_before, rules):
     """Nothing is wrong before anything was acknowledged."""
-    assert broken(look({}, position, answered=answered)) == rules
+    assert broken(look({}, position, folded_before=folded_before)) == rules
 
 
 def test_the_chosen_epoch_is_the_one_that_a_worker_would_load():
@@ -397,7 +406,7 @@ def test_a_lifetime_ledger_is_audited_too():
         "[per_user]",
     )
     held = edge_table(topology, cases.orderly())
-    position = Position(1, 0, 10**6, begun=False)
+    position = BEFORE
     check = cases.randomness(topology).check
     found = look(held, position, topology=topology, key=check)
     assert not found.violations
@@ -429,12 +438,12 @@ def test_nothing_of_a_user_is_shown():
     ("spec", "position", "last"),
     [
         (PERTURB, SOUND, END - 1),
-        (PERTURB, Position(1, 0, 9, begun=False), None),
-        (PERTURB, Position(5, 0, 9, begun=True), None),
+        (PERTURB, PartitionOffsets(1, 0, 9, begun=False), None),
+        (PERTURB, PartitionOffsets(5, 0, 9, begun=True), None),
     ],
 )
 def test_what_counts_as_acknowledged(spec, position, last):
     """Not where the group was told to begin."""
     assert Facts(spec.topic, 0, position, spec.header).acknowledged == last
-    nothing = Position(None, 0, 9, begun=False)
+    nothing = PartitionOffsets(None, 0, 9, begun=False)
     assert Facts(spec.topic, 0, nothing, spec.header).acknowledged is None

@@ -47,7 +47,7 @@ def box(monkeypatch):
     monkeypatch.setattr(outbox, "Producer", Slow)
     clock = [1000.0]
     monkeypatch.setattr(outbox.time, "monotonic", lambda: clock[0])
-    made = outbox.Outbox({}, pytest.fail)
+    made = outbox.OrderedProducer({}, pytest.fail)
     return made, made._producer, clock
 
 

@@ -28,7 +28,7 @@ from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
-from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.recovery.start import decide
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import prove_once, rotate_key
@@ -119,7 +119,7 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
         edges = [
             make_perturb(topology, 0, edge_randomness(topology, ring)) for ring in (before, after)
         ]
-        facts = facts_of(edges[0], Position(kept + 1, 0, len(log) + 1, begun=False))
+        facts = facts_of(edges[0], PartitionOffsets(kept + 1, 0, len(log) + 1, begun=False))
         shelf = Shelf(old)
         asyncio.run(rotate_key.rebind(*edges, decide(facts, checkpoints(old, 0)), shelf))
         partition, more = folded(topology, after, log[kept:], held=shelf.table, want=kept + 1)

@@ -8,6 +8,7 @@ from confluent_kafka import Producer
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
 from ldp_kafka.runtime.kafka import admin, setup
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.topology import loads
 
 TEXT = """
@@ -198,3 +199,16 @@ output: {statistics: [mean]}
         "client.id": "both",
         "bootstrap.servers": "collector:9092",
     }
+
+
+def test_a_topic_that_a_broker_does_not_know_has_no_partitions_to_compare(broker):
+    """One that is just back may not know every topic yet: a worker asks again, and halts
+    nothing.
+    """
+    config = {"bootstrap.servers": broker.bootstrap_servers}
+    made = topology(servers=broker.bootstrap_servers)
+    group = GroupOffsets(made, "perturb", (), config, config)
+    with pytest.raises(BrokerError, match="did not say what partitions it has"):
+        group.partitions(made.raw_topic)
+    broker.create_topic(made.raw_topic, 3)
+    assert group.partitions(made.raw_topic) == 3

@@ -20,7 +20,7 @@ from ldp_kafka.runtime.kafka.reader import read_records, spans
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.inspection import inspect
-from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools import state
 from ldp_kafka.runtime.tools.state import plan_rewind
@@ -336,19 +336,25 @@ def planned(table, position, key=None):
 
 
 OLD = edge_table(TOPOLOGY, LOGS, until=5)  # covers offset 5
+AT_END = PartitionOffsets(END, 0, END, begun=False)
 REFUSED = [
-    ({}, OLD, Position(END, 7, END, begun=False), "the log begins at offset 7"),
-    ({}, OLD, Position(END, 0, END - 1, begun=False), "made anew"),
-    ({}, OLD, Position(END, 0, 4, begun=False), "made anew"),
-    ({}, {}, Position(END, 0, END, begun=False), "no complete state"),
+    ({}, OLD, PartitionOffsets(END, 7, END, begun=False), "the log begins at offset 7"),
+    ({}, OLD, PartitionOffsets(END, 0, END - 1, begun=False), "made anew"),
+    ({}, OLD, PartitionOffsets(END, 0, 4, begun=False), "made anew"),
+    ({}, {}, PartitionOffsets(END, 0, END, begun=False), "no complete state"),
     (
         {},
         in_meta(OLD, 0, lambda meta: meta.__setitem__("layout", "00" * 16)),
-        Position(END, 0, END, begun=False),
+        PartitionOffsets(END, 0, END, begun=False),
         "another layout",
     ),
-    ({"key": "ff" * 8}, OLD, Position(END, 0, END, begun=False), "another key"),
-    ({}, overspent(OLD, 2_000_000), Position(END, 0, END, begun=False), "more than the budget"),
+    ({"key": "ff" * 8}, OLD, PartitionOffsets(END, 0, END, begun=False), "another key"),
+    (
+        {},
+        overspent(OLD, 2_000_000),
+        PartitionOffsets(END, 0, END, begun=False),
+        "more than the budget",
+    ),
 ]
 
 
@@ -363,10 +369,10 @@ def test_what_a_rewind_refuses(more, table, position, words):
 @pytest.mark.parametrize(
     "position",
     [
-        Position(None, 0, END, begun=False),
-        Position(1, 0, END, begun=False),
-        Position(4, 0, END, begun=False),
-        Position(6, 0, END, begun=False),
+        PartitionOffsets(None, 0, END, begun=False),
+        PartitionOffsets(1, 0, END, begun=False),
+        PartitionOffsets(4, 0, END, begun=False),
+        PartitionOffsets(6, 0, END, begun=False),
     ],
 )
 def test_offsets_are_never_set_forward(position):

@@ -16,7 +16,7 @@ __all__ = ["read_facts"]
 def read_facts(
     offsets: GroupOffsets, spec: Agent, partition: int, stage: Stage[Any] | None = None
 ) -> Facts:
-    """Of one partition of an agent's log.
+    """Read the `Facts` of one partition of an agent's log from the brokers.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def read_facts(
         header=spec.header,
         gaps=spec.gaps,
         # Who has folded what expired is asked only where something did
-        answered=position.start > 0 and (not spec.raw or offsets.reported(spec, partition)),
+        folded_before=position.start > 0 and (not spec.raw or offsets.reported(spec, partition)),
         bindings={name: getattr(stage, name) for name in BINDINGS} if stage is not None else {},
         partitions=spec.partitions,
         partitions_found=offsets.partitions(spec.topic),

@@ -15,7 +15,7 @@ from ldp_kafka.runtime.kafka.changelog import compacted
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.packing import unpack
-from ldp_kafka.runtime.recovery.rules import Position
+from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
@@ -68,7 +68,7 @@ class GroupOffsets:
         self._asker = asker(own, topology.group(role), **_READER)
         self._seen: dict[tuple[str, int], tuple[int, int]] = {}
 
-    def position(self, topic: str, number: int) -> Position:
+    def position(self, topic: str, number: int) -> PartitionOffsets:
         """Where the group stands. BrokerError where the broker does not say."""
         place = TopicPartition(topic, number)
         try:
@@ -79,7 +79,7 @@ class GroupOffsets:
                 f"{topic} partition {number}: the broker did not say where the group stands:"
                 f" {error.args[0].str()}"
             ) from None
-        return Position(
+        return PartitionOffsets(
             found.offset if found.offset >= 0 else None, start, next_, found.metadata == BEGUN
         )
 
@@ -156,13 +156,18 @@ class GroupOffsets:
         return found
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has. BrokerError where the broker does not say."""
+        """How many partitions a topic has. BrokerError where the broker does not say, or does not
+        know the topic: one that is just back may not know every topic yet.
+        """
         try:
-            return len(self._asker.list_topics(topic, timeout=10).topics[topic].partitions)
+            found = self._asker.list_topics(topic, timeout=10).topics[topic]
         except KafkaException as error:
-            raise BrokerError(
-                f"{topic}: the broker did not say what partitions it has: {error.args[0].str()}"
-            ) from None
+            why = error.args[0].str()
+        else:
+            if found.error is None and found.partitions:
+                return len(found.partitions)
+            why = "it knows none just now" if found.error is None else found.error.str()
+        raise BrokerError(f"{topic}: the broker did not say what partitions it has: {why}")
 
     def table(self, spec: Agent) -> dict[str, bytes]:
         """What an agent's changelog holds at the broker, now."""

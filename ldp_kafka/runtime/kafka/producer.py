@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.log import Record
 
-__all__ = ["Outbox"]
+__all__ = ["OrderedProducer"]
 
 FULL = 30.0  # seconds to wait for room in the producer's queue
 KNOWN = (
@@ -21,7 +21,7 @@ KNOWN = (
 )
 
 
-class Outbox:
+class OrderedProducer:
     """Produces records in order, without gaps; the first that cannot be delivered ends everything.
 
     Whoever reads what a worker wrote takes what comes first and drops repeats, so nothing may lie

@@ -54,6 +54,7 @@ def reading(
         "enable.auto.commit": False,
         "auto.offset.reset": "error",
         "allow.auto.create.topics": False,
+        "enable.partition.eof": False,
         **more,
     }
     consumer = Consumer({**config, **own})

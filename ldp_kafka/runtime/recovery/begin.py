@@ -10,9 +10,11 @@ from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.recovery.rules import Facts
-from ldp_kafka.runtime.recovery.start import Refusal, decide
+from ldp_kafka.runtime.recovery.start import Refusal, decide, refusals
 
 __all__ = ["begin"]
+
+OF_THE_LOG = ("partitions", "unread")  # rules that no other table would mend
 
 
 def begin(
@@ -41,9 +43,11 @@ def begin(
     def attempt(records: Mapping[str, bytes]) -> Epoch[Any]:
         found = decide(facts, checkpoints(records, facts.partition))
         if isinstance(found, Refusal):
-            raise found.error()
+            raise found.exception()
         return kind(stage, found, where=facts.topic, **injected)
 
+    for refusal in refusals(facts, [], OF_THE_LOG):
+        raise refusal.exception()
     try:
         return attempt(held)
     except StateError:

@@ -59,7 +59,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def state(self) -> dict[str, tuple[int, bytes]]:
-        """The listed shards. Any other one ended before this ``meta``, or began after it and is
+        """The shards that ``meta`` lists. Others were deleted, or are newer than ``meta`` and
         folded again.
         """
         return {shard: held for shard, held in self.shards.items() if shard in self.listed}

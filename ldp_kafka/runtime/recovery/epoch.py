@@ -5,9 +5,9 @@ changelog). Nothing has to be written atomically, and nobody has to be kept from
 
 1. An epoch starts from a complete checkpoint (`start.decide`), and writes under its own keys only.
    A worker that was cut off and goes on writes under the keys of its own epoch.
-2. Offsets have no gaps. One that is further than the next is neither folded nor acknowledged; one
-   that comes again is skipped without acknowledgement, since its first copy carries it; one that
-   the state has is acknowledged with the next snapshot.
+2. Offsets have no gaps. One that lies ahead of the next is not kept, and has to be delivered again.
+   A second delivery is skipped: acknowledging the first one is enough. One that the state has
+   already is acknowledged with the next snapshot.
 3. A snapshot is taken between messages: acknowledgements and changed shards are swapped out and
    serialised before anything is awaited, and written in the order of `snapshot.persist`.
 
@@ -51,8 +51,8 @@ class OffsetAction(Enum):
     """The state has it: acknowledge with the next snapshot."""
     SKIP = "skip"
     """Delivered before in this epoch: neither fold nor acknowledge."""
-    WAIT = "wait"
-    """Something is missing before it: neither fold nor acknowledge."""
+    AHEAD = "ahead"
+    """An offset before it is missing: it is not kept, and must be delivered again."""
 
 
 @dataclass(frozen=True)
@@ -60,16 +60,16 @@ class Limits:
     """When an epoch folds what waits, and when it writes a snapshot."""
 
     snapshot_messages: int = 4096
-    """Output messages after which a snapshot must not wait ..."""
+    """Folded messages after which a snapshot is taken at once."""
     snapshot_bytes: int = 64 * 2**20
-    """... and bytes of them, unless snapshots are so large that they would take a tenth of the
-    time."""
+    """Folded bytes after which a snapshot is taken at once, if snapshots take less than a tenth of
+    the time."""
     snapshot_seconds: float = 1.0
     """Age of the last snapshot at which one is due that may wait for a timer."""
     run: int = 256
-    """Messages that are folded together at most: a fold is some 600 calls, whatever it holds ..."""
+    """Messages that are folded together at most: a fold is some 600 calls, whatever it holds."""
     run_bytes: int = 2**19
-    """... and bytes of them."""
+    """Bytes of messages that are folded together, about and at most."""
     gap_seconds: float = 5.0
     """How long an offset may be missing."""
 
@@ -135,7 +135,7 @@ class Epoch(Generic[S]):
         self.clock, self.limits = clock, limits or Limits()
         self.token = os.urandom(8).hex() if token is None else token
         self.next_offset = start.next_offset
-        self._gaps, self._leftovers = start.gaps, start.leftovers
+        self._gaps, self._wait_for_first = start.gaps, start.wait_for_first
         self._obsolete = list(start.obsolete)
         self.offset = -1
         """The last offset that the state has folded."""
@@ -164,7 +164,7 @@ class Epoch(Generic[S]):
     def take(self, message: Message, handle: Any) -> OffsetAction:
         """Take in one message, and fold what waits where that is enough for a run."""
         action = self._action(message.offset)
-        if action is OffsetAction.WAIT:
+        if action is OffsetAction.AHEAD:
             if self._missing_since is None:
                 self._missing_since = self.clock()
             return action
@@ -183,10 +183,10 @@ class Epoch(Generic[S]):
         """What to do with a message; moves on to the next one where it is taken."""
         if offset < self.next_offset:
             return OffsetAction.SKIP
-        if offset > self.next_offset and (self._leftovers or not self._gaps):
-            return OffsetAction.WAIT
+        if offset > self.next_offset and (self._wait_for_first or not self._gaps):
+            return OffsetAction.AHEAD
         # From here on it is one run of the log: what is missing does not exist
-        self._leftovers = False
+        self._wait_for_first = False
         self.next_offset = offset + 1
         return OffsetAction.ACKNOWLEDGE if offset <= self.offset else OffsetAction.FOLD
 

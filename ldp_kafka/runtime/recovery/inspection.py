@@ -18,7 +18,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery import rules
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
-from ldp_kafka.runtime.recovery.rules import Facts, Position
+from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.start import refusals
 from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
@@ -70,7 +70,7 @@ class Held:
     topic: str
     """The log that is folded."""
     partition: int
-    position: Position
+    position: PartitionOffsets
     epochs: list[EpochRecords] = field(default_factory=list)
     offset: int = -1
     """The last offset that the chosen state has folded."""

@@ -1,6 +1,4 @@
-"""Values of the changelog: the offset that a record covers, and its payload, compressed where that
-pays.
-"""
+"""One changelog value as bytes: its checkpoint offset, then the payload, compressed if smaller."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _MARK = b"lz4\0"  # a payload that begins with it is compressed, whether that pa
 _CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
 
 
-def pack(cover: int, payload: bytes) -> bytes:
+def pack(offset: int, payload: bytes) -> bytes:
     """A value of the table.
 
     Examples
@@ -28,7 +26,7 @@ def pack(cover: int, payload: bytes) -> bytes:
     >>> pack(7, b"short")[8:]
     b'short'
     """
-    head = cover.to_bytes(8, "big", signed=True)
+    head = offset.to_bytes(8, "big", signed=True)
     ours = payload.startswith(_MARK)
     if ours or len(payload) >= LEAST:
         small: bytes = pa.compress(payload, codec=_CODEC, asbytes=True)
@@ -38,10 +36,10 @@ def pack(cover: int, payload: bytes) -> bytes:
 
 
 def unpack(value: bytes) -> tuple[int, bytes]:
-    """(covered offset, payload) of a value of the table. StateError where it is damaged."""
-    cover, payload = int.from_bytes(value[:8], "big", signed=True), value[8:]
+    """(checkpoint offset, payload) of a value of the table. StateError where it is damaged."""
+    offset, payload = int.from_bytes(value[:8], "big", signed=True), value[8:]
     if not payload.startswith(_MARK):
-        return cover, payload
+        return offset, payload
     size = int.from_bytes(payload[4:8], "big")
     if not size <= LARGEST:
         raise StateError("a record of the changelog is damaged: its size cannot be")
@@ -53,4 +51,4 @@ def unpack(value: bytes) -> tuple[int, bytes]:
         raise StateError(
             "a record of the changelog is damaged: it cannot be decompressed"
         ) from None
-    return cover, whole
+    return offset, whole

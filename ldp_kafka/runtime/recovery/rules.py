@@ -1,7 +1,7 @@
 """The rules of a start, as data: what must hold, what is said where it does not, and the way out.
 
 This is their only home; the table in this folder's README.md is made from it
-(``python -m ldp_kafka.runtime.recovery.table``).
+(``python -m ldp_kafka.runtime.recovery.rules_page``).
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import NamedTuple
 
 from ldp_kafka.runtime.recovery.checkpoints import VERSION, Checkpoint
 
-__all__ = ["BINDINGS", "RULES", "Case", "Facts", "Position", "Rule"]
+__all__ = ["BINDINGS", "RULES", "Case", "Facts", "PartitionOffsets", "Rule"]
 
 BINDINGS = ("fingerprint", "layout", "key")
 """What a state is bound to: attributes of its stage."""
 
 
-class Position(NamedTuple):
-    """Where a group stands in a partition, and what the log holds."""
+class PartitionOffsets(NamedTuple):
+    """A group's committed offset in a partition, and the log's start and end offset."""
 
     committed: int | None
     """The group's committed offset; None if it has none."""
     start: int
     """The log's first offset."""
     end: int
-    """The next offset that the log will give."""
+    """The log end offset: one after the last record."""
     begun: bool
     """Whether ``committed`` is where the group was told to begin, before anything was folded."""
 
@@ -37,17 +37,18 @@ class Facts:
 
     topic: str
     partition: int
-    position: Position
+    position: PartitionOffsets
     header: bool
     """Whether offset 0 is a header record of ours."""
     gaps: bool = False
     """Whether offsets may be missing: a foreign log that is compacted or transactional."""
     first: int | None = None
-    """Where they may, the first offset from the next one on that the log has; None: none yet."""
-    answered: bool = False
-    """Whether the partition has been folded before, as far as one can tell without a state: a log
-    of our own always, a raw log if there are reports of it. It matters only where the log's first
-    records are gone."""
+    """With ``gaps``: the first existing offset at or after ``next_offset``; None: there is none
+    yet."""
+    folded_before: bool = False
+    """Whether somebody has folded this partition before, as far as one can tell without a state: a
+    log of our own always, a raw log if there are reports of it. It matters only where the log's
+    first records are gone."""
     bindings: Mapping[str, str] = field(default_factory=dict)
     """What a state must be bound to, by the names of `BINDINGS`; what is not here is not
     compared."""
@@ -73,8 +74,8 @@ class Facts:
 
     @property
     def next_offset(self) -> int:
-        """The offset from which the group reads on. What was in a raw log before the topology's
-        first start was never ours to fold: it may have expired.
+        """The offset from which the group reads on. If ``begun``, records before the log's start
+        offset may have expired: they came before the topology's first start, and are no loss.
         """
         committed, start, _, begun = self.position
         if committed is None:
@@ -142,8 +143,7 @@ _OTHER = "the state was written under another {}"
 
 
 def _acknowledged_without_state(case: Case) -> bool:
-    damaged = any(each.damaged for each in case.found)
-    return case.facts.acknowledged is not None and case.chosen is None and not damaged
+    return case.facts.acknowledged is not None and case.chosen is None
 
 
 def _older_than_acknowledged(case: Case) -> bool:
@@ -160,7 +160,7 @@ def _expired_behind_state(case: Case) -> bool:
     committed, start, _, _ = case.facts.position
     if start <= case.needed:
         return False
-    return case.offset >= 0 or (committed != start and case.facts.answered)
+    return case.offset >= 0 or (committed != start and case.facts.folded_before)
 
 
 RULES: dict[str, Rule] = {

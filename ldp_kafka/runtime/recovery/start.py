@@ -7,17 +7,17 @@ tried without Kafka. Workers, `ldp-kafka state` and `ldp-kafka key rotate` all a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, latest
-from ldp_kafka.runtime.recovery.rules import RULES, Case, Facts, Position
+from ldp_kafka.runtime.recovery.rules import RULES, Case, Facts, PartitionOffsets
 
 __all__ = [
     "Facts",
-    "Position",
+    "PartitionOffsets",
     "Refusal",
     "Start",
     "check_partitions",
@@ -37,8 +37,9 @@ class Start(NamedTuple):
     """The first offset that is taken; those up to the checkpoint's are acknowledged only."""
     gaps: bool
     """Whether offsets may be missing."""
-    leftovers: bool
-    """Whether anything before ``next_offset`` that is delivered is of an earlier assignment."""
+    wait_for_first: bool
+    """With ``gaps``: whether the log has ``next_offset``. Until it comes, any other offset that is
+    delivered is of an earlier assignment, and ignored."""
     obsolete: Sequence[str]
     """Keys of the table that go once the new epoch has written its first checkpoint."""
 
@@ -56,7 +57,7 @@ class Refusal:
     def __str__(self) -> str:
         return f"{self.where}: {self.text}; {self.way_out}"
 
-    def error(self) -> StateError:
+    def exception(self) -> StateError:
         """It, to be raised."""
         return StateError(str(self))
 
@@ -89,7 +90,7 @@ def decide(facts: Facts, found: Sequence[Checkpoint]) -> Start | Refusal:
 
 
 def refusals(
-    facts: Facts, found: Sequence[Checkpoint], rules: Mapping[str, object] | None = None
+    facts: Facts, found: Sequence[Checkpoint], rules: Collection[str] | None = None
 ) -> list[Refusal]:
     """All rules that are broken, in their order; ``rules``: only these."""
     case = Case(facts, found, latest(found))
@@ -102,13 +103,13 @@ def refusals(
 
 def check_partitions(topic: str, expected: int, found: int) -> None:
     """StateError where a topic has other partitions than its topology says."""
-    nowhere = Position(None, 0, 0, begun=False)
+    nowhere = PartitionOffsets(None, 0, 0, begun=False)
     facts = Facts(topic, 0, nowhere, header=False, partitions=expected, partitions_found=found)
-    for refusal in refusals(facts, [], {"partitions": None}):
-        raise refusal.error()
+    for refusal in refusals(facts, [], ("partitions",)):
+        raise refusal.exception()
 
 
-REWINDABLE = {"complete": None, "current": None}
+REWINDABLE = frozenset({"complete", "current"})
 """Rules that a group can be set back for: what it has acknowledged is more than a state has."""
 
 
@@ -131,7 +132,8 @@ def rewound(facts: Facts, found: Sequence[Checkpoint], first: int) -> int | Refu
         return None
     chosen = latest(found)
     to = first if chosen is None else chosen.offset + 1
-    if chosen is None and facts.bindings.get("key"):
+    # Where nothing depends on a key it is empty; one that is not known might be another one
+    if chosen is None and facts.bindings.get("key") != "":
         return Refusal(
             "complete",
             facts.where,

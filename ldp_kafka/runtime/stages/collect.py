@@ -1,5 +1,5 @@
-"""The collector's fold: report batches in, partials and releases per user out. Nobody needs to
-trust it.
+"""The collector's fold: report batches in, partials and releases per user out. It sees
+perturbed reports only: no privacy guarantee rests on it.
 
 A batch counts iff its (offset, chunk) comes after the last one of its source; ``closed`` is the
 edge's and is followed, never decided here. When it passes a slot, what the source has of the slot

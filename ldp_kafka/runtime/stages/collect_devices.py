@@ -178,7 +178,7 @@ class CollectDevices:
         self._advance(state, slot, message, output)
 
     def _timely(self, time: int, message: Message) -> None:
-        """What is kept open is bounded."""
+        """BadRecord where ``time`` is more than max_ahead after the record's own timestamp."""
         if 0 <= message.timestamp < time - self.max_ahead_ms:
             raise BadRecord(Reason.AHEAD)
 

@@ -26,14 +26,14 @@ from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["EMPTY_RUN", "Merge", "MergeState", "Release", "make_merge", "of_any_phase"]
+__all__ = ["EMPTY_RUN", "MakeRelease", "Merge", "MergeState", "make_merge", "of_any_phase"]
 
 EMPTY_RUN = 1000  # empty slots in a row that are released
 HELD = 8192  # sampled ids of one slot, about: those of further sources are only compared with them
 SAMPLED = 64  # latest slots whose sampled ids are kept
 COUNTS = ("releases", "repeated", "second_reports")
 
-Release = Callable[[int, Mapping[int, Sequence[int]]], list[Record]]
+MakeRelease = Callable[[int, Mapping[int, Sequence[int]]], list[Record]]
 """Makes the records of one slot from the sums of each phase that had reports."""
 
 
@@ -69,7 +69,7 @@ class Merge:
 
     sources: int
     width: int
-    release: Release
+    release: MakeRelease
     topic: str
     dead_letters_topic: str
     fingerprint: str
@@ -221,7 +221,7 @@ class Merge:
         return found
 
 
-def of_any_phase(release: Callable[[int, list[int] | None], list[Record]]) -> Release:
+def of_any_phase(release: Callable[[int, list[int] | None], list[Record]]) -> MakeRelease:
     """A release of statistics that take whatever phases a slot has: their supports are of one width
     and are added. It is given the sums, or None where there are no reports.
     """

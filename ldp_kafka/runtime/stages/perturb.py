@@ -46,7 +46,7 @@ class PerturbState:
     """What the edge knows of one partition."""
 
     users: Users
-    covers: NDArray[np.int64]
+    shard_offsets: NDArray[np.int64]
     """Last offset that each shard has folded, where it is ahead of the partition: after a crash
     between shards and meta.
     """
@@ -62,7 +62,7 @@ class Perturb:
 
     Parameters
     ----------
-    method, randomness : what perturbs, and the one door to noise
+    method, randomness : what perturbs; keyed, the only source of noise
     reader : of the raw topic's messages
     slot_ms, lateness, max_ahead_ms : as in the topology; lateness in slots
     shards : of a partition's users
@@ -92,8 +92,9 @@ class Perturb:
 
     @property
     def key(self) -> str:
-        """Under another first key all users would look new, their budgets unspent; under other
-        rotations a (user, slot) could be drawn twice.
+        """A check value of the edge's keys, bound to the state. Under another first key all users
+        would look new, their budgets unspent; under other rotations a (user, slot) could be drawn
+        twice.
         """
         return self.randomness.check
 
@@ -166,9 +167,9 @@ class Perturb:
         keep = found.slots > (np.array(before)[found.message] if len(messages) > 1 else before[0])
         output.count("late", int(np.count_nonzero(~keep)))
         # some shards are ahead: their rows were folded and reported before the crash
-        if messages[0].offset <= int(state.covers.max()):
+        if messages[0].offset <= int(state.shard_offsets.max()):
             keep &= (
-                state.covers[state.users.shard[found.users]]
+                state.shard_offsets[state.users.shard[found.users]]
                 < np.array([m.offset for m in messages])[found.message]
             )
         if not keep.all():
@@ -307,7 +308,7 @@ class Perturb:
         state.watermark, state.closed = meta["watermark"], meta["closed"]
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():
-            state.covers[int(shard)] = cover
+            state.shard_offsets[int(shard)] = cover
         return state
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:

@@ -57,15 +57,15 @@ class SlotSums:
     """Both of the closed slots of a slot shard that goes on."""
     changed: set[int] = field(default_factory=set)
     """Slot shards that changed or ended since the last snapshot."""
-    covers: dict[int, int] = field(default_factory=dict)
-    """The offset that a loaded slot shard covers, which can be ahead of that of the rest."""
+    shard_offsets: dict[int, int] = field(default_factory=dict)
+    """The checkpoint offset of each loaded slot shard, which can be ahead of that of the rest."""
 
     def takes(self, slot: int, offset: int) -> bool:
         """Whether the message at ``offset`` is still to be counted in ``slot``; notes that its slot
         shard changes.
         """
         shard = slot // self.size
-        if offset <= self.covers.get(shard, -1):
+        if offset <= self.shard_offsets.get(shard, -1):
             return False
         self.changed.add(shard)
         return True
@@ -157,7 +157,7 @@ class SlotSums:
             )
         made = cls(size)
         for shard, (cover, payload) in shards.items():
-            made.covers[int(shard)] = cover
+            made.shard_offsets[int(shard)] = cover
             for name, (sums, ids) in json.loads(payload).items():
                 at = _at(name)
                 if closed is not None and at.slot <= closed:

@@ -1,4 +1,4 @@
-"""Which row of the state is whose."""
+"""The users of one partition: their state in shards, and an index from user digest to row."""
 
 from __future__ import annotations
 

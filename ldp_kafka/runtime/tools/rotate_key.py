@@ -9,10 +9,10 @@ a slot that begins under the new key was answered under the old one already. Hen
    or not. What was reported was read from the log, so no report was made of that slot or a later
    one; what comes late for earlier slots is made with the old key, today and in every replay.
 3. The new key is on disk, in ``FILE.next``, before anything depends on it.
-4. Each partition's state is written once more, bound to the new ring of keys, and its older tenures
-   are dropped. From then on a worker with the old file halts over it, and one with the new file
-   over every partition that is not yet written: none can go on with what is half done, and the same
-   command finishes it.
+4. Each partition's state is written once more, bound to the new ring of keys, and the records
+   of older epochs are deleted. From then on a worker with the old file halts over it, and one with
+   the new file over every partition that is not yet written: none can go on with what is half done,
+   and the same command finishes it.
 5. ``FILE.next`` takes the place of the file.
 
 The ledger goes on: users are found under the digests of the first key, with all that they have
@@ -45,7 +45,7 @@ from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.recovery.checkpoints import checkpoints
 from ldp_kafka.runtime.recovery.epoch import Epoch, Table
 from ldp_kafka.runtime.recovery.inspection import inspect
-from ldp_kafka.runtime.recovery.rules import Facts, Position
+from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
 from ldp_kafka.runtime.stages.perturb import Perturb, make_perturb
@@ -205,7 +205,7 @@ class _Held:
             complaints += look.violations
         raise StateError(f"{facts.where}: {complaints[0].text}: `ldp-kafka state verify` first")
 
-    def _runs(self, number: int, first: int, position: Position) -> Iterator[list[Message]]:
+    def _runs(self, number: int, first: int, position: PartitionOffsets) -> Iterator[list[Message]]:
         run: list[Message] = []
         for record in read_records(self.config, self.spec.topic, {number: (first, position.end)}):
             run.append(Message(record.offset, record.timestamp, record.value))

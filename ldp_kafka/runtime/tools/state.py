@@ -163,7 +163,7 @@ def alone(topology: Topology, config: Config, group: str) -> None:
 
 
 def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -> Plan:
-    """Set a role's committed offsets back to what its state covers, where they are further.
+    """Set a role's committed offsets back to the offset after its checkpoint, where they are ahead.
 
     Parameters
     ----------

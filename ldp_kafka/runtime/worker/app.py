@@ -1,9 +1,9 @@
-"""Wiring: the pure stages as Faust agents. The only file that imports faust.
+"""One worker: the stages as Faust agents, their producers, metrics and process.
 
 What Faust is trusted with: consumer groups and assignment, tables with changelogs and their
-recovery, the life of a worker. What it is not: acknowledgement (`fold`), time, windows, and what
-becomes of an exception: whatever is not expected ends the process inside the agent's body, before
-any offset can move.
+recovery, the life of a worker. What it is not: acknowledgement (`recovery.epoch`), time, windows,
+and what becomes of an exception: whatever is not expected ends the process inside the agent's body,
+before any offset can move.
 """
 
 from __future__ import annotations
@@ -133,9 +133,10 @@ class Worker:
         return self.offsets.table(spec)
 
     def send(self, partition: int, folded: Output, seconds: float) -> None:
+        begin = time.monotonic()
         self.producers.send(folded.records)
         self.metrics.count(folded, partition)
-        self.metrics.step(seconds)
+        self.metrics.step(seconds + time.monotonic() - begin)
         for record in folded.records:
             # a release of a crowd is keyed (statistic, slot), one of a user has a third part
             if record.topic == self.topology.releases_topic and (record.key or b"").count(b"/") < 2:

@@ -1,7 +1,7 @@
 """What of Faust and of aiokafka is changed here, and every private name of theirs that is used.
 
 All of it is in subclasses, which `App` puts together when a worker is built: nothing is patched,
-and another Faust app in the same process is left as it is. `LEANS_ON` lists the names; a test
+and another Faust app in the same process is left as it is. `PRIVATE_API` lists the names; a test
 looks each of them up, so that a new version of Faust or aiokafka fails by name.
 """
 
@@ -22,7 +22,7 @@ from faust.transport.drivers import aiokafka
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import end
 
-__all__ = ["LEANS_ON", "App", "dropped"]
+__all__ = ["PRIVATE_API", "App", "dropped"]
 
 
 class Assignor(PartitionAssignor):  # type: ignore[misc]
@@ -51,7 +51,7 @@ class Assignor(PartitionAssignor):  # type: ignore[misc]
         return super()._perform_assignment(cluster, members)
 
 
-class Thread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
+class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
     """The thread in which Faust runs its client."""
 
     def _create_worker_consumer(self, transport: Any) -> Any:
@@ -102,11 +102,11 @@ class Thread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
 class Consumer(aiokafka.Consumer):  # type: ignore[misc]
     """Faust's consumer, with our thread."""
 
-    def _new_consumer_thread(self) -> Thread:
-        return Thread(self, loop=self.loop, beacon=self.beacon)
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
 
-class Restore(Recovery):  # type: ignore[misc]
+class TableRecovery(Recovery):  # type: ignore[misc]
     """Faust's recovery of tables, which ends as soon as another rebalance begins.
 
     Faust's goes on until the next assignment is there. It would then let messages flow that are
@@ -147,13 +147,13 @@ class Restore(Recovery):  # type: ignore[misc]
 class Tables(TableManager):  # type: ignore[misc]
     """Faust's tables, with our recovery."""
 
-    _recovery: Restore | None = None
+    _recovery: TableRecovery | None = None
 
     @property
-    def recovery(self) -> Restore:
+    def recovery(self) -> TableRecovery:
         """The one recovery of the app."""
         if self._recovery is None:
-            self._recovery = Restore(self.app, self, beacon=self.beacon, loop=self.loop)
+            self._recovery = TableRecovery(self.app, self, beacon=self.beacon, loop=self.loop)
         return self._recovery
 
 
@@ -202,7 +202,7 @@ def dropped(app: App) -> bool:
     return task is not None and task.done() and not app.should_stop
 
 
-class Lean(NamedTuple):
+class Private(NamedTuple):
     """A name of Faust's or aiokafka's that this file uses beyond what they document."""
 
     owner: type
@@ -214,38 +214,38 @@ class Lean(NamedTuple):
     """
 
 
-LEANS_ON = (
-    Lean(PartitionAssignor, "_perform_assignment", "Assignor refuses part of an assignment"),
-    Lean(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", "Thread sets isolation"),
-    Lean(AIOKafkaConsumer, "self._isolation_level = ", "Thread sets it", "__init__"),
-    Lean(AIOKafkaConsumer, "=self._isolation_level", "it is read after Thread set it", "start"),
-    Lean(aiokafka.AIOKafkaConsumerThread, "_ensure_consumer", "Thread asks the client"),
-    Lean(aiokafka.AIOKafkaConsumerThread, "call_thread", "Thread seeks in the client's loop"),
-    Lean(aiokafka.AIOKafkaConsumerThread, "seek_to_committed", "Thread seeks more partitions"),
-    Lean(BaseConsumer, "await self.seek_to_committed()", "Thread's is called", "perform_seek"),
-    Lean(aiokafka.AIOKafkaConsumerThread, "verify_event_path", "Thread's does nothing"),
-    Lean(aiokafka.Consumer, "_new_consumer_thread", "Consumer makes a Thread"),
-    Lean(faust.App, "_new_consumer", "App has its transport make a Consumer"),
-    Lean(aiokafka.Transport, "Consumer", "the same"),
-    Lean(TableManager, "recovery", "Tables makes a Restore"),
-    Lean(TableManager, "_recovery", "Tables keeps it there, and Faust stops it there"),
-    Lean(Recovery, "on_rebalance", "Restore learns which rebalance it belongs to"),
-    Lean(Recovery, "_generation_id", "whether it took the assignment"),
-    Lean(Recovery, "on_recovery_completed", "Restore learns whose tables are there"),
-    Lean(Recovery, "app.on_rebalance_end()", "App asks it then", "on_recovery_completed"),
-    Lean(Recovery, "_wait", "Restore ends in it"),
-    Lean(Recovery, "await self._wait(\n                consumer.perform_seek()", "also here",
+PRIVATE_API = (
+    Private(PartitionAssignor, "_perform_assignment", "Assignor refuses part of an assignment"),
+    Private(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", "Thread sets isolation"),
+    Private(AIOKafkaConsumer, "self._isolation_level = ", "Thread sets it", "__init__"),
+    Private(AIOKafkaConsumer, "=self._isolation_level", "it is read after Thread set it", "start"),
+    Private(aiokafka.AIOKafkaConsumerThread, "_ensure_consumer", "Thread asks the client"),
+    Private(aiokafka.AIOKafkaConsumerThread, "call_thread", "Thread seeks in the client's loop"),
+    Private(aiokafka.AIOKafkaConsumerThread, "seek_to_committed", "Thread seeks more partitions"),
+    Private(BaseConsumer, "await self.seek_to_committed()", "Thread's is called", "perform_seek"),
+    Private(aiokafka.AIOKafkaConsumerThread, "verify_event_path", "Thread's does nothing"),
+    Private(aiokafka.Consumer, "_new_consumer_thread", "Consumer makes a Thread"),
+    Private(faust.App, "_new_consumer", "App has its transport make a Consumer"),
+    Private(aiokafka.Transport, "Consumer", "the same"),
+    Private(TableManager, "recovery", "Tables makes a TableRecovery"),
+    Private(TableManager, "_recovery", "Tables keeps it there, and Faust stops it there"),
+    Private(Recovery, "on_rebalance", "TableRecovery learns which rebalance it belongs to"),
+    Private(Recovery, "_generation_id", "whether it took the assignment"),
+    Private(Recovery, "on_recovery_completed", "TableRecovery learns whose tables are there"),
+    Private(Recovery, "app.on_rebalance_end()", "App asks it then", "on_recovery_completed"),
+    Private(Recovery, "_wait", "TableRecovery ends in it"),
+    Private(Recovery, "await self._wait(\n                consumer.perform_seek()", "also here",
          "on_recovery_completed"),
-    Lean(Recovery, "except RebalanceAgain", "that is how a recovery ends", "_restart_recovery"),
-    Lean(faust.App, "rebalancing_count", "the number of a rebalance"),
-    Lean(faust.App, "self.rebalancing_count += 1", "it grows at once", "on_rebalance_start"),
-    Lean(aiokafka.ConsumerRebalanceListener, "app.on_rebalance_start()", "in the client's thread",
+    Private(Recovery, "except RebalanceAgain", "that is how a recovery ends", "_restart_recovery"),
+    Private(faust.App, "rebalancing_count", "the number of a rebalance"),
+    Private(faust.App, "self.rebalancing_count += 1", "it grows at once", "on_rebalance_start"),
+    Private(aiokafka.ConsumerRebalanceListener, "app.on_rebalance_start()", "in its thread",
          "on_partitions_revoked"),
-    Lean(faust.App, "on_rebalance_end", "App ignores an outdated one"),
-    Lean(faust.App, "_consumer", "dropped looks whether there is one"),
-    Lean(aiokafka.Consumer, "_thread", "dropped asks its client"),
-    Lean(aiokafka.AIOKafkaConsumerThread, "_consumer", "the client"),
-    Lean(AIOKafkaConsumer, "self._coordinator = ", "the client's group", "__init__"),
-    Lean(GroupCoordinator, "self._coordination_task = create_task(", "dropped asks whether it has"
-         " ended", "__init__"),
+    Private(faust.App, "on_rebalance_end", "App ignores an outdated one"),
+    Private(faust.App, "_consumer", "dropped looks whether there is one"),
+    Private(aiokafka.Consumer, "_thread", "dropped asks its client"),
+    Private(aiokafka.AIOKafkaConsumerThread, "_consumer", "the client"),
+    Private(AIOKafkaConsumer, "self._coordinator = ", "the client's group", "__init__"),
+    Private(GroupCoordinator, "self._coordination_task = create_task(", "dropped asks for it",
+         "__init__"),
 )  # fmt: skip

@@ -19,8 +19,8 @@ LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next w
 
 
 class Process(faust.Worker):  # type: ignore[misc]
-    """Ends when it is told to: where nothing comes of it for `LEAVE` seconds, whatever hangs in
-    Faust or at a broker, at once.
+    """Faust's worker with a bounded shutdown: it exits after `LEAVE` seconds without a snapshot,
+    whatever hangs in Faust or at a broker.
 
     What counts is safe before any end, as before any crash; but a process that neither works nor
     ends keeps its partitions from others.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.kafka.producer import Outbox
+from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.worker.exits import end
 
@@ -23,10 +23,10 @@ class Producers:
     """
 
     def __init__(self, configs: Mapping[str, Mapping[str, Any]], sides: Mapping[str, str]) -> None:
-        of_config: dict[int, Outbox] = {}
+        of_config: dict[int, OrderedProducer] = {}
         for config in configs.values():
             if id(config) not in of_config:
-                of_config[id(config)] = Outbox(config, lambda text: end(BrokerError(text)))
+                of_config[id(config)] = OrderedProducer(config, lambda text: end(BrokerError(text)))
         self._boxes = list(of_config.values())
         self._box = {
             topic: of_config[id(configs[side])] for topic, side in sides.items() if side in configs

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.runtime.recovery import rules, table
+from ldp_kafka.runtime.recovery import rules, rules_page
 from ldp_kafka.runtime.recovery.checkpoints import VERSION, checkpoints, latest
 from ldp_kafka.runtime.recovery.packing import pack
-from ldp_kafka.runtime.recovery.rules import RULES, Facts, Position
+from ldp_kafka.runtime.recovery.rules import RULES, Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.start import (
     Refusal,
     Start,
@@ -37,7 +37,7 @@ def held(offset, epoch="e", *, shards=("0",), lost=(), **changed):
 
 
 def facts(committed=7, start=0, end=9, *, begun=False, **more):
-    position = Position(committed, start, end, begun)
+    position = PartitionOffsets(committed, start, end, begun)
     return Facts(
         **{"topic": "t", "partition": 0, "position": position, "header": True}
         | {"bindings": BINDINGS}
@@ -91,7 +91,7 @@ def test_a_broken_rule_refuses_the_start(name):
     said = str(found)
     assert said.startswith("t partition 0: ") and found.way_out in said and "{" not in said
     with pytest.raises(StateError, match="t partition 0"):
-        raise found.error()
+        raise found.exception()
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -128,9 +128,9 @@ def test_a_shard_that_meta_does_not_list_is_not_loaded():
 def test_where_a_log_may_have_gaps_the_first_offset_is_the_logs():
     """What comes before it is a leftover of an earlier assignment."""
     found = decided(facts(gaps=True, first=8), held(6))
-    assert (found.next_offset, found.gaps, found.leftovers) == (8, True, True)
+    assert (found.next_offset, found.gaps, found.wait_for_first) == (8, True, True)
     found = decided(facts(gaps=True), held(6))
-    assert (found.next_offset, found.gaps, found.leftovers) == (7, True, False)
+    assert (found.next_offset, found.gaps, found.wait_for_first) == (7, True, False)
 
 
 def test_partitions_are_looked_at_while_a_worker_runs():
@@ -148,7 +148,7 @@ def test_a_start_is_allowed_exactly_where_nothing_acknowledged_is_lost():
         [None, *range(5)], range(5), range(5), [None, *range(4)], [False, True]
     ):
         end = start + length
-        found_facts = facts(committed, start, end, header=False, answered=answered)
+        found_facts = facts(committed, start, end, header=False, folded_before=answered)
         records = {} if offset is None else held(offset)
         last = -1 if offset is None else offset
         done = -1 if committed is None else committed - 1
@@ -166,6 +166,9 @@ REWINDS = [
     (facts(), held(6), None),
     (facts(), held(5), 6),
     (facts(), {}, "complete"),
+    (facts(bindings={"fingerprint": "f", "layout": "l"}), {}, "complete"),
+    (facts(), {"0/meta/e": pack(6, b"{")}, "complete"),
+    (facts(bindings=BINDINGS | {"key": ""}), {"0/meta/e": pack(6, b"{")}, "readable"),
     (facts(bindings=BINDINGS | {"key": ""}), {}, 1),
     (facts(committed=8, start=5, bindings=BINDINGS | {"key": ""}), {}, "unread"),
     (facts(), held(5, layout="g"), "layout"),
@@ -189,7 +192,7 @@ def test_where_a_rewind_leads(found_facts, records, to):
 
 
 def test_the_page_is_made_of_the_rules():
-    """``python -m ldp_kafka.runtime.recovery.table`` writes it anew."""
-    text = Path(table.PAGE).read_text("utf-8")
-    assert text == table.written(text)
+    """``python -m ldp_kafka.runtime.recovery.rules_page`` writes it anew."""
+    text = Path(rules_page.PAGE).read_text("utf-8")
+    assert text == rules_page.written(text)
     assert all(f"`{name}`" in text for name in RULES)

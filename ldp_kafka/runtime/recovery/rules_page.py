@@ -1,4 +1,4 @@
-"""The rules of a start as a table of README.md: ``python -m ldp_kafka.runtime.recovery.table``
+"""The rules of a start as a table of README.md: ``python -m ldp_kafka.runtime.recovery.rules_page``
 writes it anew.
 """
 
