@@ -112,11 +112,10 @@ def fork(topology: Topology) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if mutant := json.loads(os.environ.get(MUTANT) or "{}").get(topology.name):
+            fingerprint = topology.fingerprint
             break_it(mutant)
-            # its method was made before it was broken
-            whole, topology = (topology, lk.load_topology(topology.file))
-            # a broken worker does not say that it is
-            vars(topology)["fingerprint"] = whole.fingerprint
+            topology = lk.load_topology(topology.file)  # its method was made before it was broken
+            vars(topology)["fingerprint"] = fingerprint  # a broken worker does not say that it is
         code = work(topology)
     except BaseException:
         traceback.print_exc()
