@@ -24,6 +24,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 from typing import Any, Generic, Protocol, TypeVar
 
 from ldp_kafka.errors import ConfigurationError, GapError
@@ -57,14 +58,16 @@ class OffsetAction(Enum):
 
 @dataclass(frozen=True)
 class Limits:
-    """When an epoch folds what waits, and when it writes a snapshot."""
+    """When an epoch folds what waits, and when it writes a snapshot: unless told, when asked
+    only. A worker's are its topology's.
+    """
 
-    snapshot_messages: int = 4096
+    snapshot_messages: float = inf
     """Folded messages after which a snapshot is taken at once."""
-    snapshot_bytes: int = 64 * 2**20
+    snapshot_bytes: float = inf
     """Folded bytes after which a snapshot is taken at once, if snapshots take less than a tenth of
     the time."""
-    snapshot_seconds: float = 1.0
+    snapshot_seconds: float = inf
     """Age of the last snapshot at which one is due that may wait for a timer."""
     run: int = 256
     """Messages that are folded together at most: a fold is some 600 calls, whatever it holds."""
