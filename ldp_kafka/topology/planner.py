@@ -16,6 +16,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.statistics import Prediction, reporting
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.edges import Admission, admission
+from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.roles import Topic
 
@@ -237,10 +238,11 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             "who reports from two devices has two budgets, which add up; any device can send any"
             " report, as often as its credentials allow"
         )
-    elif topology.input.format == "json":
+    elif not INPUT_FORMATS[topology.input.format].batches:
+        batches = " or ".join(name for name, one in INPUT_FORMATS.items() if one.batches)
         yield (
             "one event a message shows the collector the order in which users report; gateways that"
-            " send one batch (format arrow) a slot hide it"
+            f" send one batch (format {batches}) a slot hide it"
         )
 
 

@@ -15,6 +15,7 @@ from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.methods import METHODS
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text
+from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
 from ldp_kafka.topology.sections import PURE
 
@@ -74,8 +75,13 @@ def _name(whole: dict[str, Any]) -> None:
     """Write in what the registries hold: what is registered needs no line in the file. A method's
     own parameter that the file says nothing of is checked by the method alone.
     """
-    privacy, output = (
-        _resolved(whole["properties"][name], whole)["properties"] for name in ("privacy", "output")
+    source, privacy, output = (
+        _resolved(whole["properties"][name], whole)["properties"]
+        for name in ("input", "privacy", "output")
+    )
+    source["format"]["enum"] = list(INPUT_FORMATS)
+    source["format"]["description"] = (
+        "; ".join(f"{name}: {one.description}" for name, one in INPUT_FORMATS.items()) + "."
     )
     methods = {name: method for name, method in METHODS.items() if method.streams}
     privacy["method"]["enum"] = sorted(methods)
@@ -109,7 +115,9 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
         yield document.problem((), _KINDS[kind][1])
         return
     seen = set()
-    for error in _validator(kind, (*METHODS, *STATISTICS)).iter_errors(document.data):
+    for error in _validator(kind, (*METHODS, *STATISTICS, *INPUT_FORMATS)).iter_errors(
+        document.data
+    ):
         for path, message in _said(error):
             if (path, message) not in seen:
                 seen.add((path, message))

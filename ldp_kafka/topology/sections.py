@@ -14,6 +14,7 @@ from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.topology.document import Unset
+from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
 
 __all__ = [
@@ -142,7 +143,7 @@ class Input(Checked):
     ----------
     topic, partitions : of the raw log
     create : False where it belongs to someone else
-    format : ``json`` or ``arrow``
+    format : a name in `ldp_kafka.topology.formats.INPUT_FORMATS`
     user, value, time : field paths, as tuples of names and list positions
     slot_ms : length of a slot, at least 1 ms
     lateness : slots that the watermark stays behind the latest event, 0..1000
@@ -201,12 +202,19 @@ class Input(Checked):
                 "input.idle",
                 "must be off where create is false: nothing is written into someone else's topic",
             )
+        if self.format not in INPUT_FORMATS:
+            yield "input.format", f"must be one of {', '.join(INPUT_FORMATS)}"
+            return
         fields = {"user": self.user, "value": self.value, "time": self.time}
         if len(set(fields.values())) < len(fields):
             yield "input", "user, value and time must be three different fields"
         for name, path in fields.items():
-            if self.format == "arrow" and not (len(path) == 1 and isinstance(path[0], str)):
-                yield f"input.{name}", "must be one column such as $.user where format is arrow"
+            plain = len(path) == 1 and isinstance(path[0], str)
+            if INPUT_FORMATS[self.format].columns and not plain:
+                yield (
+                    f"input.{name}",
+                    f"must be one column such as $.user where format is {self.format}",
+                )
 
 
 @dataclass(frozen=True)

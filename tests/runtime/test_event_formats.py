@@ -1,5 +1,5 @@
-"""A format of events is a file of its own and a line in the registry: shown with one that nobody
-ships.
+"""A format of events is a file of its own and a line in each of two tables, the topology's and the
+reader's: shown with one that nobody ships.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.errors import BadRecord, Reason, TopologyError
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
@@ -15,6 +15,8 @@ from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import ARROW
 from ldp_kafka.runtime.wire.events import FORMATS, EventFormat, EventReader
 from ldp_kafka.runtime.wire.fields import Decoded
+from ldp_kafka.topology import plan, schema
+from ldp_kafka.topology.formats import INPUT_FORMATS, InputFormat
 from tests.runtime.test_bad_input import KEY, NUMERIC, loads
 
 BEGINS = b"#csv\n"
@@ -37,6 +39,7 @@ def read(message, fields):
 @pytest.fixture
 def _toy(monkeypatch):
     monkeypatch.setitem(FORMATS, "toy", EventFormat(BEGINS, read))
+    monkeypatch.setitem(INPUT_FORMATS, "toy", InputFormat("lines", batches=True, columns=True))
 
 
 def reader():
@@ -55,7 +58,13 @@ def test_a_new_format_is_a_line():
     assert decoded.events.values.tolist() == [1.5, 3.0]
     assert decoded.bad == [(1, Reason.USER), (2, Reason.NOT_FINITE)]
     assert reader().read(b'{"user":"a","value":1,"time":5}').events.users.texts() == ["a"]
-    topology = loads(NUMERIC.format(format="json"))
+    topology = loads(NUMERIC.format(format="toy"))
+    assert not any("one event a message" in line for line in plan(topology).warnings)
+    told = schema()["$defs"]["input"]["properties"]["format"]
+    assert told["enum"] == ["json", "arrow", "toy"]
+    assert "toy: lines" in told["description"]
+    with pytest.raises(TopologyError, match=r"one column such as [^;]* where format is toy"):
+        loads(NUMERIC.format(format="toy, user: $.a.b"))
     stage = make_perturb(topology, 0, edge_randomness(topology, KEY))
     folded = stage.fold(stage.fresh(), [Message(0, -1, BEGINS + text)])
     assert (folded.counts["events"], folded.counts["reports"]) == (2, 2)
@@ -74,6 +83,6 @@ def test_what_a_format_cannot_read_is_a_dead_letter():
 
 def test_what_is_of_no_other_format_is_json():
     """So there is a format for every message, and no two begin alike."""
-    assert list(FORMATS) == ["json", "arrow"]
+    assert list(FORMATS) == list(INPUT_FORMATS) == ["json", "arrow"]
     assert [one.begins for one in FORMATS.values()] == [b"", ARROW]
     assert reader().read(BEGINS).bad == [(0, Reason.NOT_JSON)]

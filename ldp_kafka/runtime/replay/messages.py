@@ -20,11 +20,12 @@ from ldp_kafka.runtime.replay.source import SlotEvents, Source
 from ldp_kafka.runtime.wire.arrow import lists, write_batch
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
 
 __all__ = ["BATCH", "Raw", "as_log", "last_tick", "messages"]
 
-BATCH = 2048  # events in a message, where the topology's format is arrow
+BATCH = 2048  # events in a message, where the topology's format has batches
 
 
 class Raw(NamedTuple):
@@ -81,7 +82,7 @@ def messages(
 
     """
     if batch is None:
-        batch = BATCH if topology.input.format == "arrow" else 1
+        batch = BATCH if INPUT_FORMATS[topology.input.format].batches else 1
     if not batch >= 1:
         raise ConfigurationError("the events in one message (--batch) must be 1 or more")
     names = (topology.input.user, topology.input.value, topology.input.time)

@@ -1,6 +1,7 @@
 """The users' own messages, strictly, in any of the formats of events.
 
-A format is a file of its own and a line in `FORMATS`. Which one a message has is seen from how it
+A format is a file of its own, a line in `FORMATS`, and one in
+`ldp_kafka.topology.formats.INPUT_FORMATS`. Which one a message has is seen from how it
 begins, whatever the topology's ``input.format``: that is what `ldp-kafka replay` writes.
 """
 
