@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from tests.depth import LONG
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
@@ -15,7 +17,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip what is marked ``long`` unless LDP_KAFKA_LONG=1."""
-    if os.environ.get("LDP_KAFKA_LONG") == "1":
+    if LONG:
         return
     for item in items:
         if item.get_closest_marker("long"):

@@ -10,13 +10,15 @@ import random
 import threading
 import time
 import traceback
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.broker.chaos import faults
-from tests.broker.chaos.run import play, schedule, seed
+from tests.broker.chaos.run import Round, play, schedule, seed
 from tests.runtime.test_methods import STREAMS
 
 # see `World.stable`
@@ -33,21 +35,34 @@ def dealt(number: int, hands: int) -> list[list[str]]:
     return [methods[at::hands] for at in range(hands)]
 
 
+def parts(order: list[faults.Fault], count: int) -> Iterator[list[faults.Fault]]:
+    """So many, about as long as each other; a join stays with the leave before it."""
+    first = 0
+    for number in range(1, count + 1):
+        end = len(order) * number // count
+        end += end < len(order) and order[end] is faults.join
+        yield order[first:end]
+        first = end
+
+
 def test_faults_of_every_kind(can_start, tmp_path, prefix):
-    """Two rounds on one node and one on three, each with a third of the methods."""
+    """Four rounds on one node and two on three, each with a sixth of the methods, two at a time."""
     number = seed()
-    order = schedule(random.Random(number), faults.ONE_NODE)
-    # which comes with the leave before it
-    half = len(order) // 2 + (order[len(order) // 2] is faults.join)
     of = [
-        (1, order[:half]),
-        (1, order[half:]),
-        (3, schedule(random.Random(number), faults.THREE_NODES)),
+        (nodes, kinds)
+        for nodes, count, every in ((1, 4, faults.ONE_NODE), (3, 2, faults.THREE_NODES))
+        for kinds in parts(schedule(random.Random(number), every), count)
     ]
-    rounds = [
-        play(tmp_path / str(at), f"{prefix}-{at}", nodes, methods, kinds, number + at)
-        for at, ((nodes, kinds), methods) in enumerate(zip(of, dealt(number, len(of)), strict=True))
-    ]
+
+    def one(at: int) -> Round:
+        (nodes, kinds), methods = of[at], dealt(number, len(of))[at]
+        return play(tmp_path / str(at), f"{prefix}-{at}", nodes, methods, kinds, number + at)
+
+    with ThreadPoolExecutor(2) as pool:
+        rounds = list(pool.map(one, range(len(of))))
+    assert Counter(kind for _, kinds in of for kind in kinds) == Counter(
+        faults.ONE_NODE + faults.THREE_NODES
+    )
     assert sum(len(each.faults) for each in rounds) >= 40
     assert all(each.clean for each in rounds), "\n".join(map(str, rounds))
 

@@ -8,7 +8,6 @@ off afterwards in the time of a test, by the same worker with its feet free.
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import threading
@@ -21,10 +20,11 @@ import pytest
 
 from ldp_kafka.runtime.kafka import admin
 from tests.broker.flow import SLOT, START, Flow
+from tests.depth import depth
 
 USERS = 2000
 # LEAST: events a second, or too few would wait to see them
-SECONDS, TIMES, LEAST = (60 if os.environ.get("LDP_KAFKA_LONG") == "1" else 20, 10, 4000)
+SECONDS, TIMES, LEAST = depth(20, 60), 10, 4000
 RUNS, RESTS = 0.03, 0.27  # seconds
 GROWTH = (
     48 * 2**20

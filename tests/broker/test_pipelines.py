@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 
@@ -20,8 +19,7 @@ from ldp_kafka.runtime.replay.source import from_arrays, from_slots
 from tests import real_data
 from tests.broker.flow import TEXT as flow_text
 from tests.broker.flow import Flow, Reader
-
-LONG = os.environ.get("LDP_KAFKA_LONG") == "1"
+from tests.depth import depth
 
 TEXT = """
 topology: {name}
@@ -43,7 +41,7 @@ def sliced(name: str, users: int, slots: int) -> tuple[np.ndarray, str]:
         values = data.series(name)
     table = streams.slice_series(values, users)
     lo, hi = data.SERIES[name].domain
-    return table if LONG else table[:, :slots], f"domain: [{lo}, {hi}]"
+    return table[:, : depth(slots, None)], f"domain: [{lo}, {hi}]"
 
 
 def through(flow: Flow, source, *, batch: int, workers: int = 2, limit: float = 90.0):
@@ -63,10 +61,10 @@ def through(flow: Flow, source, *, batch: int, workers: int = 2, limit: float = 
 
 
 CASES = [
-    ("volume", 402, 40, "sw_direct", "mean, per_user"),
-    ("volume", 402, 40, "capp", "mean, per_user"),
-    ("c6h6", 155, 58, "capp", "per_user"),
-    ("c6h6", 155, 58, "sw_direct", "mean"),
+    ("volume", 402, 24, "capp", "mean, per_user"),
+    ("c6h6", 155, 24, "sw_direct", "mean"),
+    ("c6h6", 155, 24, "capp", "per_user"),
+    ("volume", 402, 24, "sw_direct", "mean, per_user"),
 ]
 
 
@@ -100,21 +98,17 @@ def run(boot, tmp_path, prefix, case, *, embedded=None, session="6s"):
     assert verdict.releases >= crowd + single > 0
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]}-{case[3]}")
+@pytest.mark.parametrize("case", depth(CASES[:2], CASES), ids=lambda case: f"{case[0]}-{case[3]}")
 def test_real_streams_on_kafka(kafka, tmp_path, prefix, case):
     run(kafka, tmp_path, prefix, case)
 
 
-@pytest.mark.parametrize(
-    "case", CASES if LONG else CASES[1:2], ids=lambda case: f"{case[0]}-{case[3]}"
-)
+@pytest.mark.parametrize("case", depth(CASES[2:3], CASES), ids=lambda case: f"{case[0]}-{case[3]}")
 def test_real_streams_on_kafka_3_9(kafka_3_9, tmp_path, prefix, case):
     run(kafka_3_9, tmp_path, prefix, case)
 
 
-@pytest.mark.parametrize(
-    "case", CASES if LONG else CASES[1:3], ids=lambda case: f"{case[0]}-{case[3]}"
-)
+@pytest.mark.parametrize("case", depth(CASES[2:3], CASES), ids=lambda case: f"{case[0]}-{case[3]}")
 def test_real_streams_on_the_embedded_broker(embedded, tmp_path, prefix, case):
     run(embedded.bootstrap_servers, tmp_path, prefix, case, embedded=embedded, session="2s")
 
@@ -184,12 +178,13 @@ def remove(boot: str, flow: Flow) -> None:
 
 
 def test_partitions_do_not_matter(kafka, tmp_path, prefix):
-    """The same input without late events over 1, 2 and 4 partitions: the same mean in every slot,
-    bit for bit. The topologies have one name, as their noise depends on it.
+    """The same input without late events over 1 and 3 partitions (1, 2 and 4 without a broker:
+    `tests/fold`): the same mean in every slot, bit for bit. The topologies have one name, as their
+    noise depends on it.
     """
     values = np.random.default_rng(7).uniform(0, 100, (300, 20))
     found = []
-    for partitions in (1, 2, 4):
+    for partitions in (1, 3):
         folder = tmp_path / str(partitions)
         folder.mkdir()
         flow = Flow(
@@ -211,7 +206,7 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
         finally:
             flow.close()
         remove(kafka, flow)
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]
     assert len(found[0]) == 20
 
 

@@ -7,7 +7,6 @@ the first one's recovery; and with nothing to fetch every answer of the broker w
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +15,9 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.kafka import admin
 from tests.broker.flow import TEXT, Flow
+from tests.depth import depth
 
-ROUNDS = 10 if os.environ.get("LDP_KAFKA_LONG") == "1" else 3
+ROUNDS = depth(3, 10)
 AT_ONCE = 3
 APART = 0.3  # seconds between the two starts
 RECOVERY = 8.0  # seconds after an assignment in which both are through their recovery, or dead

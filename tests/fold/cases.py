@@ -5,8 +5,10 @@ out-of-order events, repeats, bad rows, an idle partition, ticks.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology, loads
-from tests.fold.judge import EdgeJudge
+from tests.fold.judge import Judge
 
 START = 1_760_000_040_000  # milliseconds; a slot begins there
 SLOT = 60_000
@@ -140,12 +142,14 @@ def wild(seed: int, partitions: int = 2, slots: int = 8) -> list[list[Message]]:
     return logs
 
 
-_judges: dict[tuple[str, int], EdgeJudge] = {}
+_judges: dict[tuple[str, str, int], tuple[Any, Judge]] = {}
 
 
-def judge(of: Topology, logs: list[list[Message]]) -> EdgeJudge:
-    """A judge's straight fold of an input is made once."""
-    key = (of.fingerprint, id(logs))
+def judge(of: Topology, role: str, given: Any, make: Callable[[], Judge]) -> Judge:
+    """A judge's straight fold of what a role is given is made once. It is kept with the judge, so
+    that nothing else has its id.
+    """
+    key = (of.fingerprint, role, id(given))
     if key not in _judges:
-        _judges[key] = EdgeJudge(of, randomness(of), logs)
-    return _judges[key].fresh()  # type: ignore[return-value]
+        _judges[key] = given, make()
+    return _judges[key][1].fresh()

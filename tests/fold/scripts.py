@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ldp_kafka.runtime import local, roles
-from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.log import Message, Stage
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.topology import Topology
 from tests.fold import cases
 from tests.fold.driver import Halt, Recipe, Worker, World
 from tests.fold.judge import EdgeJudge, Judge
@@ -387,7 +388,7 @@ def edge_world(
         logs,
         recipe or Recipe(),
         header,
-        cases.judge(topology, logs),
+        cases.judge(topology, "perturb", logs, lambda: EdgeJudge(topology, randomness, logs)),
     )
 
 
@@ -417,23 +418,26 @@ def collect_world(
     """A world that collects what an edge's world wrote."""
     topology = cases.topology(partitions)
     logs = [local.log(records, 1) for records in written]
-    return World(
-        lambda number: roles.make(topology, "collect", number),
-        logs,
-        recipe or Recipe(),
-        watch=Judge(lambda number: roles.make(topology, "collect", number), logs),
-    )
+    return _folded_again(topology, "collect", written, logs, recipe)
 
 
 def merge_world(partitions: int, written: Sequence[Any], recipe: Recipe | None = None) -> World:
     """A world that merges what a collector's world wrote."""
     topology = cases.topology(partitions)
-    logs = [local.log(written, 1)]
+    return _folded_again(topology, "merge", written, [local.log(written, 1)], recipe)
+
+
+def _folded_again(
+    topology: Topology, role: str, written: Any, logs: list[list[Message]], recipe: Recipe | None
+) -> World:
+    def make(number: int) -> Stage[Any]:
+        return roles.make(topology, role, number)
+
     return World(
-        lambda _: roles.make(topology, "merge", 0),
+        make,
         logs,
         recipe or Recipe(),
-        watch=Judge(lambda _: roles.make(topology, "merge", 0), logs),
+        watch=cases.judge(topology, role, written, lambda: Judge(make, logs)),
     )
 
 

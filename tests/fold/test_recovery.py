@@ -9,6 +9,7 @@ from random import Random
 
 import pytest
 
+from tests.depth import depth
 from tests.fold import cases
 from tests.fold.driver import Halt, World
 from tests.fold.mutants import EDGE_MUTANTS, SLOT_MUTANTS
@@ -25,10 +26,11 @@ from tests.fold.scripts import (
     routine,
 )
 
-SCRIPTED = 150  # random scripts at the edge
-CHAINED = 40  # random scripts through edge, collectors and merger
+SCRIPTED = depth(40, 400)  # random scripts at the edge
+CHAINED = depth(12, 120)  # random scripts through edge, collectors and merger
 POINTS = 30  # of the undisturbed routine, at least: awaits and commits
-STRIDE = 6  # of the second crashes of collector and merger: over all first ones, every await is one
+# of the second crashes of collector and merger: over all first ones, every await is one
+STRIDE = depth(13, 2)
 
 
 @pytest.mark.parametrize("header", [True, False])

@@ -102,6 +102,7 @@ def test_sample_split_spends_to_the_last_micro(window, dimension, inner, length)
     assert 0.95 <= loss <= 1 + 1e-9
 
 
+@pytest.mark.long  # half a minute of enumeration; what is beside it reaches as far in fewer slots
 def test_sample_split_of_app_reaches_the_rest_of_two_blocks():
     """Window 3 of 2 coordinates: slots 3, 4 and 5, of which the last two begin blocks that end with
     slots 6 and 7.

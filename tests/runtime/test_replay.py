@@ -434,7 +434,8 @@ def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
         f"topology: t\ninput: {{partitions: 1, slot: 1h, lateness: 0}}\nprivacy: {{{shape},"
         f" epsilon: 4.0, window: 2}}\noutput: {{statistics: [{statistic}]}}"
     )
-    values = np.random.default_rng(1).integers(0, 10, (600, 2))
+    users = 60 if bits > 1000 else 600  # a report of so many bits takes a while
+    values = np.random.default_rng(1).integers(0, 10, (users, 2))
     stream = list(
         messages(made, from_arrays(made, values if bits else values.astype(float), START), batch)
     )

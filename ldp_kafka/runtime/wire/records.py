@@ -20,7 +20,7 @@ fingerprint, scale, phase, offset (of the raw message), chunk, closed. Decoding 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from math import inf
 from typing import Any
 
@@ -82,11 +82,11 @@ def encode_json(record: Event | Report | Request | Release | Tick | Partial | Re
         return dump_json({MARK: VERSION, "type": "report", **report_body(record)})
     if isinstance(record, Report):
         return encode_json(reports_of([record]))
-    body = {
-        name: value
-        for name, value in asdict(record).items()
-        if not (isinstance(record, Release) and name in ("user", "reliability") and value is None)
-    }
+    body = {each.name: getattr(record, each.name) for each in fields(record)}  # asdict copies deep
+    if isinstance(record, Release):
+        for name in ("user", "reliability"):
+            if body[name] is None:
+                del body[name]
     return dump_json({MARK: VERSION, "type": NAMES[type(record)], **body})
 
 
