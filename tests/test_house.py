@@ -60,7 +60,7 @@ ONLY = {
     "aiokafka": ("runtime/worker/driver.py",),
     "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
-    "cryptography": ("randomness.py",),
+    "cryptography": ("randomness",),
     "faust": ("runtime/worker",),
     "jsonschema": ("topology",),
     "matplotlib": ("runtime/demo", "evaluation", "audits"),

@@ -1,0 +1,67 @@
+"""The one door to randomness.
+
+Every draw of the library is a function of secure 32-bit words. Where they come from decides what
+the noise is good for::
+
+    system()     OS entropy, AES-256-CTR: private, not repeatable
+    keyed(key)   a PRF of each row's context under AES-256: private against anyone without the
+                 key, and the same report after every replay
+    seeded(n)    keyed by a public number: repeatable, NOT private; for tests and evaluation
+
+Keys for noise, report ids, series and user digests are derived from one master key and never meet;
+see `ldp_kafka.randomness.prf`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ldp_kafka.randomness.fresh import System
+from ldp_kafka.randomness.ids import Digests, Ids, take16
+from ldp_kafka.randomness.prf import KEY_BYTES
+from ldp_kafka.randomness.repeatable import Bound, Keyed, Seeded
+from ldp_kafka.randomness.source import Randomness
+
+__all__ = [
+    "KEY_BYTES",
+    "Bound",
+    "Digests",
+    "Ids",
+    "Keyed",
+    "Randomness",
+    "Seeded",
+    "System",
+    "keyed",
+    "seeded",
+    "system",
+    "take16",
+]
+
+
+def system() -> System:
+    """Private words that no one can repeat.
+
+    Examples
+    --------
+    >>> system().words(2, 3).shape
+    (2, 3)
+    """
+    return System()
+
+
+def keyed(key: bytes, *, context: bytes = b"", later: Sequence[tuple[int, bytes]] = ()) -> Keyed:
+    """Private words that a replay repeats; see `Keyed`."""
+    return Keyed(key, context=context, later=later)
+
+
+def seeded(seed: int) -> Seeded:
+    """Repeatable words that are not private; for tests and evaluation.
+
+    Examples
+    --------
+    >>> seeded(7).words(1, 2).tolist() == seeded(7).words(1, 2).tolist()
+    True
+    >>> seeded(7).private
+    False
+    """
+    return Seeded(seed)

@@ -1,0 +1,134 @@
+"""The pseudo-random function behind keyed words: a CBC-MAC under AES-256, vectorised over rows.
+
+Messages are whole blocks of (user digest), (slot, phase | columns | counter), (bound integers ...).
+The second block tells how many follow it, so no message is a prefix of another, which is what makes
+CBC-MAC a pseudo-random function (Bellare, Kilian, Rogaway 2000; Petrank, Rackoff 2000). Keys are
+derived from the one master key by HKDF-SHA256 (RFC 5869).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.randomness.ids import Digests, Ids
+
+__all__ = ["BLOCK", "KEY_BYTES", "Chain", "KeyRing", "derive"]
+
+KEY_BYTES = 32
+BLOCK = 16  # bytes of an AES block
+# block 2, second half: phase (16 bits) | columns (8) | counter (40)
+_COUNTER_BITS, _COLUMN_BITS = (40, 8)
+
+
+class Chain:
+    """CBC-MAC under one AES-256 key, vectorised over rows."""
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        # the block cipher itself: the chaining is ours, over all rows at once
+        self._encrypt = Cipher(algorithms.AES(key), modes.ECB()).encryptor()  # noqa: S305
+
+    def mac(
+        self,
+        users: Digests,
+        slot: int | NDArray[np.int64],
+        phase: int,
+        bound: NDArray[np.int64],
+        counter: int,
+    ) -> Digests:
+        columns = bound.shape[1]
+        if not (0 <= phase < 2**16 and columns < 2**_COLUMN_BITS and counter < 2**_COUNTER_BITS):
+            raise ValueError("phase, columns or counter out of range")
+        block = self._aes(users)
+        block[:, 0] ^= np.asarray(slot, np.int64).view(np.uint64)
+        block[:, 1] ^= np.uint64(
+            phase << (_COLUMN_BITS + _COUNTER_BITS) | columns << _COUNTER_BITS | counter
+        )
+        block = self._aes(block)
+        for column in range(0, columns, 2):
+            pair = bound[:, column : column + 2].view(np.uint64)
+            block[:, : pair.shape[1]] ^= pair
+            block = self._aes(block)
+        return block
+
+    def digests(self, users: Iterable[str] | Ids) -> Digests:
+        """CBC-MAC of (length, bytes padded with zeros): the length comes first, so no id is a
+        prefix of another.
+        """
+        ids = users if isinstance(users, Ids) else Ids.of(users)
+        lengths = np.diff(ids.offsets)
+        size = int(lengths.max(initial=0))
+        width = -(-size // BLOCK) * BLOCK
+        padded = np.zeros((len(ids), width), np.uint8)
+        if size and lengths.min() == size:
+            padded[:, :size] = ids.data[ids.offsets[0] : ids.offsets[-1]].reshape(-1, size)
+        elif size:
+            padded[np.arange(width) < lengths[:, None]] = ids.data[ids.offsets[0] : ids.offsets[-1]]
+        words = padded.view(np.uint64)
+        block = np.zeros((len(ids), 2), np.uint64)
+        block[:, 0] = lengths
+        if not size or lengths.min() == size:
+            block[:] = self._aes(block[:1])  # one length: one first block
+        else:
+            block = self._aes(block)
+        for start in range(0, width, BLOCK):
+            pair = words[:, start // 8 : start // 8 + 2]
+            rows = slice(None) if start < lengths.min() else np.flatnonzero(lengths > start)
+            block[rows] = self._aes(block[rows] ^ pair[rows])
+        return block
+
+    def _aes(self, blocks: Digests) -> Digests:
+        out = np.empty(2 * len(blocks) + 2, np.uint64)  # the cipher wants room for one block more
+        self._encrypt.update_into(
+            np.ascontiguousarray(blocks).reshape(-1).view(np.uint8).data, out.view(np.uint8).data
+        )
+        return out[:-2].reshape(-1, 2)
+
+
+class KeyRing:
+    """One chain a key, each from its first slot on."""
+
+    def __init__(
+        self, keys: Sequence[bytes], firsts: Sequence[int], purpose: bytes, context: bytes
+    ) -> None:
+        self._chains = [Chain(derive(key, purpose, context)) for key in keys]
+        self._firsts = np.array(firsts, np.int64)
+
+    def mac(
+        self,
+        users: Digests,
+        slot: int | NDArray[np.int64],
+        phase: int,
+        bound: NDArray[np.int64],
+        counter: int,
+        *,
+        turn: int | NDArray[np.int64] | None = None,
+    ) -> Digests:
+        """Of each row under the key whose turn its slot is, or ``turn``."""
+        if len(self._chains) == 1:
+            return self._chains[0].mac(users, slot, phase, bound, counter)
+        whose = np.broadcast_to(
+            np.searchsorted(self._firsts, slot if turn is None else turn, side="right"), len(users)
+        )
+        slots = np.broadcast_to(np.asarray(slot, np.int64), len(users))
+        out = np.empty((len(users), 2), np.uint64)
+        for each in np.unique(whose).tolist():
+            rows = np.flatnonzero(whose == each)
+            out[rows] = self._chains[each].mac(
+                users[rows], slots[rows], phase, bound[rows], counter
+            )
+        return out
+
+
+def derive(key: bytes, purpose: bytes, context: bytes) -> bytes:
+    """The key of one purpose and context."""
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(
+        SHA256(), KEY_BYTES, salt=None, info=b"ldp_kafka 1 " + purpose + b"\0" + context
+    ).derive(bytes(key))
