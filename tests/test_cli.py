@@ -19,7 +19,8 @@ from click.testing import CliRunner
 from ldp_kafka import __main__ as entry
 from ldp_kafka.cli import cli, main, options
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.worker import exits
 from ldp_kafka.topology import load

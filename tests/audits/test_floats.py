@@ -22,6 +22,7 @@ from ldp_kafka.audits import (
 )
 from ldp_kafka.audits.floats import grain, reachable_by_addition
 from tests.audits import textbook
+from tests.depth import depth
 
 LEAKY = {  # name -> (sampler, domain, formulas that fit it)
     "laplace": (textbook.laplace, (0.0, 1.0), ("laplace", "additive")),
@@ -162,7 +163,7 @@ def test_nothing_is_found_in_ours(name, epsilon):
     that keeps its word.
     """
     mechanism = built(name, epsilon)
-    found = audit_pairs(mechanism, reports=200_000)
+    found = audit_pairs(mechanism, reports=depth(60_000, 200_000))
     assert not found.violated
     assert found.claimed == epsilon
 

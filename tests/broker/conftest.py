@@ -21,7 +21,9 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer, artefacts, free_port, java
+from ldp_kafka.runtime.brokers.jars import artefacts, java
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from ldp_kafka.runtime.brokers.ports import free_port
 
 IMAGE = "apache/kafka:4.3.1"
 

@@ -30,7 +30,7 @@ from ldp_kafka.errors import BadRecord
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local
-from ldp_kafka.runtime.brokers.embedded import publish
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import edge_randomness, read_key

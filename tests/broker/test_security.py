@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer, free_port
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from ldp_kafka.runtime.brokers.ports import free_port
 from tests.broker.flow import TEXT, Flow
 
 BLOCK = """kafka:

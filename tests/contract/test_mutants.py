@@ -9,8 +9,8 @@ import pytest
 from ldp_kafka.checks import METHOD_CHECKS, CheckFailure, check_mechanism, check_method
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
 from ldp_kafka.checks.method import MethodTrial
-from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.methods import ClippedAccumulatedPerturbation, Direct, PopulationUniform
+from tests.contract.finding import find, find_mechanism
 from tests.contract.method_mutants import METHOD_MUTANTS, Capp
 from tests.contract.mutants import MECHANISM_MUTANTS, Grr, Wave
 from tests.contract.stream_mutants import ORIGINALS, TWINS
@@ -29,20 +29,26 @@ def make(kind):
 
 @pytest.mark.parametrize("kind", MECHANISM_MUTANTS)
 def test_broken_mechanism_is_found(kind):
-    """The whole contract refuses it, and the check meant for it is among those that do."""
-    with pytest.raises(CheckFailure) as caught:
-        check_mechanism(
-            kind, samples=SAMPLES if MECHANISM_MUTANTS[kind] == "sampler_follows_law" else 2**14
-        )
-    assert MECHANISM_MUTANTS[kind] in caught.value.checks
+    """By the check that is meant for it."""
+    find_mechanism(MECHANISM_MUTANTS[kind], kind)
 
 
 @pytest.mark.parametrize("kind", METHOD_MUTANTS)
 def test_broken_method_is_found(kind):
     """The same for methods."""
+    trial = MethodTrial(make(kind), WINDOW, **getattr(kind, "how", {}))
+    find(METHOD_MUTANTS[kind], METHOD_CHECKS, trial)
+
+
+def test_the_whole_contract_says_what_failed():
+    """All of its checks look, whatever the first ones say."""
+    mechanism, method = next(iter(MECHANISM_MUTANTS)), next(iter(METHOD_MUTANTS))
     with pytest.raises(CheckFailure) as caught:
-        check_method(make(kind), WINDOW, **getattr(kind, "how", {}))
-    assert METHOD_MUTANTS[kind] in caught.value.checks
+        check_mechanism(mechanism, samples=2**14)
+    assert MECHANISM_MUTANTS[mechanism] in caught.value.checks
+    with pytest.raises(CheckFailure) as caught:
+        check_method(make(method), WINDOW, **getattr(method, "how", {}))
+    assert METHOD_MUTANTS[method] in caught.value.checks
 
 
 @pytest.mark.parametrize("kind", [Grr, Wave])

@@ -1,4 +1,4 @@
-"""The test that ties a sampler to its law: ten million reports of every mechanism, and twins that
+"""The test that ties a sampler to its law: millions of reports of every mechanism, and twins that
 are 3 % off one way or the other.
 """
 
@@ -12,9 +12,10 @@ from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks import trial as trials
 from ldp_kafka.checks.chisquare import FALSE_ALARM, limit
 from ldp_kafka.checks.laws import Tally, counts, numbers
-from ldp_kafka.checks.mechanism import MechanismTrial, sampler_follows_law
-from ldp_kafka.checks.trial import MANY, SAMPLES
+from ldp_kafka.checks.mechanism.reports import sampler_follows_law
+from ldp_kafka.checks.trial import MANY, SAMPLES, MechanismTrial
 from ldp_kafka.mechanisms.base import Law
+from tests.depth import depth
 
 SHIFT = 0.03
 
@@ -102,9 +103,9 @@ def test_every_mechanism_is_drawn_from():
 
 
 @pytest.mark.parametrize("name", SPECIMENS)
-def test_ten_million_reports_follow_the_law(name):
+def test_millions_of_reports_follow_the_law(name):
     """Of each probe; a true sampler is accused once in a million runs."""
-    sampler_follows_law(MechanismTrial(build(name), 1.0, MANY))
+    sampler_follows_law(MechanismTrial(build(name), 1.0, depth(2_000_000, MANY)))
 
 
 @pytest.mark.parametrize("shift", [SHIFT, -SHIFT])

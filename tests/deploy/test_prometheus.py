@@ -19,7 +19,7 @@ import pytest
 
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.metrics import Metrics, serve
-from ldp_kafka.runtime.brokers.local_kafka import free_port
+from ldp_kafka.runtime.brokers.ports import free_port
 from tests.test_metrics import output
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from ldp_kafka.methods import (
 )
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.cgm import reuse_ratios
-from ldp_kafka.methods.gaussian import RATIO, Aimed, Chain
+from ldp_kafka.methods.chain import RATIO, Aimed, Chain
 from ldp_kafka.methods.user_level import GaussianBudget
 from ldp_kafka.randomness import system
 from tests.methods.lifelong import Life

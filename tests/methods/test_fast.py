@@ -10,7 +10,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.methods import Fast, FastCorrelated
 from ldp_kafka.methods.base import SENT
-from ldp_kafka.methods.fast import Observed
+from ldp_kafka.methods.kalman import Observed
 from tests.methods.lifelong import Life, Script
 
 FAST = {"epsilon": 20.0, "horizon": 60, "domain": (0.0, 1.0)}

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.checks.enumeration import enumerate_outcomes, narrow, wide
+from ldp_kafka.checks.enumeration import enumerate_outcomes
+from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.methods.base import SENT
 
 UNIT = (0.0, 1.0)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.methods import Direct
-from ldp_kafka.methods.split import BudgetSplit
+from ldp_kafka.methods import BudgetSplit, Direct
 
 PARTS = {Direct: {}, BudgetSplit: {"dimension": 2}}
 

@@ -12,7 +12,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.accounting import Ledger
 from ldp_kafka.checks import CheckFailure
-from ldp_kafka.checks.enumeration import narrow, wide
+from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.methods import SamplingPeriod, SingleWindow
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, cosines, kernel

@@ -13,8 +13,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.brokers import embedded
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, address_of, is_embedded, publish
+from ldp_kafka.runtime.brokers import run_files
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, is_embedded
+from ldp_kafka.runtime.brokers.run_files import address_of, publish
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_stop_is_final_and_may_be_repeated():
     assert broker.start().bootstrap_servers == address
     broker.stop()
     broker.stop()
-    assert not embedded._alive(address, os.getpid())
+    assert not run_files._alive(address, os.getpid())
     with pytest.raises(BrokerError, match=r"start\(\) it first"):
         broker.create_topic("raw", 1)
     with broker:
@@ -118,7 +119,7 @@ def test_other_processes_find_it(broker):
     publish("meters", broker)
     code = """if True:
         from confluent_kafka.admin import AdminClient
-        from ldp_kafka.runtime.brokers.embedded import address_of
+        from ldp_kafka.runtime.brokers.run_files import address_of
         client = AdminClient({"bootstrap.servers": address_of("meters")})
         print(list(client.list_topics(timeout=5).topics))
     """
@@ -144,7 +145,8 @@ def test_the_file_of_a_killed_host_is_refused_then_replaced(broker):
     """A killed host cannot remove its file."""
     code = """if True:
         import os, signal
-        from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+        from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+        from ldp_kafka.runtime.brokers.run_files import publish
         publish("meters", EmbeddedBroker().start())
         os.kill(os.getpid(), signal.SIGKILL)
     """

@@ -14,7 +14,8 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime import local
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.setup import prepare

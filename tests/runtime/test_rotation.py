@@ -20,7 +20,8 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.randomness import keyed
 from ldp_kafka.records import Ids
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.kafka.facts import read_facts

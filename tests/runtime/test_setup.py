@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Producer
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin, setup
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.topology import loads

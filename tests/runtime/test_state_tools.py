@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, Producer
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import compacted, key_bytes
 from ldp_kafka.runtime.kafka.reader import read_records, spans

@@ -20,14 +20,16 @@ from ldp_kafka.cli import cli
 from ldp_kafka.errors import ConfigurationError, InvariantError
 from ldp_kafka.metrics import EDGE_ONLY, Metrics
 from ldp_kafka.runtime import roles as bindings
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, publish
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin, setup
 from ldp_kafka.runtime.log import Message, Output, Record
 from ldp_kafka.runtime.tools.state import read_state
 from ldp_kafka.runtime.worker import supervisor
 from ldp_kafka.topology import loads, plan, schema
 from ldp_kafka.topology import roles as table
-from ldp_kafka.topology.roles import COLLECTOR, EDGE, SOURCES, Agent, Role, Topic
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role, Topic
+from ldp_kafka.topology.sources import SOURCES
 
 ROOT = Path(ldp_kafka.__file__).parent
 TEXT = """
@@ -47,7 +49,7 @@ TO_COME = {"coordinate", "curate"}
 NAMES = {*table.ROLES, *TO_COME} | {
     agent.name for flow in FLOWS for role in flow.roles for agent in role.agents
 }
-HOMES = ("topology/roles.py", "runtime/roles.py")
+HOMES = ("topology/roles.py", "topology/sources.py", "runtime/roles.py")
 """The files that may name roles and agents."""
 SEARCHED = [
     path
@@ -265,7 +267,7 @@ def toy(monkeypatch):
     binding, and nothing else.
     """
     monkeypatch.setitem(table.ROLES, "toy", COLLECTOR)
-    monkeypatch.setitem(table.SOURCES, "topic", with_toy)
+    monkeypatch.setitem(SOURCES, "topic", with_toy)
     monkeypatch.setitem(
         bindings.STAGES, "grant", lambda topology, *_: Toy(f"{topology.name}.granted")
     )
