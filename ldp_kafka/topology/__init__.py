@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldp_kafka.topology.edges import Admission, EdgeFile, admission, admit, load_edge
+from ldp_kafka.topology.budget_file import Admission, EdgeFile, admission, admit, load_edge
 from ldp_kafka.topology.loader import load, loads
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import format_path, parse_path

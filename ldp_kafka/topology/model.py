@@ -18,7 +18,8 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
 from ldp_kafka.statistics import STATISTICS, Selection
-from ldp_kafka.topology.roles import SOURCES, Agent, Flow, Role, Topic
+from ldp_kafka.topology.flow import Flow
+from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
     TOPIC,
     Checked,
@@ -29,6 +30,7 @@ from ldp_kafka.topology.sections import (
     Privacy,
     Runtime,
 )
+from ldp_kafka.topology.sources import SOURCES
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 

@@ -14,8 +14,8 @@ import numpy as np
 from ldp_kafka.accounting import MICRO, Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.statistics import Prediction, reporting
+from ldp_kafka.topology.budget_file import Admission, admission
 from ldp_kafka.topology.document import Unset
-from ldp_kafka.topology.edges import Admission, admission
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.roles import Topic

@@ -1,23 +1,21 @@
-"""What runs for a topology, as data: its topics, the agents that fold them, and the roles that the
-agents belong to.
+"""Topics, the agents that fold them, and the roles that the agents belong to, as data.
 
-A new role takes a line in `ROLES`, an entry in a table of `SOURCES`, a stage, and the stage's
-binding in `ldp_kafka.runtime.roles`. Derived from these values are topics and their order, consumer
-groups, the choices of ``--role``, what is made before the first start, the tools on state, the
-labels of metrics, and the plan. Not derived: counts and gauges of its own (`ldp_kafka.metrics`),
-and a place in `ldp_kafka.runtime.local.run`.
+A new role takes a line in `ROLES`, an entry in a table of `ldp_kafka.topology.sources.SOURCES`, a
+stage, and the stage's binding in `ldp_kafka.runtime.roles`. Derived from these values are topics
+and their order, consumer groups, the choices of ``--role``, what is made before the first start,
+the tools on state, the labels of metrics, and the plan. Not derived: counts and gauges of its own
+(`ldp_kafka.metrics`), and a place in `ldp_kafka.runtime.local.run`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError, InvariantError
-from ldp_kafka.topology.sections import Input
 
-__all__ = ["COLLECTOR", "EDGE", "ROLES", "SOURCES", "Agent", "Flow", "Role", "Topic"]
+__all__ = ["COLLECTOR", "EDGE", "ROLES", "Agent", "Role", "Topic"]
 
 EDGE, COLLECTOR = "edge", "collector"
 """The two sides of the trust line."""
@@ -25,9 +23,6 @@ EDGE, COLLECTOR = "edge", "collector"
 ROLES: dict[str, str] = {"perturb": EDGE, "collect": COLLECTOR}
 """Every role there is, in pipeline order, and the side on which it runs."""
 
-_LOG = {"cleanup.policy": "delete"}
-# The broker's clock holds the watermark back: a device's own could close every slot
-_DEVICES = {**_LOG, "message.timestamp.type": "LogAppendTime"}
 # Small segments and a low ratio keep recovery short; never compact,delete: quiet open state would
 # expire
 _STATE = {
@@ -162,203 +157,3 @@ class Role:
     def _state(self, agent: Agent) -> Topic:
         name = self.changelog(agent.name)
         return Topic(name, agent.partitions, _STATE, agent.state, self.side)
-
-
-@dataclass(frozen=True)
-class Flow:
-    """All topics and roles of one topology, from where values come in to where they are released.
-
-    Parameters
-    ----------
-    topology : its name
-    raw : the topic of raw values; None where nobody writes any
-    reports, partials, releases, rejected : the topics on the collector's side; the last is of
-        reports that could not be counted
-    dead_letters : the topic of the edge's bad records; None where there is no raw topic
-    roles : in pipeline order
-    absent : of roles that other topologies have, why this one does not
-    """
-
-    topology: str
-    raw: Topic | None
-    dead_letters: Topic | None
-    reports: Topic
-    partials: Topic
-    releases: Topic
-    rejected: Topic
-    roles: tuple[Role, ...]
-    absent: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        names = [agent.name for _, agent in self.readers()]
-        if not len(set(names)) == len(names):
-            raise InvariantError(f"agents must have different names; got {', '.join(names)}")
-
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """All of them, someone else's raw topic among them, in pipeline order."""
-        found: list[Topic] = []
-        for topic in (topic for role in self.roles for topic in role.topics()):
-            if topic not in found:
-                found.append(topic)
-        return tuple(found)
-
-    def readers(self) -> Iterator[tuple[Role, Agent]]:
-        """Each agent with its role, in pipeline order."""
-        for role in self.roles:
-            for agent in role.agents:
-                yield role, agent
-
-    def role(self, name: str) -> Role:
-        """The role of this name.
-
-        Raises
-        ------
-        ConfigurationError : the topology has no such role
-        """
-        for role in self.roles:
-            if role.name == name:
-                return role
-        raise ConfigurationError(
-            f"{self.topology} has no {name} role{self._why(name)}; its roles:"
-            f" {', '.join(role.name for role in self.roles)}"
-        )
-
-    def agent(self, name: str) -> Agent:
-        """The agent of this name.
-
-        Raises
-        ------
-        ConfigurationError : the topology has no such agent
-        """
-        for _, agent in self.readers():
-            if agent.name == name:
-                return agent
-        raise ConfigurationError(
-            f"{self.topology} has no agent {name}{self._why(name)}; its agents:"
-            f" {', '.join(agent.name for _, agent in self.readers())}"
-        )
-
-    def reader(self, topic: str) -> tuple[Role, Agent]:
-        """The role and the agent that fold a topic.
-
-        Raises
-        ------
-        ConfigurationError : nobody does
-        """
-        for role, agent in self.readers():
-            if agent.topic == topic:
-                return role, agent
-        raise ConfigurationError(
-            f"{self.topology} has no role that reads {topic}{self._why(*self.absent)}"
-        )
-
-    def _why(self, *names: str) -> str:
-        return "".join(f": {self.absent[name]}" for name in names if name in self.absent)
-
-
-def _of_topic(name: str, source: Input) -> Flow:
-    """Raw values lie in a topic at the edge, and a role there perturbs them."""
-    sources = source.partitions
-    raw = Topic(
-        source.topic,
-        sources,
-        _LOG,
-        "values, keyed by user: what never leaves the edge",
-        EDGE,
-        ours=source.create,
-    )
-    dead = Topic(
-        f"{name}.dead-letters",
-        1,
-        _LOG,
-        "where the edge's bad records are and why, without their values",
-        EDGE,
-    )
-    reports = Topic(
-        f"{name}.reports",
-        sources,
-        _LOG,
-        "perturbed values: all that crosses the trust line",
-        COLLECTOR,
-    )
-    perturb = Agent(
-        "perturb",
-        "perturb",
-        raw,
-        (dead, reports),
-        "state of the users",
-        raw=True,
-        gaps=source.gaps == "allow",
-        ticks=True,
-    )
-    collect = Agent("collect", "collect", reports, (), "open windows of each source")
-    edge = Role(name, "perturb", (perturb,), needs_key=True)
-    return _collected(name, sources, collect, raw=raw, dead_letters=dead, before=(edge,))
-
-
-def _of_devices(name: str, source: Input) -> Flow:
-    """Devices perturb by themselves: a report's id says in which partition it is."""
-    reports = Topic(
-        f"{name}.device-reports",
-        source.partitions,
-        _DEVICES,
-        "perturbed values, one a message, from devices",
-        COLLECTOR,
-    )
-    collect = Agent(
-        "collect", "collect_devices", reports, (), "open windows of each source", ticks=True
-    )
-    absent = {"perturb": "its devices perturb by themselves (ldp_kafka.Client)"}
-    return _collected(name, source.partitions, collect, absent=absent)
-
-
-def _collected(
-    name: str,
-    sources: int,
-    collect: Agent,
-    *,
-    raw: Topic | None = None,
-    dead_letters: Topic | None = None,
-    before: tuple[Role, ...] = (),
-    absent: Mapping[str, str] | None = None,
-) -> Flow:
-    """What the collector makes of reports, wherever they come from.
-
-    Parameters
-    ----------
-    collect : its first agent, which is given the topics that it writes
-    before : the roles that the reports come from
-    """
-    partials = Topic(
-        f"{name}.partials",
-        1,
-        _LOG,
-        "what one source has to say of a slot; one partition, so that slots are released in order",
-        COLLECTOR,
-    )
-    releases = Topic(
-        f"{name}.releases", sources, _LOG, "published statistics with their errors", COLLECTOR
-    )
-    rejected = Topic(
-        f"{name}.collector.dead-letters", 1, _LOG, "reports that could not be counted", COLLECTOR
-    )
-    collect = replace(collect, writes=(partials, releases, rejected))
-    merge = Agent(
-        "merge", "merge", partials, (releases, rejected), "slots that wait for all sources"
-    )
-    return Flow(
-        name,
-        raw=raw,
-        dead_letters=dead_letters,
-        reports=collect.reads,
-        partials=partials,
-        releases=releases,
-        rejected=rejected,
-        roles=(*before, Role(name, "collect", (collect, merge))),
-        absent=absent or {},
-    )
-
-
-SOURCES: dict[str, Callable[[str, Input], Flow]] = {"topic": _of_topic, "devices": _of_devices}
-"""By ``input.source``: what runs for a topology of this name."""
