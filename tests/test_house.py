@@ -244,7 +244,7 @@ def test_the_worker_is_for_the_runner_only():
 
 
 def test_third_parties_stay_where_they_belong():
-    """faust only in runtime/worker.py, confluent_kafka only in runtime, prometheus_client only in
+    """faust only in runtime/worker, confluent_kafka only in runtime, prometheus_client only in
     metrics, YAML only in topology, scipy only in accounting and evaluation.
     """
     theirs = [

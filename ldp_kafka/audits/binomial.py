@@ -12,9 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["lower", "rough_lower", "rough_upper", "upper"]
 
 _STEPS = 60  # of Newton's method: less than ten are needed
-_TERMS = (
-    100_000  # of the continued fraction: it needs about the square root of the number of trials
-)
+# of the continued fraction: it needs about the square root of the number of trials
+_TERMS = 100_000
 _TINY = 1e-300
 
 

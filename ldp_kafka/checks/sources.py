@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from ldp_kafka.randomness import Digests, Ids, Randomness
 
-__all__ = ["KEY", "Constant", "Recorder"]
+__all__ = ["KEY", "LOUD", "Constant", "Recorder"]
 
 KEY = bytes(range(32))  # public: for checks only
+LOUD = 987654321  # a value that no error text may show
 
 
 class Constant:

@@ -24,11 +24,9 @@ SAMPLES = 2**19
 MANY = 10**7  # as many as these where they can be drawn and counted in SECONDS
 SECONDS = 1.0
 BATCH = SAMPLES
-PRECISE = (
-    2**40
-    # reports, at most, that an exact law stands for when it is put into an estimator: what is
-    # rounded stays below 1e-9
-)
+# reports, at most, that an exact law stands for when it is put into an estimator: what is rounded
+# stays below 1e-9
+PRECISE = 2**40
 LARGEST = 2**62  # their sums stay below it
 
 Kind = TypeVar("Kind")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.cgm import reuse_ratios
-from ldp_kafka.methods.gaussian import RATIO
+from ldp_kafka.methods.chain import RATIO
 from ldp_kafka.randomness import seeded
 
 __all__ = ["METHODS_COMPARED", "Row", "law", "stream_errors", "table", "variances", "worst_streams"]

@@ -17,11 +17,9 @@ from ldp_kafka.randomness import Randomness
 
 __all__ = ["CAP", "GRID", "WORDS", "AdditiveNoise", "Noise", "check_cells"]
 
-GRID = (
-    2**31
-    # steps of the domain in which values are taken: stochastic rounding to the cells works with
-    # this many
-)
+# steps of the domain in which values are taken: stochastic rounding to the cells works with this
+# many
+GRID = 2**31
 # secure words a number: one rounds it, two draw the noise, and the fourth comes with the cipher's
 # block
 WORDS = 4

@@ -31,16 +31,12 @@ from ldp_kafka.randomness import Randomness
 
 __all__ = ["GaussianVector"]
 
-SLACK = (
-    2.0**-20
-    # of the diameter: more than the rounding errors of the projection to the ball and of the grid
-    # of 2**-31, for up to 2**20 coordinates
-)
-ROUGH = (
-    2**12
-    # default cells keep sigma below so many of them, or four times as many where the grid would
-    # cost an eighth of it: the table then fits the second cache
-)
+# of the diameter: more than the rounding errors of the projection to the ball and of the grid of
+# 2**-31, for up to 2**20 coordinates
+SLACK = 2.0**-20
+# default cells keep sigma below so many of them, or four times as many where the grid would cost an
+# eighth of it: the table then fits the second cache
+ROUGH = 2**12
 
 
 class GaussianVector(AdditiveNoise):

@@ -14,9 +14,8 @@ from ldp_kafka.mechanisms.window import CAP, CELLS, ROUND, WORD, check_grid, cho
 
 __all__ = ["Hybrid", "duchi_or_hybrid"]
 
-ONLY_DUCHI = (
-    0.61  # nats, up to which Duchi's alone is best (Wang et al., section III-C, equation 9)
-)
+# nats, up to which Duchi's alone is best (Wang et al., section III-C, equation 9)
+ONLY_DUCHI = 0.61
 
 
 class Hybrid(Piecewise):

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.base import Method
+from ldp_kafka.methods.budget_split import BudgetSplit
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
 from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
 from ldp_kafka.methods.direct import Direct, PiecewiseDirect
 from ldp_kafka.methods.etm import Threshold
-from ldp_kafka.methods.fast import Fast, FastCorrelated
+from ldp_kafka.methods.fast import Fast
+from ldp_kafka.methods.fast_cgm import FastCorrelated
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.methods.gaussian import GaussianDifferential, GaussianDirect
 from ldp_kafka.methods.pegasus import PegasusLocal
 from ldp_kafka.methods.population import PopulationUniform
+from ldp_kafka.methods.sample_split import SampleSplit
 from ldp_kafka.methods.segments import (
     Sampling,
     SegmentedAccumulatedPerturbation,
     SegmentedClippedAccumulatedPerturbation,
     SegmentedIterativePerturbation,
 )
-from ldp_kafka.methods.split import BudgetSplit, SampleSplit
 from ldp_kafka.methods.sppa import SamplingPeriod, SingleWindow
 from ldp_kafka.methods.topl import ThresholdPerturbation
 

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.base import FIXED, check_slots
-from ldp_kafka.methods.gaussian import RATIO, Chain, GaussianStream, check_bound
+from ldp_kafka.methods.chain import RATIO, Chain, check_bound
+from ldp_kafka.methods.elementary import natural_log
+from ldp_kafka.methods.gaussian_stream import GaussianStream
 from ldp_kafka.methods.user_level import check_positive
 
-__all__ = ["CorrelatedGaussian", "natural_log", "reuse_ratios"]
+__all__ = ["CorrelatedGaussian", "reuse_ratios"]
 
 STILL = 2**16  # reports after which ratios are held
 
@@ -161,26 +163,3 @@ class CorrelatedGaussian(GaussianStream):
 
     def tables(self) -> list[int]:
         return [*super().tables(), int(self.change == "multiplicative")]
-
-
-def natural_log(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The natural logarithm of positive numbers by + - * / alone, so that every CPU finds the same
-    bits: log(m 2^e) = e log 2 + 2 artanh((m - 1) / (m + 1)).
-
-    Examples
-    --------
-    >>> x = np.array([0.1, 1.0, 12345.6])
-    >>> bool(np.abs(natural_log(x) - np.log(x)).max() < 1e-14)
-    True
-    """
-    mantissa, exponent = np.frexp(values)
-    small = mantissa < 0.7071067811865476
-    mantissa = np.where(small, 2 * mantissa, mantissa)
-    exponent = exponent - small
-    t = (mantissa - 1) / (mantissa + 1)
-    square = t * t
-    series = np.zeros_like(t)
-    for k in range(25, 0, -2):
-        series = series * square + 1 / k
-    found: NDArray[np.float64] = exponent * 0.6931471805599453 + 2 * t * series
-    return found

@@ -13,7 +13,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, check_number
 from ldp_kafka.methods.base import FIXED, SENT, Step
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
-from ldp_kafka.methods.gaussian import Aimed, Chain, check_bound
+from ldp_kafka.methods.chain import Aimed, Chain, check_bound
 
 __all__ = ["CorrelatedGaussianVector", "VectorChain", "lengths"]
 

@@ -20,11 +20,9 @@ __all__ = ["Prior", "ResponseCurve", "Shrinkage", "Shrunk", "debias", "shrink"]
 # of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say
 # otherwise
 SPREAD = 0.08
-EVEN = (
-    1 / 12
-    # squared lengths of the domain: variance of values spread evenly over it, beyond which three
-    # standard errors are asked for
-)
+# squared lengths of the domain: variance of values spread evenly over it, beyond which three
+# standard errors are asked for
+EVEN = 1 / 12
 SURE = 16.0  # squared standard errors beyond which they do: in error once in 16,000 crowds
 
 

@@ -15,11 +15,9 @@ from ldp_kafka.mechanisms.base import Estimate, check_categories, check_codes, c
 
 __all__ = ["FIXED", "VALUES", "Categories", "Numbers", "Values"]
 
-FIXED = (
-    2**32
-    # one length of the domain in fixed point: what feeds keyed noise is an integer, the same on
-    # every CPU
-)
+# one length of the domain in fixed point: what feeds keyed noise is an integer, the same on every
+# CPU
+FIXED = 2**32
 # from 0, of an end of the domain: squares of reports many times as wide are finite
 FARTHEST = 2.0**480
 

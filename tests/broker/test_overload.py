@@ -26,11 +26,9 @@ USERS = 2000
 # LEAST: events a second, or too few would wait to see them
 SECONDS, TIMES, LEAST = depth(20, 60), 10, 4000
 RUNS, RESTS = 0.03, 0.27  # seconds
-GROWTH = (
-    48 * 2**20
-    # bytes: a worker may hold 10,000 messages until they are acknowledged, and Faust, aiokafka and
-    # librdkafka some thousands each in buffers
-)
+# bytes: a worker may hold 10,000 messages until they are acknowledged, and Faust, aiokafka and
+# librdkafka some thousands each in buffers
+GROWTH = 48 * 2**20
 # bytes at least that a message takes in a worker's memory: Faust's event, message and stream, each
 # with a dictionary
 A_MESSAGE = 1500

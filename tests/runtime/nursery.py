@@ -26,24 +26,27 @@ import numpy as np
 from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.device.client import Client
+from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
-from tests.runtime.test_client_crashes import ForgetsEarly, LeavesEarly
+from tests.runtime.test_client_crashes import ForgetsEarly, LeavesEarly, client_of
 
 SLOTS = 4  # one more than a window
+TOPOLOGY = loads(TOPOLOGIES["capp"])  # read once: every life begins as a fork
 
 
-class DrawsAgain(Client):
+@client_of
+class DrawsAgain(ReportQueue):
     """What goes out is drawn when it goes out: fresh noise in place of what the ledger was charged
     for.
     """
 
-    def _hand_over(self):
+    def hand_over(self):
         held = self._store.payload
 
         def fresh(seq):
             name, message = held(seq)
-            low, high = self._method.index_range
+            low, high = self._topology.method.index_range
             return (
                 name,
                 json.dumps(
@@ -58,7 +61,7 @@ class DrawsAgain(Client):
 
         self._store.payload = fresh
         try:
-            super()._hand_over()
+            super().hand_over()
         finally:
             self._store.payload = held
 
@@ -121,7 +124,7 @@ def live(kind, device, life):
     """One life: a value for each slot, another one than the life before had; 3 where the ledger
     holds less than what has left.
     """
-    topology, rng = loads(TOPOLOGIES["capp"]), np.random.default_rng(life)
+    topology, rng = TOPOLOGY, np.random.default_rng(life)
     disk = device / "disk"
     client = kind(
         topology,
@@ -200,7 +203,7 @@ def faults(kind, folder, at, cut):
             return ["it does not go on"]
         if code and cut == "power":
             power_cut(device / "disk", back=bool(at % 2))
-    topology, bodies = loads(TOPOLOGIES["capp"]), defaultdict(set)
+    topology, bodies = TOPOLOGY, defaultdict(set)
     for report, line in lines(device / "world" / "left"):
         bodies[report["id"]].add(line)
     if any(len(said) > 1 for said in bodies.values()):

@@ -126,7 +126,7 @@ def test_one_draw_a_slot(tmp_path):
             assert client.report(50.0, time) is Status.LATE
         assert client.report(50.0, NOW, user="other") is Status.SENT
         assert client.report(1e9, NOW + SLOT) is Status.SENT
-    assert len({(report.id, report.slot) for report in sent(client._producer)}) == 3
+    assert len({(report.id, report.slot) for report in sent(client._queue._producer)}) == 3
 
 
 def test_the_ledger_is_on_the_disk(tmp_path):
@@ -186,7 +186,7 @@ def test_bad_events_spend_nothing(value, time, user, reason, tmp_path):
             client.report(value, time, user=user)
         assert caught.value.reason == str(caught.value) == reason
         assert client.report(1.0) == "sent"
-    assert len(sent(client._producer)) == 1
+    assert len(sent(client._queue._producer)) == 1
 
 
 def test_a_clock_that_is_none(tmp_path):
@@ -199,7 +199,7 @@ def test_a_clock_that_is_none(tmp_path):
         assert client.report(1.0) == "sent"
         clock[0] = NOW
         assert client.report(1.0) == "sent"
-    assert [report.slot for report in sent(client._producer)] == [10, NOW // SLOT]
+    assert [report.slot for report in sent(client._queue._producer)] == [10, NOW // SLOT]
 
 
 @given(st.sampled_from(["iso", "datetime", "seconds", "milliseconds", "numpy"]))
@@ -217,7 +217,7 @@ def test_times_in_all_spellings(tmp_path_factory, spelling):
     }[spelling]
     with opened(tmp_path_factory.mktemp("times"), clock=lambda: seconds * 1000) as client:
         client.report(np.float32(3), time)
-    assert [report.slot for report in sent(client._producer)] == [seconds // 60]
+    assert [report.slot for report in sent(client._queue._producer)] == [seconds // 60]
 
 
 def test_categories_by_name(tmp_path):
@@ -378,7 +378,7 @@ def test_a_full_disk_lets_nothing_out(tmp_path):
     with opened(tmp_path) as client:
         ask = client._store._db.execute
         ask(f"PRAGMA max_page_count={ask('PRAGMA page_count').fetchone()[0] + 1}")
-        client._producer.down = True
+        client._queue._producer.down = True
         slot = -1
         with pytest.raises(StateError, match="SQLITE_FULL") as caught:
             while slot < 100:
@@ -386,7 +386,9 @@ def test_a_full_disk_lets_nothing_out(tmp_path):
                 client.report(98765.4321, (FIRST + slot) * SLOT)
         assert "98765" not in str(caught.value)
         assert slot > 0
-        assert [report.slot - FIRST for report in sent(client._producer)] == list(range(slot))
+        assert [report.slot - FIRST for report in sent(client._queue._producer)] == list(
+            range(slot)
+        )
         with pytest.raises(StateError, match="anew"):
             client.report(1.0, (FIRST + slot) * SLOT)
     broker = Broker()
@@ -448,8 +450,8 @@ def test_threads_share_it(tmp_path):
             thread.join()
     assert (
         found.count("sent")
-        == len(sent(client._producer))
-        == len({report.id for report in sent(client._producer)})
+        == len(sent(client._queue._producer))
+        == len({report.id for report in sent(client._queue._producer)})
         <= 5
     )
     assert found.count("late") == 40 - found.count("sent")

@@ -22,14 +22,28 @@ import numpy as np
 import pytest
 
 from ldp_kafka.runtime.device.client import Client
+from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.runtime.device import FIRST, TOPOLOGIES, lives
 
 
-class LeavesEarly(Client):
+def client_of(queue):
+    """A client whose queue is of this kind, under its name."""
+
+    class Broken(Client):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            self._queue.__class__ = queue
+
+    Broken.__name__ = queue.__name__
+    return Broken
+
+
+@client_of
+class LeavesEarly(ReportQueue):
     """The report leaves before the transaction ends."""
 
-    def _commit(self, digest, state, reports):
+    def commit(self, digest, state, reports):
         for _, message in reports:
             self._producer.produce(
                 self._topology.reports_topic,
@@ -37,36 +51,38 @@ class LeavesEarly(Client):
                 partition=0,
                 on_delivery=lambda *_: None,
             )
-        return super()._commit(digest, state, reports)
+        return super().commit(digest, state, reports)
 
 
-class ForgetsEarly(Client):
+@client_of
+class ForgetsEarly(ReportQueue):
     """The queue's row goes when the producer has the report, not when the broker has."""
 
-    def _hand_over(self):
-        before = list(self._waiting)
-        super()._hand_over()
-        self._store.forget(set(before) - set(self._waiting))
+    def hand_over(self):
+        before = list(self.waiting)
+        super().hand_over()
+        self._store.forget(set(before) - set(self.waiting))
 
 
-class LedgerApart(Client):
+@client_of
+class LedgerApart(ReportQueue):
     """The report is in one transaction, the ledger in the next."""
 
-    def _commit(self, digest, state, reports):
+    def commit(self, digest, state, reports):
         before = self._store.state(digest)
         if before is None or not reports:
-            return super()._commit(digest, state, reports)
-        rows = super()._commit(digest, before, reports)
-        super()._commit(digest, state, [])
-        return rows
+            return super().commit(digest, state, reports)
+        super().commit(digest, before, reports)
+        return super().commit(digest, state, [])
 
 
-class ReportApart(Client):
+@client_of
+class ReportApart(ReportQueue):
     """The ledger is in one transaction, the report in the next."""
 
-    def _commit(self, digest, state, reports):
-        super()._commit(digest, state, [])
-        return super()._commit(digest, state, reports)
+    def commit(self, digest, state, reports):
+        super().commit(digest, state, [])
+        return super().commit(digest, state, reports)
 
 
 def everywhere(kind, name, folder, monkeypatch, *, arrives, until=None):

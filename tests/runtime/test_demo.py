@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from ldp_kafka.runtime import local
-from ldp_kafka.runtime.demo.play import shipped
 from ldp_kafka.runtime.demo.plot import plot
 from ldp_kafka.runtime.demo.result import again, compare, largest_spent
+from ldp_kafka.runtime.demo.shipped import shipped
 from ldp_kafka.runtime.demo.streams import DEFAULTS, SHAPES, crowd, made_up
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay import as_log, from_arrays, messages

@@ -14,7 +14,7 @@ ROOT = Path(ldp_kafka.__file__).parent
 CALLERS = ("topology", "runtime", "cli", "metrics.py")
 OTHERWISE = {
     ("topology/schema.py", "mean"),  # of the values of one slot, a setting that comes later
-    ("runtime/device/client.py", "per_user"),  # the key of a layout, whose bytes must stay
+    ("runtime/device/state.py", "per_user"),  # the key of a layout, whose bytes must stay
 }
 
 

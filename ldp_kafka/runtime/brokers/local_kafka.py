@@ -15,12 +15,7 @@ import base64
 import json
 import os
 import re
-import secrets
-import shutil
 import signal
-import socket
-import subprocess
-import tempfile
 import time
 import uuid
 from collections.abc import Mapping
@@ -29,45 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.brokers.jars import DEFAULT_VERSION, artefacts, cache, java
+from ldp_kafka.runtime.brokers.nodes import answers, launch, process_of, settings_of, tail
+from ldp_kafka.runtime.brokers.ports import free_port, taken_ports
 
-__all__ = [
-    "DEFAULT_VERSION",
-    "KafkaServer",
-    "Status",
-    "artefacts",
-    "free_port",
-    "java",
-    "start",
-    "status",
-    "stop",
-]
-
-DEFAULT_VERSION = "4.3.1"
-JAVA = 17
-
-_POM = """<project>
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>ldp_kafka</groupId>
-  <artifactId>broker</artifactId>
-  <version>1</version>
-  <dependencies>
-    <dependency>
-      <groupId>org.apache.kafka</groupId>
-      <artifactId>kafka_2.13</artifactId>
-      <version>{version}</version>
-    </dependency>
-    <dependency>
-      <groupId>org.slf4j</groupId>
-      <artifactId>slf4j-simple</artifactId>
-      <version>1.7.36</version>
-    </dependency>
-  </dependencies>
-</project>
-"""
+__all__ = ["KafkaServer", "Status", "start", "status", "stop"]
 
 
 @dataclass(frozen=True)
@@ -127,7 +89,7 @@ class KafkaServer:
         if isinstance(port, bool) or not 0 <= port <= 65536 - 2 * nodes:
             raise ConfigurationError(f"port must be 0 (free) to {65536 - 2 * nodes}, got {port!r}")
         self.version, self.port, self.nodes = version, port, nodes
-        self.directory = (directory or _cache() / "broker").absolute()
+        self.directory = (directory or cache() / "broker").absolute()
         self.properties = dict(properties or {})
 
     @property
@@ -189,7 +151,11 @@ class KafkaServer:
 
     def pids(self) -> dict[int, int]:
         """The process of each node that runs; nodes count from 0."""
-        return {node: pid for node in range(self.nodes) if (pid := self._pid(node)) is not None}
+        return {
+            node: pid
+            for node in range(self.nodes)
+            if (pid := process_of(self._home(node))) is not None
+        }
 
     def status(self) -> Status:
         """What runs now. It never raises for a node that is dead."""
@@ -199,7 +165,7 @@ class KafkaServer:
             bootstrap_servers=self.bootstrap_servers,
             pids=tuple(pids.get(node) for node in range(self.nodes)),
             logs=tuple(self._home(node) / "server.log" for node in range(self.nodes)),
-            ready=len(pids) == self.nodes and _answers(self.bootstrap_servers.split(",")),
+            ready=len(pids) == self.nodes and answers(self.bootstrap_servers.split(",")),
         )
 
     def __enter__(self) -> Self:
@@ -221,7 +187,7 @@ class KafkaServer:
                 found["version"], self.directory, found["port"], nodes=found["nodes"]
             )
             runs = bool(last.pids())
-            if not self.port and (runs or not _taken(last.port, last.nodes)):
+            if not self.port and (runs or not taken_ports(last.port, last.nodes)):
                 self.port = last.port
             if runs and (self.version, self.port) != (last.version, last.port):
                 raise ConfigurationError(
@@ -234,7 +200,7 @@ class KafkaServer:
                     " choose another directory"
                 )
         self.port = self.port or free_port(self.nodes)
-        if not runs and (taken := _taken(self.port, self.nodes)):
+        if not runs and (taken := taken_ports(self.port, self.nodes)):
             raise ConfigurationError(
                 f"port {', '.join(map(str, taken))} is taken by another process: choose another"
                 " --port (0 = a free one)"
@@ -255,68 +221,26 @@ class KafkaServer:
 
     def _launch(self, node: int, cluster: str, program: str, libs: Path) -> None:
         home = self._home(node)
-        home.mkdir(exist_ok=True)
-        settings = {**_properties(node, self.nodes, self.port, home / "data"), **self.properties}
-        # Java reads latin-1 with JSON's escapes.
-        written = "".join(f"{name}={json.dumps(value)[1:-1]}\n" for name, value in settings.items())
-        properties = home / "server.properties"
-        properties.write_text(written)
-        log = home / "server.log"
-        run = [program, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libs}/*"]
-        if not (home / "data" / "meta.properties").exists():
-            with log.open("ab") as out:
-                # with "=": an id may begin with a dash
-                format_ = [
-                    *run,
-                    "kafka.tools.StorageTool",
-                    "format",
-                    f"--cluster-id={cluster}",
-                    "-c",
-                    str(properties),
-                ]
-                if subprocess.run(  # noqa: S603
-                    format_, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
-                ).returncode:
-                    raise BrokerError(
-                        f"Kafka {self.version} could not format {home / 'data'}; log:"
-                        f" {log}{_tail(log)}"
-                    )
-        serve = [
-            *run[:1],
-            f"-Xmx{512 if self.nodes == 1 else 400}m",
-            *run[1:],
-            "kafka.Kafka",
-            str(properties),
-        ]
-        # Through a shell, so that the node is nobody's child: it outlives us, is never our zombie,
-        # and Ctrl-C in our terminal does not reach it.
-        shell = ["/bin/sh", "-c", '"$@" >>"$0" 2>&1 </dev/null & echo $!', str(log), *serve]
-        answer = subprocess.run(  # noqa: S603
-            shell, stdout=subprocess.PIPE, check=True, start_new_session=True
+        settings = settings_of(node, self.nodes, self.port, home / "data")
+        launch(
+            home,
+            {**settings, **self.properties},
+            version=self.version,
+            cluster=cluster,
+            program=program,
+            libs=libs,
+            megabytes=512 if self.nodes == 1 else 400,
         )
-        (home / "server.pid").write_text(answer.stdout.decode())
-
-    def _pid(self, node: int) -> int | None:
-        """The node's process, if it is alive and still the one that was started: process numbers
-        are given out again.
-        """
-        home = self._home(node)
-        with suppress(FileNotFoundError, ValueError):
-            pid = int((home / "server.pid").read_text())
-            # The shell between fork and exec also names the properties: no gap right after the
-            # start.
-            return pid if str(home / "server.properties") in _command_line(pid) else None
-        return None
 
     def _wait(self, timeout: float) -> None:
         end = time.monotonic() + timeout
         addresses = self.bootstrap_servers.split(",")
-        while not _answers(addresses):
+        while not answers(addresses):
             for node in range(self.nodes):
-                if self._pid(node) is None:
+                if process_of(self._home(node)) is None:
                     log = self._home(node) / "server.log"
                     raise BrokerError(
-                        f"Kafka {self.version} ended at its start; log: {log}{_tail(log)}"
+                        f"Kafka {self.version} ended at its start; log: {log}{tail(log)}"
                     )
             if time.monotonic() > end:
                 raise BrokerError(
@@ -347,110 +271,6 @@ def status(directory: Path | None = None) -> Status | None:
     return server.status() if server is not None else None
 
 
-def artefacts(version: str = DEFAULT_VERSION) -> Path:
-    """Return the directory of Kafka's jars; Maven brings them once into ``~/.cache/ldp_kafka``
-    (LDP_KAFKA_CACHE in its place).
-
-    Raises
-    ------
-    ConfigurationError : Maven is missing
-    BrokerError : Maven could not bring them (the text says where its log is)
-
-    """
-    libs = _cache() / f"kafka-{version}" / "libs"
-    if libs.exists():
-        return libs
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise ConfigurationError(
-            f"Apache Kafka {version} is downloaded by Maven, and mvn is not on the PATH: install"
-            " Maven, or use a broker of your own"
-        )
-    libs.parent.mkdir(parents=True, exist_ok=True)
-    log = libs.parent / "mvn.log"
-    # Beside its place and moved there when complete: an interrupted download is never taken for a
-    # whole one.
-    with tempfile.TemporaryDirectory(dir=libs.parent) as temporary, log.open("wb") as out:
-        (Path(temporary) / "pom.xml").write_text(_POM.format(version=version))
-        command = [
-            maven,
-            "-q",
-            "-B",
-            "dependency:copy-dependencies",
-            "-DincludeScope=runtime",
-            "-DoutputDirectory=libs",
-        ]
-        done = subprocess.run(  # noqa: S603
-            command, cwd=temporary, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
-        )
-        if done.returncode:
-            raise BrokerError(f"Maven could not download Apache Kafka {version}; log: {log}")
-        # Another process may have been first: then its copy is as good.
-        with suppress(OSError):
-            (Path(temporary) / "libs").rename(libs)
-    return libs
-
-
-def _cache() -> Path:
-    return Path(
-        os.environ.get("LDP_KAFKA_CACHE") or Path.home() / ".cache" / "ldp_kafka"
-    ).absolute()
-
-
-def java() -> str:
-    """Return the Java to run Kafka with: of JAVA_HOME, or the PATH.
-
-    Raises
-    ------
-    ConfigurationError : there is none, or it is older than 17
-
-    """
-    home = os.environ.get("JAVA_HOME")
-    program = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
-    if program is None:
-        raise ConfigurationError(
-            f"Apache Kafka needs Java {JAVA} or later, and"
-            f" {'JAVA_HOME has no bin/java' if home else 'java is not on the PATH'}"
-        )
-    answer = subprocess.run(  # noqa: S603
-        [program, "-version"], capture_output=True, text=True, check=False
-    )
-    found = re.search(r'version "(\d+)', answer.stderr)
-    if found is None or int(found[1]) < JAVA:
-        raise ConfigurationError(
-            f"Apache Kafka needs Java {JAVA} or later, and {program} is"
-            f" {found[1] if found else 'of no known version'}"
-        )
-    return program
-
-
-def _properties(node: int, nodes: int, port: int, data: Path) -> dict[str, str]:
-    controllers = ",".join(f"{i + 1}@127.0.0.1:{port + 2 * i + 1}" for i in range(nodes))
-    client, controller = (f"127.0.0.1:{port + 2 * node + i}" for i in (0, 1))
-    copies, in_sync = str(nodes), str(min(nodes, 2))
-    return {
-        "process.roles": "broker,controller",
-        "node.id": str(node + 1),
-        "controller.quorum.voters": controllers,
-        "listeners": f"PLAINTEXT://{client},CONTROLLER://{controller}",
-        "advertised.listeners": f"PLAINTEXT://{client}",
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "log.dirs": str(data),
-        "default.replication.factor": copies,
-        "min.insync.replicas": in_sync,
-        "offsets.topic.replication.factor": copies,
-        "offsets.topic.num.partitions": "4",
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": in_sync,
-        "share.coordinator.state.topic.replication.factor": copies,
-        "share.coordinator.state.topic.min.isr": in_sync,
-        "group.initial.rebalance.delay.ms": "0",
-        "auto.create.topics.enable": "false",
-    }
-
-
 def _recorded(directory: Path) -> dict[str, Any] | None:
     with suppress(FileNotFoundError):
         facts: dict[str, Any] = json.loads((directory / "broker.json").read_text())
@@ -459,7 +279,7 @@ def _recorded(directory: Path) -> dict[str, Any] | None:
 
 
 def _found(directory: Path | None) -> KafkaServer | None:
-    directory = directory or _cache() / "broker"
+    directory = directory or cache() / "broker"
     facts = _recorded(directory)
     return (
         KafkaServer(facts["version"], directory, facts["port"], nodes=facts["nodes"])
@@ -468,73 +288,7 @@ def _found(directory: Path | None) -> KafkaServer | None:
     )
 
 
-def _command_line(pid: int) -> str:
-    """What a process was started with; nothing where it is gone or a zombie."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        for _ in range(20):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if words or Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX":
-                break
-            time.sleep(0.01)  # in the middle of exec there is nothing to read
-        return words.replace(b"\0", b" ").decode(errors="surrogateescape")
-    if Path("/proc/self").exists():
-        return ""
-    command = ["ps", "-p", str(pid), "-o", "command="]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603
-
-
 def _signal(pids: Mapping[int, int], number: signal.Signals) -> None:
     for pid in pids.values():
         with suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def _taken(port: int, nodes: int) -> list[int]:
-    """Which of the ports of a server are in use."""
-    taken = []
-    for candidate in range(port, port + 2 * nodes):
-        with socket.socket() as probe:
-            # As Java does: a port whose last connections are only waiting to be forgotten is free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", candidate))
-            except OSError:
-                taken.append(candidate)
-    return taken
-
-
-def free_port(nodes: int = 1) -> int:
-    """Neighbouring free ports, below the range from which systems serve outgoing connections: one
-    of those could be taken again at any time.
-
-    Looked for from a random place on: two that look at the same moment find different ones.
-    """
-    first = 20000 + 2 * secrets.randbelow(5000)
-    for port in range(first, first + 2000, 2):
-        if not _taken(port, nodes):
-            return port
-    raise BrokerError(f"no {2 * nodes} free neighbouring ports between {first} and {first + 2000}")
-
-
-def _answers(addresses: list[str]) -> bool:
-    """Whether all nodes listen, and know as many brokers as there are nodes."""
-    try:
-        for address in addresses:
-            host, port = address.split(":")
-            with socket.create_connection((host, int(port)), timeout=2):
-                pass
-        # Silent: while it starts, a failure is the rule.
-        admin = AdminClient({"bootstrap.servers": addresses[0], "log_level": 0})
-        return len(admin.list_topics(timeout=3).brokers) == len(addresses)
-    except (OSError, KafkaException):
-        return False
-
-
-def _tail(log: Path) -> str:
-    """The end of a log, for an error that may be read where the file is not."""
-    lines = [
-        line
-        for line in log.read_text(errors="replace").splitlines()
-        if not line.startswith("\tat ")
-    ][-5:]
-    return "".join(f"\n  {line}" for line in lines)

@@ -4,7 +4,7 @@ beside the truth.
 
 from __future__ import annotations
 
-from ldp_kafka.runtime.demo.play import run_demo
+from ldp_kafka.runtime.demo.run import run_demo
 from ldp_kafka.runtime.demo.streams import SHAPES, Given
 
 __all__ = ["SHAPES", "Given", "run_demo"]

@@ -16,38 +16,32 @@ The collector counts a report's id once in an open slot
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time as clocks
-from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Self
 
 import numpy as np
-from confluent_kafka import KafkaException, Producer
-from numpy.typing import NDArray
 
-from ldp_kafka.accounting import NEVER, State
+from ldp_kafka.accounting import State
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, Reason, StateError
-from ldp_kafka.methods.base import REFUSED, SENT, Step
-from ldp_kafka.randomness import Digests, Ids, Keyed
-from ldp_kafka.records import Reports
-from ldp_kafka.runtime.device.store import DeviceStore, sync_folder
-from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
-from ldp_kafka.runtime.stages.collect_devices import partition_of
-from ldp_kafka.runtime.wire.events import EventReader
-from ldp_kafka.runtime.wire.parsing import LATEST
-from ldp_kafka.runtime.wire.reports import write_reports
+from ldp_kafka.methods.base import REFUSED
+from ldp_kafka.randomness import Digests, Ids
+from ldp_kafka.runtime.device.key import device_randomness
+from ldp_kafka.runtime.device.messages import messages_of
+from ldp_kafka.runtime.device.producer import Sender, device_producer
+from ldp_kafka.runtime.device.queue import ReportQueue
+from ldp_kafka.runtime.device.state import bound_to, packed, unpacked
+from ldp_kafka.runtime.device.store import DeviceStore
+from ldp_kafka.runtime.device.values import ValueReader
 from ldp_kafka.topology import Topology, load
 
-__all__ = ["Client", "Sender", "Status"]
+__all__ = ["Client", "Status"]
 
 QUEUE = 100_000  # reports that may wait for the broker; about 40 MB on the disk
 
@@ -65,26 +59,6 @@ class Status(StrEnum):
     """The ledger allowed no report."""
     SILENT = "silent"
     """The method reports nothing in this slot."""
-
-
-class Sender(Protocol):
-    """What of a confluent-kafka ``Producer`` a client needs: delivery reports come from within
-    `poll`.
-    """
-
-    def produce(
-        self,
-        topic: str,
-        /,
-        *,
-        value: bytes,
-        partition: int,
-        on_delivery: Callable[[Any, Any], None],
-    ) -> None:
-        """Take one message; BufferError where no more can be taken now."""
-
-    def poll(self, timeout: float, /) -> int:
-        """Serve delivery reports for up to ``timeout`` seconds."""
 
 
 class Client:
@@ -178,23 +152,14 @@ class Client:
             )
         self._method, self._user, self._most = self._topology.method, user, most_queued
         self._clock = clock or _now
-        categories = self._topology.privacy.category_names or self._topology.privacy.categories
-        self._reader = EventReader(
-            ("user",), ("value",), ("time",), categories, self._method.dimension
-        )
-        self._dtype = np.float64 if categories is None else np.int64
+        self._values = ValueReader(self._topology)
         place = Path(database)
-        self._randomness = _randomness(self._topology, key_file, place, create=create)
-        self._store = DeviceStore(place, _bound(self._topology, self._randomness), create=create)
+        self._randomness = device_randomness(self._topology, key_file, place, create=create)
+        self._store = DeviceStore(place, bound_to(self._topology, self._randomness), create=create)
         self._lock, self._process, self._closed = threading.RLock(), os.getpid(), False
-        self._waiting = deque(self._store.waiting())  # of these the producer has none
-        self._queued = len(self._waiting)
-        # filled from within poll, whoever calls it
-        self._delivered: deque[tuple[int, str | None]] = deque()
-        self._acknowledged: list[int] = []
-        self._problem: str | None = None
         try:
-            self._producer: Sender = _producer(self._topology) if producer is None else producer
+            sender = device_producer(self._topology) if producer is None else producer
+            self._queue = ReportQueue(self._store, sender, self._topology)
         except BaseException:
             self._store.close()
             raise
@@ -231,7 +196,10 @@ class Client:
         with self._lock:
             self._serve(0)
             now = self._clock()
-            name, at, bound = self._event(value, time, now, user)
+            name, at, found = self._values.read(
+                self._user if user is None else user, value, time, now
+            )
+            bound = self._method.bound(found)
             if at > now + self._topology.input.max_ahead_ms:
                 raise BadRecord(Reason.AHEAD)
             slot = at // self._topology.input.slot_ms
@@ -239,19 +207,18 @@ class Client:
             state = self._load(digests)
             if int(state.columns["last"][0]) >= slot:
                 return Status.LATE
-            if self._queued >= self._most:
+            if self._queue.queued >= self._most:
                 raise BrokerError(
-                    f"{self._queued:,} reports wait for the broker, as many as may: nothing is"
-                    f" drawn until it takes some{self._why()}"
+                    f"{self._queue.queued:,} reports wait for the broker, as many as may: nothing"
+                    f" is drawn until it takes some{self._queue.why()}"
                 )
             step = self._method.step(state, np.zeros(1, np.intp), slot, bound, self._randomness)
-            reports = self._reports(digests, slot, step)
-            rows = self._commit(digests.tobytes(), _packed(state), reports)
-            self._waiting.extend(rows)
-            self._queued += len(rows)
-            self._hand_over()
+            reports = messages_of(self._topology, self._randomness, digests, slot, step)
+            self._usable()
+            self._queue.commit(digests.tobytes(), packed(state), reports)
+            self._queue.hand_over()
             if reports:
-                return Status.QUEUED if self._waiting else Status.SENT
+                return Status.QUEUED if self._queue.waiting else Status.SENT
             return Status.REFUSED if step.status[0] == REFUSED else Status.SILENT
 
     def poll(self, timeout: float = 0) -> int:
@@ -261,7 +228,7 @@ class Client:
         with self._lock:
             self._serve(timeout)
             self._forget()
-            return self._queued
+            return self._queue.queued
 
     def flush(self, timeout: float = 10.0) -> int:
         """Wait up to ``timeout`` seconds until the broker has everything; how many reports it has
@@ -269,10 +236,10 @@ class Client:
         """
         until = clocks.monotonic() + timeout
         with self._lock:
-            while self._queued and (left := until - clocks.monotonic()) > 0:
+            while self._queue.queued and (left := until - clocks.monotonic()) > 0:
                 self._serve(min(left, 0.1))
             self._forget()
-            return self._queued
+            return self._queue.queued
 
     def close(self, timeout: float = 10.0) -> None:
         """`flush`, and close the database; what the broker has not acknowledged by then goes out
@@ -291,14 +258,14 @@ class Client:
     @property
     def queued(self) -> int:
         """Reports that the broker has not acknowledged, as far as is known."""
-        return self._queued
+        return self._queue.queued
 
     @property
     def problem(self) -> str | None:
         """The last error of the broker, or of the connection, for a report; None where the last one
         arrived.
         """
-        return self._problem
+        return self._queue.problem
 
     def __enter__(self) -> Self:
         return self
@@ -313,130 +280,22 @@ class Client:
 
     def __repr__(self) -> str:
         return (  # neither users nor values
-            f"{type(self).__name__}({self._topology.name!r}, {self._queued} queued)"
+            f"{type(self).__name__}({self._topology.name!r}, {self._queue.queued} queued)"
         )
-
-    def _event(self, value: Any, time: Any, now: int, user: str | None) -> tuple[str, int, Any]:
-        """User, milliseconds and the value as the method's integers: read as the edge reads it."""
-        if not 0 <= now < LATEST:
-            raise BadRecord(Reason.TIME)
-        event = {
-            "user": self._user if user is None else user,
-            "value": _plain(value),
-            "time": 0 if time is None else _plain(time),
-        }
-        name, at, found = self._reader.fields(event)
-        return name, now if time is None else at, self._method.bound(np.array([found], self._dtype))
 
     def _load(self, digests: Digests) -> State:
         """The arrays of one user, read from the database, or fresh ones. They are read for each
         report anew: the database is the only state.
         """
-        state = State(self._method.fields, digests)
-        held = self._store.state(digests.tobytes())
-        if held is not None:
-            at = 0
-            for name, dtype, length in _layout(state):
-                cells = np.frombuffer(held, dtype, length or 1, at)
-                state.columns[name][..., 0] = cells if length else cells[0]
-                at += cells.nbytes
-        return state
+        return unpacked(self._method.fields, digests, self._store.state(digests.tobytes()))
 
-    def _reports(self, digests: Digests, slot: int, step: Step) -> list[tuple[bytes, bytes]]:
-        """(id, message) of each report of a step."""
-        if step.status[0] != SENT:
-            return []
-        scale, series = (
-            self._method.scale,
-            (self._randomness.series(digests) if self._topology.per_user else None),
-        )
-        if step.slots is None:
-            slots, answers = np.array([slot]), step.answers
-        else:
-            there = step.slots[0] != NEVER
-            slots, answers = step.slots[0][there], step.answers[0][there]
-        values = self._method.blank(len(slots))
-        values[...] = answers if scale == 1 else answers * (1 / scale)
-        return [
-            self._single(digests, slots[i : i + 1], values[i : i + 1], step.phase, series)
-            for i in range(len(slots))
-        ]
-
-    def _single(
-        self,
-        digests: Digests,
-        slots: NDArray[np.int64],
-        values: NDArray[Any],
-        phase: int,
-        series: Digests | None,
-    ) -> tuple[bytes, bytes]:
-        """(id, message) of one report as a device sends it: with no source offset, and nothing that
-        it closes.
-        """
-        ids = self._randomness.report_ids(digests, slots, phase)
-        return ids.tobytes(), write_reports(
-            Reports(
-                ids,
-                slots,
-                values,
-                self._method.scale,
-                self._topology.fingerprint,
-                -1,
-                None,
-                0,
-                phase,
-                series,
-            )
-        )
-
-    def _commit(self, digest: bytes, state: bytes, reports: list[tuple[bytes, bytes]]) -> list[int]:
-        """State and reports, on the disk when it returns; what was acknowledged goes with them."""
+    def _serve(self, timeout: float) -> None:
         self._usable()
-        gone, self._acknowledged = self._acknowledged, []
-        return self._store.commit(digest, state, reports, gone)
+        self._queue.serve(timeout)
 
     def _forget(self) -> None:
         self._usable()
-        gone, self._acknowledged = self._acknowledged, []
-        self._store.forget(gone)
-
-    def _serve(self, timeout: float) -> None:
-        """Delivery reports, and what they leave to be sent again."""
-        self._usable()
-        self._hand_over()
-        self._producer.poll(timeout)
-        while self._delivered:
-            seq, problem = self._delivered.popleft()
-            self._problem = problem
-            if problem is None:
-                self._acknowledged.append(seq)
-                self._queued -= 1
-            else:
-                self._waiting.append(seq)
-        self._hand_over()
-
-    def _hand_over(self) -> None:
-        """Give the producer what is on the disk and what it does not have, as much as it takes."""
-        while self._waiting:
-            seq = self._waiting[0]
-            name, message = self._store.payload(seq)
-            try:
-                self._producer.produce(
-                    self._topology.reports_topic,
-                    value=message,
-                    partition=partition_of(name, self._topology.input.partitions),
-                    on_delivery=partial(self._arrived, seq),
-                )
-            except BufferError:
-                return
-            except KafkaException as error:
-                self._problem = error.args[0].str()
-                return
-            self._waiting.popleft()
-
-    # the producer's own signature
-    def _arrived(self, seq: int, error: Any, message: Any) -> None:  # noqa: ARG002
-        self._delivered.append((seq, None if error is None else error.str()))
+        self._queue.forget()
 
     def _usable(self) -> None:
         if self._closed:
@@ -446,70 +305,6 @@ class Client:
                 "a client does not survive a fork: open one in the process that reports"
             )
 
-    def _why(self) -> str:
-        return "" if self._problem is None else f" ({self._problem})"
-
 
 def _now() -> int:
     return clocks.time_ns() // 1_000_000
-
-
-def _plain(found: Any) -> Any:
-    """A value as JSON would hold it."""
-    if isinstance(found, datetime):
-        return found.isoformat()
-    return found.tolist() if isinstance(found, np.generic | np.ndarray) else found
-
-
-def _layout(state: State) -> list[tuple[str, np.dtype[Any], int]]:
-    """Name, little-endian type and length of each array, in the order in which they are written."""
-    return [
-        (name, np.dtype(field.dtype).newbyteorder("<"), field.length)
-        for name, field in sorted(state.fields.items())
-    ]
-
-
-def _packed(state: State) -> bytes:
-    return b"".join(
-        state.columns[name][..., 0].astype(dtype).tobytes() for name, dtype, _ in _layout(state)
-    )
-
-
-def _bound(topology: Topology, randomness: Keyed) -> dict[str, str]:
-    """The topology and key that a database belongs to."""
-    fields = [
-        [name, dtype.str, length] for name, dtype, length in _layout(State(topology.method.fields))
-    ]
-    layout = {"partitions": topology.input.partitions, "per_user": topology.per_user}
-    return {
-        "topology": topology.name,
-        "fingerprint": topology.fingerprint,
-        "key": randomness.check,
-        "layout": json.dumps(layout, sort_keys=True),
-        "fields": json.dumps(fields),
-    }
-
-
-def _randomness(
-    topology: Topology, key_file: str | os.PathLike[str] | None, database: Path, *, create: bool
-) -> Keyed:
-    path = topology.edge.key_file if key_file is None else Path(key_file)
-    if path is not None and not path.exists():
-        if database.exists() and database.stat().st_size:
-            raise StateError(
-                f"{path}: the key is missing, and its database is there: bring it back; under a new"
-                " key every budget would look unspent"
-            )
-        if create:
-            new_key(path)
-            sync_folder(path)
-    return edge_randomness(topology, read_key(path))
-
-
-def _producer(topology: Topology) -> Sender:
-    """A producer that waits for its broker as long as the process lives. A message may arrive
-    twice: its id counts once.
-    """
-    settings = {"acks": "all", "enable.idempotence": False, "message.timeout.ms": 0, "linger.ms": 5}
-    made: Sender = Producer({**settings, **client_config(topology, "edge")})
-    return made

@@ -16,9 +16,8 @@ from ldp_kafka.runtime.log import Record
 __all__ = ["OrderedProducer"]
 
 FULL = 30.0  # seconds to wait for room in the producer's queue
-KNOWN = (
-    60.0  # seconds after a confirmation in which a partition's broker is taken to know the producer
-)
+# seconds after a confirmation in which a partition's broker is taken to know the producer
+KNOWN = 60.0
 
 
 class OrderedProducer:

@@ -12,7 +12,8 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, address_of
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import address_of
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN

@@ -37,9 +37,8 @@ from ldp_kafka.runtime.recovery.start import Start
 
 __all__ = ["Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 
-LARGEST = (
-    990_000  # bytes of a record of the changelog: what a broker takes by default, less its key
-)
+# bytes of a record of the changelog: what a broker takes by default, less its key
+LARGEST = 990_000
 
 S = TypeVar("S")
 

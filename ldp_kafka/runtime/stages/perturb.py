@@ -34,9 +34,8 @@ from ldp_kafka.topology import Topology
 __all__ = ["Perturb", "PerturbState", "make_perturb"]
 
 CHUNK_ROWS = 2**14  # reports in one message at most ...
-CHUNK_BYTES = (
-    700_000  # ... and about this many bytes of them: well below what a broker takes by default
-)
+# ... and of about so many bytes: well below what a broker takes by default
+CHUNK_BYTES = 700_000
 ROW_BYTES = 48  # of a report, beside its packed bits
 COUNTS = ("events", "reports", "silent", "late", "duplicates", "refused", "clamped")
 

@@ -165,7 +165,8 @@ def _host(topology: Topology, stack: ExitStack) -> Any:
     """The embedded broker, where the topology wants one and no other process hosts it: it lives as
     long as this process.
     """
-    from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, address_of, publish
+    from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+    from ldp_kafka.runtime.brokers.run_files import address_of, publish
 
     if not (topology.edge_kafka.embedded or topology.collector_kafka.embedded):
         return None

@@ -18,9 +18,8 @@ from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import Flow
 
-USERS = (
-    16  # at a time; others come after them, as some methods give a user so many reports for life
-)
+# at a time; others come after them, as some methods give a user so many reports for life
+USERS = 16
 LIFE = 24  # slots
 START = 1_600_000_000_000 // 3_600_000
 LATE = 0.06  # share of events that come with a later slot

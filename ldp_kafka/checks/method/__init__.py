@@ -1,0 +1,69 @@
+"""The checks that every streaming method must pass.
+
+They rest on exact enumeration (`ldp_kafka.checks.enumeration`): over a mechanism of three outputs
+the law of everything that a short stream publishes is known, so the guarantee is compared with the
+true loss and not with samples. The rest of the contract runs over the real mechanism with keyed
+noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ldp_kafka.checks.failure import run_all
+from ldp_kafka.checks.method.guarantee import (
+    guarantee_is_true,
+    influence_is_true,
+    input_reaches_output,
+    loss_within_epsilon,
+    one_context_one_input,
+)
+from ldp_kafka.checks.method.ledger import ledger_holds, own_reports_are_allowed
+from ldp_kafka.checks.method.refusals import slots_must_increase, values_are_checked
+from ldp_kafka.checks.method.releases import noise_is_keyed, release_is_step, users_are_apart
+from ldp_kafka.checks.method.trial import MethodTrial
+
+__all__ = ["METHOD_CHECKS", "MethodTrial", "check_method"]
+
+
+def check_method(
+    make: Callable[[Any], Any],
+    window: int,
+    *,
+    length: int = 5,
+    alphabet: Sequence[Any] | None = None,
+    draws: int | None = None,
+) -> None:
+    """Run every check of `METHOD_CHECKS`.
+
+    Parameters
+    ----------
+    make : mechanism factory -> a fresh method, its own parameters fixed
+    window : slots in its privacy window
+    length : slots of the streams that are enumerated: beyond the window, and beyond what the method
+        remembers
+    alphabet : values of those streams; default: the ends of the domain, or all categories (few)
+    draws : the most draws of one stream; default: one a slot
+
+    Raises
+    ------
+    CheckFailure : with the names of all the checks that failed in ``checks``
+    """
+    run_all(METHOD_CHECKS, MethodTrial(make, window, length, alphabet, draws))
+
+
+METHOD_CHECKS: dict[str, Callable[[MethodTrial], None]] = {
+    "loss_within_epsilon": loss_within_epsilon,
+    "guarantee_is_true": guarantee_is_true,
+    "input_reaches_output": input_reaches_output,
+    "influence_is_true": influence_is_true,
+    "one_context_one_input": one_context_one_input,
+    "release_is_step": release_is_step,
+    "users_are_apart": users_are_apart,
+    "noise_is_keyed": noise_is_keyed,
+    "ledger_holds": ledger_holds,
+    "own_reports_are_allowed": own_reports_are_allowed,
+    "slots_must_increase": slots_must_increase,
+    "values_are_checked": values_are_checked,
+}

@@ -1,0 +1,206 @@
+"""Normal noise in every slot, fresh or reused from the slot before: what CGM and its baselines
+share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from math import ceil, frexp, inf, log2
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import Field, Guarantee, State
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
+from ldp_kafka.methods.chain import Aimed, Chain
+from ldp_kafka.methods.user_level import GaussianBudget, UserLevel
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["GaussianStream"]
+
+# least standard deviation of a release, in units of its grid: the grid then adds less than 1e-5 to
+# a variance
+STEPS = 2**7
+
+
+class GaussianStream(UserLevel):
+    """Reports of a `Chain` over normal noise, one in every slot.
+
+    Guarantee: `GaussianBudget` has the proof; all that it needs is that each report is a function
+    of earlier reports and of one call of the mechanism, which clamps its input to the unit domain.
+    """
+
+    default_mechanism = "gaussian"
+    _dimension: int | None = None
+    parameters: ClassVar[dict[str, str]] = {
+        "delta": "probability that the loss exceeds epsilon, in (0, 1)",
+        "horizon": "reports in a user's life, after which it is silent",
+        "refresh": (
+            "reports after which epsilon and delta are granted anew; the guarantee states what the"
+            " whole horizon loses; default: never"
+        ),
+        "sigma": (
+            "standard deviation of the first report's noise, a share of the domain's length;"
+            " reports end when epsilon and delta are used up; instead of horizon"
+        ),
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delta: float,
+        mechanism: Callable[..., Any],
+        domain: tuple[float, float] | None = None,
+        horizon: int | None = None,
+        refresh: int | None = None,
+        sigma: float | None = None,
+        calibration: str = "sound",
+        categories: int | None = None,
+    ) -> None:
+        self._shape(domain, categories, calibration)
+        self.chain = self._chain()
+        self.budget = GaussianBudget(
+            epsilon,
+            delta,
+            horizon=horizon,
+            refresh=refresh,
+            sigma=sigma,
+            widest=self.chain.widest,
+            mechanism=mechanism,
+            dimension=self._dimension,
+        )
+        self.epsilon, self.delta, self.mechanism, self.refresh = (
+            self.budget.epsilon,
+            self.budget.delta,
+            self.budget.mechanism,
+            self.budget.refresh,
+        )
+        self.horizon = self.budget.horizon
+        self._limit(self.horizon)
+        self.ledger = self.budget.ledger()
+        low, high = (edge * self.mechanism.scale for edge in self.mechanism.index_range)
+        # for vectors: of a coordinate
+        self._reach = self.chain.reach(float(low), float(high), self.horizon)
+        if not self._reach < 2.0**30:
+            raise ConfigurationError(
+                "horizon is too long, or epsilon or delta too small: reports would not fit into 64"
+                " bits"
+            )
+
+    def _chain(self) -> Chain:
+        """The recursion, from public parameters alone."""
+        raise NotImplementedError
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the first report's noise, a share of the domain's
+        length: sigma_1.
+        """
+        return float(self.mechanism.sigma) * self.chain.widest
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What truly holds of all reports of a user; for ``published`` and with ``refresh`` that is
+        more than the epsilon given.
+        """
+        return Guarantee(
+            "user",
+            self.budget.total,
+            self.delta,
+            self.horizon,
+            self.influence,
+            "values",
+            self.calibration,
+        )
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {**super().fields, **self.chain.fields}
+
+    def variance(self, report: int) -> float:
+        """Of a user's report number ``report`` (from 1) in its chain, in squared lengths of the
+        domain.
+        """
+        return self.chain.variances[min(report, len(self.chain.variances)) - 1] * self.sigma**2
+
+    @cached_property
+    def scale(self) -> float:
+        """Every report is a whole multiple of it: a power of two that is small against the least
+        noise, the mechanism's own where that is.
+        """
+        least: float = min(self.chain.variances) ** 0.5 * self.sigma
+        return min(float(2.0 ** max(frexp(least / STEPS)[1] - 1, -32)), float(self.mechanism.scale))
+
+    @cached_property
+    def index_range(self) -> tuple[int, int]:
+        most = ceil(self._reach / self.scale) + 1
+        return -most, most
+
+    def _step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
+        allowed = self.ledger.charge(state, rows, slot, 1)
+        answers = self._nothing(len(rows))
+        sent, values = rows[allowed], values[allowed]
+        inputs, aimed = self.chain.aim(state, sent, slot, values)
+        fresh = self._draw(state, sent, slot, inputs, self._bind(aimed), randomness)
+        answers[allowed] = (
+            np.rint(
+                self.chain.report(state, sent, slot, values, aimed, fresh) / (FIXED * self.scale)
+            )
+            * self.scale
+        )
+        return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8))
+
+    def _nothing(self, n: int) -> NDArray[np.float64]:
+        """Answers of ``n`` rows before anything is sent."""
+        return np.zeros(n)
+
+    def _bind(self, aimed: Aimed) -> Sequence[NDArray[np.int64]]:
+        """The integers that a draw is bound to, a column each."""
+        return aimed
+
+    def crowd(self, support: NDArray[np.int64]) -> Estimate:
+        """The mean of the clipped values behind the reports; its error is that of the noisiest
+        report.
+        """
+        mean, _, reports = self.mechanism.estimate_support(support)
+        lo, hi = self.domain
+        return Estimate(
+            lo + mean * (hi - lo), self.single_error / reports**0.5 if reports else inf, reports
+        )
+
+    @cached_property
+    def single_error(self) -> float:
+        """Root mean square error of the noisiest release of a value that was not clipped, on the
+        domain's scale.
+        """
+        lo, hi = self.domain
+        return float((hi - lo) * self._noisiest**0.5)
+
+    @cached_property
+    def reliability(self) -> float:
+        return 1 / (1 + 12 * self._noisiest)
+
+    @property
+    def _noisiest(self) -> float:
+        return max(self.chain.variances) * self.sigma**2
+
+    def tables(self) -> list[int]:
+        return [
+            self.horizon,
+            self.refresh,
+            *self.chain.tables(),
+            round(-log2(self.scale)),
+            *self.mechanism.tables(),
+        ]

@@ -1,0 +1,102 @@
+"""Sample-Split: one coordinate of a vector in every slot, in turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import State
+from ldp_kafka.methods.base import REFUSED, SENT, Step
+from ldp_kafka.methods.split import Split
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["SampleSplit"]
+
+
+class SampleSplit(Split):
+    """Perturb one coordinate a slot, in turn: number ``slot % dimension`` of the vector of that
+    slot.
+
+    Parameters
+    ----------
+    epsilon, window, calibration, mechanism : see `Method`
+    dimension : d, coordinates of a vector, 1..1024
+    domain : (lo, hi) of every coordinate; values outside are clamped to it
+    inner : the method of one coordinate: app, capp, ipp or sw_direct
+    block : of app and capp, in reports of a coordinate (d slots apart), at absolute multiples;
+        default: their own choice for a coordinate's share
+
+    Notes
+    -----
+    Sample-Split of CAPP, section IV ("Extension to high-dimensional time series data"). Guarantee:
+    which coordinate is reported follows from the slot's number alone, and no report depends on the
+    others of its vector. Coordinate k's reports are a stream of its own with turns ``slot // d``:
+    given the earlier ones, each depends on its own value and those of the ``lasting`` turns before
+    it. One window of w slots holds w reports, of min(d, w) coordinates (slots next to each other
+    are of different ones), and each coordinate's last changed turn shows in ``lasting`` more:
+    influence w + min(d, w) lasting, memory d lasting slots. It is reached where the last changed
+    turns begin their blocks. Each report loses epsilon / influence. ``published`` spends epsilon /
+    w a report. The ledger's run is of ``influence`` slots, of one report each. What was reported
+    last of a coordinate stands until its next report, at first the domain's midpoint.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.method("sample_split", epsilon=60.0, window=3, dimension=2, domain=(0.0, 10.0))
+    >>> m.guarantee.influence
+    3
+    >>> stream = np.array([[1.0, 9.0], [2.0, 8.0], [3.0, 7.0]])
+    >>> m.release(stream, lk.randomness.seeded(7)).round(1).tolist()
+    [[1.0, 5.0], [1.0, 8.0], [3.0, 8.0]]
+    """
+
+    name = "sample_split"
+    holds = True
+
+    @property
+    def _turns(self) -> int:
+        return -(-self.window // self.dimension)
+
+    @property
+    def _per_slot(self) -> int:
+        return 1
+
+    @property
+    def memory(self) -> float:
+        slots: float = self.dimension * self.each.lasting
+        return slots
+
+    def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
+        """Each slot has one: the number of the coordinate whose turn it is."""
+        return np.asarray(slots % self.dimension == phase)
+
+    def _step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> Step:
+        turn, at = divmod(slot, self.dimension)
+        allowed = self.ledger.charge(state, rows, slot, self.cost)
+        answers = np.zeros(len(rows))
+        answers[allowed] = self._coordinate(
+            state, rows[allowed], slot, turn, at, values[allowed, at], randomness
+        )
+        return Step(answers, np.where(allowed, SENT, REFUSED).astype(np.uint8), phase=at)
+
+    def published(self, step: Step) -> NDArray[Any]:
+        vectors = np.full((len(step.status), self.dimension), np.nan)
+        vectors[:, step.phase] = np.where(step.status == SENT, self.released(step.answers), np.nan)
+        return vectors
+
+    def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
+        """The number of reports, and then the support of each coordinate: zeros but for the one
+        that they are of.
+        """
+        support = np.zeros((self.dimension, self._width), np.int64)
+        support[phase] = self.each.support(reports)
+        return np.concatenate([[len(reports)], support.reshape(-1)])

@@ -1,0 +1,125 @@
+"""What runs for each kind of source that values come from: a topic of raw values, or devices that
+perturb by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ldp_kafka.topology.flow import Flow
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role, Topic
+from ldp_kafka.topology.sections import Input
+
+__all__ = ["SOURCES"]
+
+_LOG = {"cleanup.policy": "delete"}
+# The broker's clock holds the watermark back: a device's own could close every slot
+_DEVICES = {**_LOG, "message.timestamp.type": "LogAppendTime"}
+
+
+def _of_topic(name: str, source: Input) -> Flow:
+    """Raw values lie in a topic at the edge, and a role there perturbs them."""
+    sources = source.partitions
+    raw = Topic(
+        source.topic,
+        sources,
+        _LOG,
+        "values, keyed by user: what never leaves the edge",
+        EDGE,
+        ours=source.create,
+    )
+    dead = Topic(
+        f"{name}.dead-letters",
+        1,
+        _LOG,
+        "where the edge's bad records are and why, without their values",
+        EDGE,
+    )
+    reports = Topic(
+        f"{name}.reports",
+        sources,
+        _LOG,
+        "perturbed values: all that crosses the trust line",
+        COLLECTOR,
+    )
+    perturb = Agent(
+        "perturb",
+        "perturb",
+        raw,
+        (dead, reports),
+        "state of the users",
+        raw=True,
+        gaps=source.gaps == "allow",
+        ticks=True,
+    )
+    collect = Agent("collect", "collect", reports, (), "open windows of each source")
+    edge = Role(name, "perturb", (perturb,), needs_key=True)
+    return _collected(name, sources, collect, raw=raw, dead_letters=dead, before=(edge,))
+
+
+def _of_devices(name: str, source: Input) -> Flow:
+    """Devices perturb by themselves: a report's id says in which partition it is."""
+    reports = Topic(
+        f"{name}.device-reports",
+        source.partitions,
+        _DEVICES,
+        "perturbed values, one a message, from devices",
+        COLLECTOR,
+    )
+    collect = Agent(
+        "collect", "collect_devices", reports, (), "open windows of each source", ticks=True
+    )
+    absent = {"perturb": "its devices perturb by themselves (ldp_kafka.Client)"}
+    return _collected(name, source.partitions, collect, absent=absent)
+
+
+def _collected(
+    name: str,
+    sources: int,
+    collect: Agent,
+    *,
+    raw: Topic | None = None,
+    dead_letters: Topic | None = None,
+    before: tuple[Role, ...] = (),
+    absent: Mapping[str, str] | None = None,
+) -> Flow:
+    """What the collector makes of reports, wherever they come from.
+
+    Parameters
+    ----------
+    collect : its first agent, which is given the topics that it writes
+    before : the roles that the reports come from
+    """
+    partials = Topic(
+        f"{name}.partials",
+        1,
+        _LOG,
+        "what one source has to say of a slot; one partition, so that slots are released in order",
+        COLLECTOR,
+    )
+    releases = Topic(
+        f"{name}.releases", sources, _LOG, "published statistics with their errors", COLLECTOR
+    )
+    rejected = Topic(
+        f"{name}.collector.dead-letters", 1, _LOG, "reports that could not be counted", COLLECTOR
+    )
+    collect = replace(collect, writes=(partials, releases, rejected))
+    merge = Agent(
+        "merge", "merge", partials, (releases, rejected), "slots that wait for all sources"
+    )
+    return Flow(
+        name,
+        raw=raw,
+        dead_letters=dead_letters,
+        reports=collect.reads,
+        partials=partials,
+        releases=releases,
+        rejected=rejected,
+        roles=(*before, Role(name, "collect", (collect, merge))),
+        absent=absent or {},
+    )
+
+
+SOURCES: dict[str, Callable[[str, Input], Flow]] = {"topic": _of_topic, "devices": _of_devices}
+"""By ``input.source``: what runs for a topology of this name."""
