@@ -24,7 +24,7 @@ import pytest
 from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
-from tests.runtime.device import FIRST, TOPOLOGIES, lives
+from tests.runtime.device.lives import FIRST, TOPOLOGIES, lives
 
 
 def client_of(queue):
@@ -144,7 +144,7 @@ def test_a_broken_client_is_found(kind, arrives, fault, tmp_path, monkeypatch):
 
 LIFE = """
 import os, sys
-from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
+from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, loads
 from ldp_kafka.runtime.device.client import Client
 
 folder, last = sys.argv[1], int(sys.argv[2])
@@ -186,7 +186,7 @@ def test_a_process_that_is_killed(tmp_path):
     left = tmp_path / "left"
 
     def start(last):
-        root = Path(__file__).parents[2]
+        root = Path(__file__).parents[3]
         return subprocess.Popen(
             [sys.executable, "-c", LIFE, str(tmp_path), str(last)],
             cwd=root,

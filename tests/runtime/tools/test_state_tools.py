@@ -28,7 +28,7 @@ from ldp_kafka.runtime.tools.state import plan_rewind
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.fold.epochs import facts_of
-from tests.runtime.changelogs import collector_tables, edge_table, in_meta, overspent
+from tests.runtime.tools.changelogs import collector_tables, edge_table, in_meta, overspent
 
 LOGS = cases.wild(3)
 END = len(LOGS[0]) + 1

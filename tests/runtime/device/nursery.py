@@ -1,8 +1,8 @@
 """Lives of a device as processes of their own, each ended by SIGKILL at one of its system calls;
 forked from here, so that none has to start anew.
 
-``python -m tests.runtime.nursery FOLDER KIND CUT UNTIL``, with `killer.c` preloaded: prints {fault:
-where} and how many calls a life has. CUT is
+``python -m tests.runtime.device.nursery FOLDER KIND CUT UNTIL``, with `killer.c` preloaded: prints
+{fault: where} and how many calls a life has. CUT is
 
 - ``killed``: the process dies before the call; what it wrote is there, synced or not
 - ``halved``: half of what the call was to write is there as well
@@ -28,8 +28,8 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
-from tests.runtime.device import FIRST, SLOT, TOPOLOGIES, loads
-from tests.runtime.test_client_crashes import ForgetsEarly, LeavesEarly, client_of
+from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, loads
+from tests.runtime.device.test_client_crashes import ForgetsEarly, LeavesEarly, client_of
 
 SLOTS = 4  # one more than a window
 TOPOLOGY = loads(TOPOLOGIES["capp"])  # read once: every life begins as a fork

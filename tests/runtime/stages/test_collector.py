@@ -24,7 +24,7 @@ from ldp_kafka.runtime.wire.records import decode_json, header
 from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.statistics.per_user import power_sums
 from ldp_kafka.topology import loader
-from tests.runtime.reload import again, whole
+from tests.runtime.stages.reload import again, whole
 
 loads = cache(loader.loads)
 NUMERIC = """

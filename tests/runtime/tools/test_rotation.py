@@ -38,7 +38,7 @@ from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.fold.epochs import Shelf, facts_of, opened
-from tests.runtime.changelogs import edge_table
+from tests.runtime.tools.changelogs import edge_table
 
 OLD, NEW = cases.KEY, bytes(reversed(cases.KEY))
 FIRST = cases.START // cases.SLOT

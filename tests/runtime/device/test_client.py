@@ -32,7 +32,7 @@ from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.collect_devices import partition_of
 from ldp_kafka.runtime.wire.codec import encode
-from tests.runtime.device import FIRST, SLOT, TEXT, TOPOLOGIES, Broker, loads, opened
+from tests.runtime.device.lives import FIRST, SLOT, TEXT, TOPOLOGIES, Broker, loads, opened
 
 NOW = (FIRST + 99) * SLOT
 ETM = TEXT.replace("lateness: 1000", "lateness: 2") % ("etm", "domain: [0, 100]", "per_user")
@@ -339,7 +339,7 @@ def test_a_fork_leaves_the_parents_database_alone(tmp_path):
     """SQLite's own end of it in a child would take the log away under the parent."""
     life = """
 import os, sys
-from tests.runtime.device import opened, FIRST, SLOT
+from tests.runtime.device.lives import opened, FIRST, SLOT
 with opened(sys.argv[1]) as client:
     for slot in range(5):
         client.report(1.0, (FIRST + slot) * SLOT)

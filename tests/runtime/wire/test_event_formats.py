@@ -17,7 +17,7 @@ from ldp_kafka.runtime.wire.events import FORMATS, EventFormat, EventReader
 from ldp_kafka.runtime.wire.fields import Decoded
 from ldp_kafka.topology import plan, schema
 from ldp_kafka.topology.formats import INPUT_FORMATS, InputFormat
-from tests.runtime.test_bad_input import KEY, NUMERIC, loads
+from tests.runtime.stages.test_bad_input import KEY, NUMERIC, loads
 
 BEGINS = b"#csv\n"
 

@@ -38,8 +38,8 @@ from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
 from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import loader
 from tests.fold.epochs import Shelf, folded, opened, saved
-from tests.runtime.device import SLOT, TEXT, loads
-from tests.runtime.test_collector import partial
+from tests.runtime.device.lives import SLOT, TEXT, loads
+from tests.runtime.stages.test_collector import partial
 
 MEAN = (TEXT % ("sw_direct", "domain: [0, 100]", "mean")).replace("lateness: 1000", "lateness: 1")
 PER_USER = (TEXT % ("capp", "domain: [0, 100]", "mean, per_user")).replace(

@@ -52,7 +52,7 @@ def test_a_snapshot_that_is_being_written_is_finished(flow, tmp_path):
     """
     begun = tmp_path / "begun"
     words = [sys.executable, "-c", SLOWLY, str(begun), "run", str(flow.path), "--role", "perturb"]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     worker = subprocess.Popen(words, stdout=flow.log, stderr=flow.log, cwd=root)
     flow.workers.append(("perturb", worker))
     for user in range(20):

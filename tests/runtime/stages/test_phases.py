@@ -21,10 +21,10 @@ from ldp_kafka.runtime.stages.slot_sums import At, SlotSums
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json, encode_json
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
-from tests.runtime.reload import again, whole
-from tests.runtime.test_collector import Fed as Collector
-from tests.runtime.test_edge import Fed as Edge
-from tests.runtime.test_edge import message
+from tests.runtime.stages.reload import again, whole
+from tests.runtime.stages.test_collector import Fed as Collector
+from tests.runtime.stages.test_edge import Fed as Edge
+from tests.runtime.stages.test_edge import message
 
 
 class Phased:

@@ -17,7 +17,7 @@ from ldp_kafka.runtime.stages import merge, slot_sums
 from ldp_kafka.runtime.stages.merge import SAMPLED, Merge, of_any_phase
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.records import encode_json, header
-from tests.runtime.reload import again, whole
+from tests.runtime.stages.reload import again, whole
 
 
 @pytest.fixture(autouse=True, scope="module")

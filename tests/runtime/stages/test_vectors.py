@@ -22,7 +22,7 @@ from ldp_kafka.runtime.wire.codec import decode, encode
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from ldp_kafka.topology import loads, plan
-from tests.runtime.test_events import arrow, outcome
+from tests.runtime.wire.test_events import arrow, outcome
 
 NOON = 1_772_366_400_000
 FIRST = NOON // 1000

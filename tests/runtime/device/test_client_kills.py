@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 # a sync costs nothing there, and a process that is killed leaves the same behind
 MEMORY = Path("/dev/shm")
 
@@ -50,7 +50,7 @@ def killer(tmp_path_factory):
 def everywhere(killer, kind, cut, until="nothing"):
     """{fault: the calls at which a life had ended}, and how many calls a life has."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        words = [sys.executable, "-m", "tests.runtime.nursery", folder, kind, cut, until]
+        words = [sys.executable, "-m", "tests.runtime.device.nursery", folder, kind, cut, until]
         env = {**os.environ, "PYTHONPATH": str(ROOT), "LD_PRELOAD": str(killer)}
         run = subprocess.run(
             words, cwd=ROOT, env=env, capture_output=True, text=True, timeout=400, check=False

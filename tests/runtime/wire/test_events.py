@@ -768,13 +768,13 @@ REASON_OF = {
     "time": b'{"user":"u","value":1}',
 }
 ELSEWHERE = {
-    "ahead": "the edge's: tests/runtime/test_bad_input.py",
-    "not_a_report": "the collector's: tests/runtime/test_collector.py",
-    "fingerprint": "the collector's: tests/runtime/test_collector.py",
-    "range": "the collector's: tests/runtime/test_collector.py",
-    "closed": "the collector's: tests/runtime/test_collector.py",
-    "restarted": "the collector's: tests/runtime/test_collector.py",
-    "partition": "the edge's: tests/runtime/test_edge.py",
+    "ahead": "the edge's: tests/runtime/stages/test_bad_input.py",
+    "not_a_report": "the collector's: tests/runtime/stages/test_collector.py",
+    "fingerprint": "the collector's: tests/runtime/stages/test_collector.py",
+    "range": "the collector's: tests/runtime/stages/test_collector.py",
+    "closed": "the collector's: tests/runtime/stages/test_collector.py",
+    "restarted": "the collector's: tests/runtime/stages/test_collector.py",
+    "partition": "the edge's: tests/runtime/stages/test_edge.py",
 }
 
 

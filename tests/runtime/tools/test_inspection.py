@@ -18,7 +18,9 @@ from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.stages.parts import PARTS, Part
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from tests.fold import cases
-from tests.runtime.changelogs import (
+from tests.runtime.device.lives import SLOT
+from tests.runtime.stages.test_devices import MEAN, Fed
+from tests.runtime.tools.changelogs import (
     EPOCH,
     collector_tables,
     edge_table,
@@ -28,8 +30,6 @@ from tests.runtime.changelogs import (
     ring,
     table,
 )
-from tests.runtime.device import SLOT
-from tests.runtime.test_devices import MEAN, Fed
 
 TOPOLOGY = cases.topology()
 LOGS = cases.wild(3)
