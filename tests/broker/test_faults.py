@@ -186,7 +186,7 @@ def test_the_owner_ticks_for_an_idle_partition(kafka, tmp_path, prefix, workers)
         for t in range(8):
             flow.slot(rnd, t, USERS, idle=range(100), late=0, tick=False)
             time.sleep(0.5)
-        until = time.time() + 40
+        until = time.time() + 120
         while time.time() < until and len(flow.read(flow.topology.releases_topic)) < 6:
             time.sleep(0.5)
         ticks = [message for message in flow.raw()[1] if b'"tick"' in message.value]
