@@ -159,7 +159,10 @@ def test_shrunk_means_are_never_worse_than_the_midpoint(name, window, epsilon):
     10, but for three standard errors; nor 5 % above the raw means.
     """
     for row in capp.shrinking(
-        name, window, (epsilon,), repetitions=REPETITIONS[name] * (4 if epsilon < 3 else 2)
+        name,
+        window,
+        (epsilon,),
+        repetitions=REPETITIONS[name] * depth(1, 2) * (2 if epsilon < 3 else 1),
     ):
         above = row.mse - 3 * row.mse_error
         assert above < 1.05 * row.midpoint, row

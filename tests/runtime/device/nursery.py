@@ -226,8 +226,9 @@ def main(folder, name, cut, until):
     """Every call of a life, or until this is found."""
     kind, found = KINDS[name], defaultdict(list)
     device = folder / "device"
-    for part in ("disk", "world"):
-        (device / part).mkdir(parents=True)
+    for part in ("warm/disk", "warm/world", "device/disk", "device/world"):
+        (folder / part).mkdir(parents=True)
+    live(Client, folder / "warm", 0)  # here, so that no fork has to import and compute it all again
     assert fork(kind, device, 0, 0, False) == 0
     calls = int((device / "calls").read_text())
     for at in range(1, calls + 1):
