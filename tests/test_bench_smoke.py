@@ -13,7 +13,6 @@ import pytest
 from tests.bench import core, inputs
 from tests.bench.measure import Figure, digits, ratio, table
 
-pytest.importorskip("pyarrow")
 ROOT = Path(__file__).parents[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
@@ -192,7 +193,6 @@ def test_grr_words_are_cut_where_its_law_says(epsilon, categories):
 @pytest.mark.parametrize("false_alarm", [1e-6, 1e-7])
 def test_chi_square_limit(freedom, false_alarm):
     """The approximation keeps the false-alarm rate, and never loses much power."""
-    stats = pytest.importorskip("scipy.stats")
     found, exact = limit(freedom, false_alarm), stats.chi2.isf(false_alarm, freedom)
     assert stats.chi2.sf(found, freedom) <= false_alarm
     assert found <= 1.2 * exact

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
@@ -135,7 +136,6 @@ def test_the_power_is_what_the_docstring_says(reports, p):
     """From that probability on 3 % either way is found with a probability above 1 - 1e-9, at two
     bins and seven probes.
     """
-    stats = pytest.importorskip("scipy.stats")
     # exact: of the count of the bin, whose deviation decides alone
     for off in (p * (1 + SHIFT), p * (1 - SHIFT)):
         wide = (limit(1, FALSE_ALARM / 14) * reports * p * (1 - p)) ** 0.5

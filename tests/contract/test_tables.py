@@ -11,6 +11,7 @@ from math import exp, inf, log, nan
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
@@ -513,7 +514,6 @@ def test_gaussian_calibration(epsilon, delta):
     """Against scipy's distribution functions: never less than needed, and no more than a millionth
     more.
     """
-    norm = pytest.importorskip("scipy.stats").norm
     sigma = analytic_sigma(epsilon, delta)
 
     def true(s):

@@ -65,7 +65,6 @@ def test_variances_are_what_many_reports_show():
 
 
 def test_one_command_writes_page_and_plots(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
     assert main(["mechanisms", "--out", str(tmp_path / "page")]) == 0
     files = sorted(path.name for path in (tmp_path / "page").iterdir())
     assert files == [
