@@ -1,0 +1,75 @@
+"""Many small cases as one test. `pytest.mark.parametrize` makes a test of each value, which costs
+more than most cases do; what leaves nothing behind can run in one.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+__all__ = ["cases"]
+
+
+def cases(
+    names: str | Iterable[str], values: Iterable[Any]
+) -> Callable[[Any], Callable[..., None]]:
+    """Used as `pytest.mark.parametrize` is, and stacks with it and with itself; the test runs once
+    for each value, and a failure says which one it was. Fixtures are shared by all cases: not for
+    tests that write into ``tmp_path`` or patch what the next case must find whole. A case may not
+    skip: those behind it would be lost.
+
+    Parameters
+    ----------
+    names : one argument name, several separated by commas, or several
+    values : for one name its values; for several tuples, or `pytest.param`
+
+    Raises
+    ------
+    ValueError : there are no values, or of another number than the names
+    """
+    wanted = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
+    every = [_case(wanted, value) for value in values]
+    if not every:
+        raise ValueError(f"no cases of {wanted}")
+
+    def loop(test: Any) -> Callable[..., None]:
+        signature = inspect.signature(test)
+
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            for case in every:
+                try:
+                    test(**fixtures, **case)
+                except pytest.skip.Exception as skipped:
+                    raise RuntimeError(f"the case {_words(case)} skips") from skipped
+                except BaseException as error:
+                    error.add_note(f"in the case {_words(case)}")
+                    raise
+
+        run.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[p for name, p in signature.parameters.items() if name not in wanted]
+        )
+        return run
+
+    return loop
+
+
+def _case(names: list[str], value: Any) -> dict[str, Any]:
+    """The arguments of one case."""
+    if isinstance(value, type(pytest.param())):
+        if value.marks:
+            raise ValueError("a case has no marks: make it a test of its own")
+        value = value.values
+    elif len(names) == 1:
+        value = (value,)
+    if len(value) != len(names):
+        raise ValueError(f"{len(value)} values for {names}")
+    return dict(zip(names, value, strict=True))
+
+
+def _words(case: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={str(value)[:200]}" for name, value in case.items())
