@@ -8,7 +8,7 @@ probability. Rows of unequal streams are compared outcome by outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf
@@ -24,6 +24,7 @@ from ldp_kafka.checks.tiny import narrow, wide
 __all__ = ["Outcomes", "enumerate_outcomes", "worst_loss"]
 
 SAME = 1e-12  # probabilities closer than this are equal: they come from equal inputs
+CHUNK = 2**15  # outcomes compared at once
 
 
 @dataclass(frozen=True)
@@ -38,38 +39,52 @@ class Outcomes:
     published: NDArray[Any]
     draws: list[Draw]
 
-    def neighbours(self, window: int) -> list[tuple[int, int]]:
-        """Pairs of streams that differ, and only inside one run of ``window`` slots."""
+    def neighbours(self, window: int) -> NDArray[np.intp]:
+        """Pairs (n, 2) of streams that differ, and only inside one run of ``window`` slots."""
         differ = self.streams[:, None] != self.streams[None]
         differ = differ.reshape((*differ.shape[:3], -1)).any(3)  # a vector changes as a whole
         first, last = differ.argmax(2), self.streams.shape[1] - 1 - differ[:, :, ::-1].argmax(2)
-        near = differ.any(2) & (last - first < window)
-        return [(int(i), int(j)) for i, j in np.argwhere(np.tril(near))]
+        return np.argwhere(np.tril(differ.any(2) & (last - first < window)))
 
-    def loss(self, i: int, j: int) -> float:
-        """Largest absolute log likelihood ratio of one outcome; infinite where something is
-        possible for one stream only.
+    def loss(self, window: int) -> float:
+        """Largest absolute log likelihood ratio of one outcome over all neighbours; infinite where
+        something is possible for one of two streams only.
         """
-        kept = self.real[i]
-        if (
-            not np.array_equal(kept, self.real[j])
-            or self.published[i, kept].tobytes() != self.published[j, kept].tobytes()
-        ):
-            return inf
-        return float(
-            np.abs(
-                np.log(self.factors[i, kept]).sum(1) - np.log(self.factors[j, kept]).sum(1)
-            ).max()
+        kinds: dict[tuple[bytes, bytes], int] = {}
+        seen = np.array(
+            [
+                kinds.setdefault((kept.tobytes(), published[kept].tobytes()), len(kinds))
+                for kept, published in zip(self.real, self.published, strict=True)
+            ]
         )
+        likelihood = np.log(np.where(self.real[..., None], self.factors, 1.0)).sum(2)
+        worst = 0.0
+        for i, j in self._pairs(window):
+            if (seen[i] != seen[j]).any():
+                return inf
+            worst = max(worst, float(np.abs(likelihood[i] - likelihood[j]).max()))
+        return worst
 
-    def reached(self, i: int, j: int) -> int:
-        """The largest number of draws that differ in law between the two streams, given the draws
+    def reached(self, window: int) -> int:
+        """The largest number of draws that differ in law between two neighbours, given the draws
         before them.
         """
-        kept = self.real[i] & self.real[j]
-        return int(
-            (np.abs(self.factors[i, kept] - self.factors[j, kept]) > SAME).sum(1).max(initial=0)
-        )
+        factors = np.ascontiguousarray(np.moveaxis(self.factors, 2, 0))
+        most = 0
+        for i, j in self._pairs(window):
+            count = np.zeros((len(i), self.real.shape[1]), np.intp)
+            for draw in factors:
+                count += np.abs(draw[i] - draw[j]) > SAME
+            most = max(most, int(count[self.real[i] & self.real[j]].max(initial=0)))
+        return most
+
+    def _pairs(self, window: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The neighbours, so many at once that a row of outcomes for each fits into cache."""
+        pairs = self.neighbours(window)
+        require(len(pairs) > 0, "there must be neighbours to compare: give more values or slots")
+        size = max(1, CHUNK // self.real.shape[1])
+        for start in range(0, len(pairs), size):
+            yield pairs[start : start + size, 0], pairs[start : start + size, 1]
 
 
 def enumerate_outcomes(
@@ -106,9 +121,9 @@ def enumerate_outcomes(
         else list(range(method.categories))
     )
     streams = np.array(list(product(letters, repeat=length)), np.float64 if numeric else np.int64)
-    digits = np.array(
-        list(product(range(3 if numeric else method.categories), repeat=draws or length)), np.intp
-    )
+    turns = draws or length
+    digits = np.indices((3 if numeric else method.categories,) * turns, np.intp)
+    digits = digits.reshape(turns, -1).T
     deal = Deal(np.tile(digits, (len(streams), 1)), hashed)
     published = np.asarray(method.release(np.repeat(streams, len(digits), axis=0), deal))
     shape = (len(streams), len(digits))
@@ -144,4 +159,4 @@ def worst_loss(
         enumerate_outcomes(make, length, mechanism=mechanism, **parameters)
         for mechanism in (narrow, wide)
     ]
-    return max(outcomes.loss(i, j) for outcomes in every for i, j in outcomes.neighbours(window))
+    return max(outcomes.loss(window) for outcomes in every)

@@ -30,7 +30,8 @@ def ledger_holds(trial: MethodTrial) -> None:
         )
         source = Recorder(keyed(KEY))
         state = method.state(source.digests([str(i) for i in range(users)]))
-        cost, sent = np.zeros((users, slots), np.int64), 0
+        cost, sent, seen = np.zeros((users, slots), np.int64), 0, 0
+        drawn: set[tuple[int, int]] = set()
         for t in range(slots):
             rows = np.flatnonzero(present[:, t])
             status = np.asarray(
@@ -38,7 +39,8 @@ def ledger_holds(trial: MethodTrial) -> None:
             )
             cost[rows[status == SENT], t] = method.cost
             sent += int((status == SENT).sum())
-            drawn = {(user, at) for user, at, *_ in source.draws}
+            drawn |= {(user, at) for user, at, *_ in source.draws[seen:]}
+            seen = len(source.draws)
             held = cost[:, max(0, t - run + 1) : t + 1].sum(1)
             require(
                 (held <= budget).all(),

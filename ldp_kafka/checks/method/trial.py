@@ -59,11 +59,7 @@ class MethodTrial:
     @cached_property
     def worst(self) -> float:
         """The largest loss over all of them and all neighbours, in nats."""
-        return max(
-            outcomes.loss(i, j)
-            for outcomes in self.outcomes
-            for i, j in outcomes.neighbours(self.window)
-        )
+        return max(outcomes.loss(self.window) for outcomes in self.outcomes)
 
     def streams(self, users: int, slots: int) -> NDArray[Any]:
         """Values all over the domain, the same in every run."""
