@@ -38,6 +38,8 @@ def main() -> int:
 def _found(name: str) -> bool:
     try:
         return find_spec(name) is not None
+    except ValueError:  # faust, once imported, stands in for itself with a module without a spec
+        return True
     except ModuleNotFoundError:  # the parent of a dotted name
         return False
 

@@ -10,6 +10,7 @@ import re
 import stat
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -181,6 +182,17 @@ def test_without_the_extra_it_says_how_to_install_it(monkeypatch, capsys):
     monkeypatch.setattr(entry, "find_spec", lambda name: None if name == "click" else object())
     assert entry.main() == 2
     assert "pip install 'ldp-kafka[kafka]'" in capsys.readouterr().err
+
+
+def test_an_extra_that_is_imported_already_is_found(monkeypatch):
+    """Faust stands in for itself with a module that has no spec."""
+    import faust
+
+    assert faust is not None
+    with pytest.raises(ValueError, match="__spec__"):
+        find_spec("faust")
+    monkeypatch.setattr(sys, "argv", ["ldp-kafka", "--version"])
+    assert entry.main() == 0
 
 
 def test_validate(good, bad, capsys):

@@ -5,11 +5,8 @@ recomputes everything from the input.
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -38,6 +35,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
+from tests.broker.forks import Life
 
 KEY = bytes(range(100, 132))
 SLOT = 60_000
@@ -67,8 +65,6 @@ runtime:
   shards: 4
   session_timeout: {session}
 """
-
-MUTANT = "LDP_KAFKA_TEST_MUTANT"  # read by tests.broker.mutant only
 
 
 @dataclass
@@ -199,7 +195,7 @@ class Flow:
         prepare(self.topology, embedded)
         self.log = self.log_path.open("ab")
         self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2, "log_level": 0})
-        self.workers: list[tuple[str, subprocess.Popen]] = []
+        self.workers: list[tuple[str, Life]] = []
         self.exits: list[tuple[str, int]] = []
         self.readers: dict[str, Reader] = {}
         self.gone: dict[str, list] = {}  # by topic, records of one that a fault deleted
@@ -278,12 +274,8 @@ class Flow:
     # -- workers
     # ------------------------------------------------------------
 
-    def start(self, role: str) -> subprocess.Popen:
-        module = "tests.broker.mutant" if os.environ.get(MUTANT) else "ldp_kafka"
-        words = [sys.executable, "-m", module, "run", str(self.path), "--role", role]
-        process = subprocess.Popen(
-            words, stdout=self.log, stderr=self.log, cwd=Path(__file__).parents[2]
-        )
+    def start(self, role: str) -> Life:
+        process = Life(["run", str(self.path), "--role", role], self.log_path)
         self.workers.append((role, process))
         return process
 

@@ -1,4 +1,4 @@
-"""The command line with one thing broken on purpose: LDP_KAFKA_TEST_MUTANT names it. What the judge
+"""A worker with one thing broken on purpose: LDP_KAFKA_TEST_MUTANT names it. What the judge
 must find.
 
 LDP_KAFKA_TEST_STOP names a file: a worker that finds it while it writes a snapshot takes it away
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -125,11 +124,9 @@ def stop_at(place: Path) -> None:
     Epoch.persist = staticmethod(stopping)
 
 
-if __name__ == "__main__":
+def become(words: list[str]) -> None:
+    """Break what the environment names, in a process that is about to run these words."""
     break_it(os.environ["LDP_KAFKA_TEST_MUTANT"])
     # the collector writes snapshots too
-    if os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in sys.argv:
+    if os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in words:
         stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
-    from ldp_kafka.__main__ import main
-
-    sys.exit(main())
