@@ -178,24 +178,26 @@ def _choose(
         below_a, below_b = np.cumsum(a[order]), np.cumsum(b[order])
         cuts = _cuts(below_a + below_b)
         below_a, below_b = below_a[cuts], below_b[cuts]
-        for complement in (False, True):
-            hits_a, hits_b = (n_a - below_a, n_b - below_b) if complement else (below_a, below_b)
-            for swapped in (False, True):
-                scores = (
-                    _promise(hits_b, n_b, hits_a, n_a, delta, alpha)
-                    if swapped
-                    else _promise(hits_a, n_a, hits_b, n_b, delta, alpha)
+        hits = ((below_a, n_a - below_a), (below_b, n_b - below_b))
+        lows = _lows(hits, (n_a, n_b), alpha)
+        for complement in (0, 1):
+            for swapped in (0, 1):
+                others = 1 - swapped
+                # the misses of a set are the hits of its complement
+                top, bottom = lows[swapped, complement] - delta, 1 - lows[others, 1 - complement]
+                scores = np.where(
+                    top > 0, np.log(np.maximum(top, 1e-300)) - np.log(bottom), -np.inf
                 )
                 if never:
-                    scores = np.where((hits_a if swapped else hits_b) == 0, scores, -np.inf)
+                    scores = np.where(hits[others][complement] == 0, scores, -np.inf)
                 at = int(scores.argmax())
                 if best is None or scores[at] > best.score:
                     best = _Event(
                         view,
                         order,
                         int(cuts[at]) + 1,
-                        complement,
-                        swapped,
+                        bool(complement),
+                        bool(swapped),
                         float(scores[at]),
                         ranked,
                     )
@@ -228,15 +230,15 @@ def _cuts(below: Codes) -> NDArray[np.intp]:
     return chosen
 
 
-def _promise(
-    hits: Codes, trials: int, others: Codes, of: int, delta: float, alpha: float
+def _lows(
+    hits: tuple[tuple[Codes, Codes], tuple[Codes, Codes]], trials: tuple[int, int], alpha: float
 ) -> NDArray[np.float64]:
-    """What the bounds would be, nearly, of twice as many reports if they looked like these: good
-    enough to choose by.
+    """(input, complement, cut): what the lower bounds would be, nearly, of twice as many reports if
+    they looked like these: good enough to choose by.
     """
-    top = binomial.rough_lower(2 * hits, 2 * trials, alpha / 2) - delta
-    bottom = binomial.rough_upper(2 * others, 2 * of, alpha / 2)
-    return np.where(top > 0, np.log(np.maximum(top, 1e-300)) - np.log(bottom), -np.inf)
+    counts = np.array(hits)
+    of = np.broadcast_to(np.array(trials)[:, None, None], counts.shape)
+    return binomial.rough_lower(2 * counts, 2 * of, alpha / 2)
 
 
 def _result(

@@ -18,6 +18,8 @@ def test_bounds_are_scipys(n, alpha):
     high = np.where(k == n, 1.0, beta.isf(alpha, k + 1, np.maximum(n - k, 1)))
     np.testing.assert_allclose(lower(k, n, alpha), low, rtol=2e-9)
     np.testing.assert_allclose(upper(k, n, alpha), high, rtol=2e-9)
+    one_by_one = [lower(each, n, alpha) for each in k.tolist()]
+    np.testing.assert_allclose(one_by_one, low, rtol=2e-9)
 
 
 def test_coverage_by_the_definition():

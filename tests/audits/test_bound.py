@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 import ldp_kafka as lk
 from ldp_kafka.audits import audit, audit_pairs, audit_reports, binomial, bound
+from tests.depth import depth
 
 ALPHA = 0.3  # of the calibration: so that errors happen often enough to be counted
 
@@ -135,7 +136,7 @@ def test_broken_auditors_are_found_out(mutant, monkeypatch):
     assert miscalibrated(MUTANTS[mutant])
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize("epsilon", depth([0.1, 1.0, 8.0], [0.1, 0.5, 1.0, 2.0, 4.0, 8.0]))
 @pytest.mark.parametrize(
     ("name", "parameters", "x0", "x1"),
     [("grr", {"categories": 2}, 0, 1), ("square_wave", {"domain": (0.0, 1.0)}, 0.0, 1.0)],
@@ -157,15 +158,17 @@ def test_power(name, parameters, x0, x1, epsilon):
     "name", [name for name in sorted(lk.MECHANISMS) if not name.startswith("gaussian")]
 )  # a delta hides a third of epsilon from one event
 def test_power_on_ours(name):
-    """Whatever the encoding: a mechanism that spends 1.3 where 1 is claimed."""
+    """Whatever the encoding: a mechanism that spends 1.3 where 1 is claimed. The bound is 1.21 and
+    more on average with a standard deviation of at most .014: below 1.1 once in 10^14 audits.
+    """
     parameters = (
         {"domain": (0.0, 1.0)}
         if "domain" in inspect.signature(lk.MECHANISMS[name]).parameters
         else {"categories": 10}
     )
-    found = audit_pairs(lk.mechanism(name, epsilon=1.3, **parameters), claimed=1.0, reports=300_000)
+    found = audit_pairs(lk.mechanism(name, epsilon=1.3, **parameters), claimed=1.0, reports=150_000)
     assert found.violated
-    assert 1.15 < found.epsilon_lower <= 1.3
+    assert 1.1 < found.epsilon_lower <= 1.3
 
 
 def test_bounds_come_close():

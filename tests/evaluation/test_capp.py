@@ -4,6 +4,7 @@ Claims are of means over repetitions, with margins of their standard errors.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from math import hypot
 
@@ -42,12 +43,20 @@ def lead(worse, better, field="mse"):
     return (getattr(worse, field) - getattr(better, field)) / error
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _read_once():
+    """Every experiment reads its series anew; here they read it once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(capp, "series", cache(capp.series))
+        yield
+
+
 @pytest.fixture(scope="module")
 def orders():
-    """All settings of figures 4 and 5, once."""
+    """Settings of figures 4 and 5, once: those of Volume, and in the long run all."""
     return [
         row
-        for name, window in SETTINGS
+        for name, window in depth(SETTINGS[:2], SETTINGS)
         for row in capp.order(name, window, repetitions=REPETITIONS[name])
     ]
 
@@ -131,7 +140,7 @@ def test_at_one_true_epsilon_capp_beats_direct(window):
         assert lead(rows[epsilon, "sw_direct"], rows[epsilon, "capp"]) > 4
 
 
-@pytest.mark.parametrize("epsilon", depth([0.5, 3.0], [0.5, 1.0, 2.0, 3.0]))
+@pytest.mark.parametrize("epsilon", depth([3.0], [0.5, 1.0, 2.0, 3.0]))
 @pytest.mark.parametrize(("name", "window"), SETTINGS)
 def test_the_default_block_is_near_the_best(name, window, epsilon):
     """Within 5 % of the best, and four standard errors."""
@@ -152,7 +161,7 @@ def test_a_block_of_a_whole_window_is_not():
     assert whole.mse > 1.05 * one.mse + 3 * hypot(one.mse_error, whole.mse_error)
 
 
-@pytest.mark.parametrize("epsilon", depth([0.5, 3.0, 30.0], [0.5, 1.0, 3.0, 10.0, 30.0]))
+@pytest.mark.parametrize("epsilon", depth([0.5, 30.0], [0.5, 1.0, 3.0, 10.0, 30.0]))
 @pytest.mark.parametrize(("name", "window"), SETTINGS)
 def test_shrunk_means_are_never_worse_than_the_midpoint(name, window, epsilon):
     """At most 5 % above it, and at most .8 of published CAPP's error for epsilon up to 3 at window
@@ -175,6 +184,7 @@ def test_shrunk_means_are_never_worse_than_the_midpoint(name, window, epsilon):
             assert row.mse < 0.95 * row.constant, row  # all of the method's gain where it has one
 
 
+@pytest.mark.long  # the same claim, less exactly, is among those above
 def test_no_crowd_is_led_astray_on_average():
     """Where reports say least (Volume, 30 slots), the mean ratio to the midpoint's error over many
     repetitions: at most 5 % above, but for three standard errors of 2 %.
@@ -215,7 +225,12 @@ def test_capp_over_unbiased_mechanisms(mechanism):
     assert -0.25 <= low <= 0.25
     assert low + high == pytest.approx(1)
     rows = capp.shrinking(
-        "volume", 10, (1.0, 30.0), names=(("capp", "sound"),), repetitions=20, mechanism=mechanism
+        "volume",
+        10,
+        (1.0, 30.0),
+        names=(("capp", "sound"),),
+        repetitions=depth(8, 20),
+        mechanism=mechanism,
     )
     for row in rows:
         assert row.mse - 3 * row.mse_error < 1.05 * row.midpoint

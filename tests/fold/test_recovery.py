@@ -26,9 +26,12 @@ from tests.fold.scripts import (
     routine,
 )
 
-SCRIPTED = depth(40, 400)  # random scripts at the edge
-CHAINED = depth(12, 120)  # random scripts through edge, collectors and merger
-POINTS = 30  # of the undisturbed routine, at least: awaits and commits
+SCRIPTED = depth(20, 400)  # random scripts at the edge
+CHAINED = depth(6, 120)  # random scripts through edge, collectors and merger
+SLOTS = depth(4, 8)  # of the routine that is disturbed
+POINTS = depth(15, 30)  # of it, undisturbed, at least: awaits and commits
+# the second crashes at the edge: over three first ones, every await is one
+APART = depth(3, 1)
 # of the second crashes of collector and merger: over all first ones, every await is one
 STRIDE = depth(13, 2)
 
@@ -44,7 +47,7 @@ def test_undisturbed():
     """The routine that the exhaustive tests disturb takes at least three snapshots, and folds at
     awaits of theirs.
     """
-    world = edge_world(cases.orderly(1, 8))
+    world = edge_world(cases.orderly(1, SLOTS))
     metas = []
 
     def script(world):
@@ -155,7 +158,7 @@ def disturbed(how, at):
 )
 def test_at_every_await(how):
     """The fault comes at each point of the routine in turn."""
-    logs = cases.orderly(1, 8)
+    logs = cases.orderly(1, SLOTS)
     count = sum(1 for _ in points(lambda: edge_world(logs)))
     assert count >= POINTS
     for at in range(count):
@@ -174,7 +177,7 @@ def test_two_crashes():
     """
     logs = cases.orderly(1, 3)
     for first in range(sum(1 for _ in points(lambda: edge_world(logs)))):
-        for second in range(40):
+        for second in range(first % APART, 40, APART):
             left = []
 
             def script(world, first=first, second=second, left=left):
@@ -294,13 +297,15 @@ def test_random_scripts():
         "no gap check, leftovers",
         "no flush",
         "acknowledged when folded",
-        "acknowledged after an await",
         "fresh noise",
+        # one script in forty is enough: `test_mutants.py` finds it in every run, by its own script
+        *depth([], ["acknowledged after an await"]),
     ],
 )
 def test_random_scripts_find_mutants(name, monkeypatch):
     """Steps of random scripts do what they are named after: the same kind of script stumbles over
-    broken recipes soon.
+    broken recipes soon. Of those that are scarcely found, one script in forty finds them: none of
+    600 does with a probability of 10^-6.
     """
     mutant = EDGE_MUTANTS[name]
     mutant.patch(monkeypatch)
@@ -309,7 +314,7 @@ def test_random_scripts_find_mutants(name, monkeypatch):
         finish(
             edge_world(cases.wild(number % 4), mutant.recipe), wild_script(random_script(random))
         )
-        for number in range(60)
+        for number in range(600)
     )
 
 
@@ -358,7 +363,7 @@ def written():
     """A reports topic with repeats, and the partials topic that a collector with repeats made of
     it.
     """
-    with edge_world(cases.orderly(2)) as world:
+    with edge_world(cases.orderly(2, depth(3, 6))) as world:
         worker = world.begin(0, 1)
         worker.deliver(0, 9)
         worker.deliver(1, 7)

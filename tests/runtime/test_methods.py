@@ -4,6 +4,8 @@ same streams, and nothing else.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,7 @@ def shape_of(method):
     )
 
 
+@cache
 def topology_of(method, **changed):
     kind = METHODS[method]
     return loads(
@@ -98,12 +101,22 @@ def logs_of(topology, streams):
     return [[Message(offset, -1, value) for offset, value in enumerate(log)] for log in logs]
 
 
+@cache
+def played(method, together=1):
+    """The logs of a method's streams, and what a run over them makes."""
+    topology = topology_of(method)
+    logs = logs_of(topology, streams_of(topology))
+    return logs, local.run(
+        topology, edge_randomness(topology, bytes(range(32))), logs, together=together
+    )
+
+
 @pytest.mark.parametrize("method", STREAMS)
 def test_a_topology_releases_what_the_method_says(method):
     topology = topology_of(method)
     randomness = edge_randomness(topology, bytes(range(32)))
     streams = streams_of(topology)
-    run = local.run(topology, randomness, logs_of(topology, streams))
+    _, run = played(method)
     assert not run.dead_letters
     releases = [lk.decode(record.value)[0] for record in run.releases]
     ids = [f"u{at}" for at in range(USERS)]
@@ -158,10 +171,7 @@ class Bare:
 @pytest.mark.parametrize("method", STREAMS)
 def test_together_or_one_by_one(method):
     """Messages folded at once make the same records."""
-    topology = topology_of(method)
-    randomness = edge_randomness(topology, bytes(range(32)))
-    logs = logs_of(topology, streams_of(topology))
-    one, many = (local.run(topology, randomness, logs, together=together) for together in (1, 7))
+    (_, one), (_, many) = played(method), played(method, together=7)
     assert one.reports == many.reports
     assert one.releases == many.releases
 
@@ -173,7 +183,7 @@ def test_a_state_that_was_written_down_goes_on_alike(method):
     """
     topology = topology_of(method)
     edge = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
-    log = logs_of(topology, streams_of(topology))[0]
+    log = played(method)[0][0]
     state, whole = edge.fresh(), edge.fresh()
     for message in log:
         there = edge.fold(whole, [message]).records

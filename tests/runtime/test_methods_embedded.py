@@ -1,8 +1,9 @@
 """Methods end to end on the embedded broker, by worker processes of which one is killed half way:
 what comes out is what `runtime.local` says, byte for byte.
 
-One of each kind of report and level; the others in the long run, and on a real broker all of them
-in every run (`tests/broker/test_chaos.py`).
+One method, and in the long run one of each kind of report and level, then all of them. What a
+method has of its own lies in the pure stages (`tests/runtime/test_methods.py`); on a real broker
+all of them run, and are killed, every time (`tests/broker/test_chaos.py`).
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import pytest
 
 from tests.broker.conftest import embedded, prefix  # noqa: F401
 from tests.broker.test_methods import GROUPS, run
+from tests.depth import depth
 
-SOME = ["capp", "cgm_vector", "lpu", "sppa"]
+SOME = depth(["capp"], ["capp", "cgm_vector", "lpu", "sppa"])
 
 
 @pytest.mark.parametrize(

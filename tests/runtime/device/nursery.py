@@ -1,13 +1,17 @@
 """Lives of a device as processes of their own, each ended by SIGKILL at one of its system calls;
 forked from here, so that none has to start anew.
 
-``python -m tests.runtime.device.nursery FOLDER KIND CUT UNTIL``, with `killer.c` preloaded: prints
-{fault: where} and how many calls a life has. CUT is
+``python -m tests.runtime.device.nursery FOLDER JOBS``, with `killer.c` preloaded: prints {fault:
+where} and how many calls a life has, for each of the jobs: a list, as JSON, of a client, a cut, and
+a fault at which it ends. A cut is
 
 - ``killed``: the process dies before the call; what it wrote is there, synced or not
 - ``halved``: half of what the call was to write is there as well
 - ``power``: the machine goes down; of each file that is there which was synced last, and nothing
   else
+
+A sound client is killed at every other call, and written halves of at the others; in the long run
+both at all of them. The power ends at every call.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
+from tests.depth import depth
 from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, loads
 from tests.runtime.device.test_client_crashes import ForgetsEarly, LeavesEarly, client_of
 
@@ -187,14 +192,19 @@ def power_cut(disk, *, back):
             path.write_bytes(kept.read_bytes() if kept.exists() else b"")
 
 
+def anew(device):
+    """A device that nobody has used."""
+    shutil.rmtree(device, ignore_errors=True)
+    for name in ("disk", "world"):
+        (device / name).mkdir(parents=True)
+    return device
+
+
 def faults(kind, folder, at, cut):
     """What is wrong after a life that ended at its ``at``-th call, one that ended somewhere else,
     and one that was left in peace.
     """
-    device, found = folder / "device", []
-    shutil.rmtree(device, ignore_errors=True)
-    for name in ("disk", "world"):
-        (device / name).mkdir(parents=True)
+    device, found = anew(folder / "device"), []
     for life, end in enumerate((at, at * 7 % 97 + 1, 0)):
         code = fork(kind, device, life, end, cut == "halved")
         if code == 3:
@@ -222,23 +232,24 @@ def faults(kind, folder, at, cut):
     return found
 
 
-def main(folder, name, cut, until):
-    """Every call of a life, or until this is found."""
+def everywhere(folder, name, cut, until):
+    """The calls of a life, or until this is found."""
     kind, found = KINDS[name], defaultdict(list)
-    device = folder / "device"
-    for part in ("warm/disk", "warm/world", "device/disk", "device/world"):
-        (folder / part).mkdir(parents=True)
-    live(Client, folder / "warm", 0)  # here, so that no fork has to import and compute it all again
+    device = anew(folder / "device")
     assert fork(kind, device, 0, 0, False) == 0
     calls = int((device / "calls").read_text())
-    for at in range(1, calls + 1):
+    step = 1 if until != "nothing" or cut == "power" else depth(2, 1)
+    for at in range(step if cut == "halved" else 1, calls + 1, step):
         for fault in faults(kind, folder, at, cut):
             found[fault].append(at)
         if until in found:
             break
-    print(json.dumps({"found": found, "calls": calls}))
+    return found, calls
 
 
 if __name__ == "__main__":
     killer = ctypes.CDLL(os.environ["LD_PRELOAD"])
-    main(Path(sys.argv[1]), *sys.argv[2:5])
+    place = Path(sys.argv[1])
+    # here, so that no fork has to import and compute it all again
+    live(Client, anew(place / "warm"), 0)
+    print(json.dumps([everywhere(place, *job) for job in json.loads(sys.argv[2])]))

@@ -445,7 +445,7 @@ def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
     written = sum(
         len(record.value)
         for record in local.run(
-            made, edge_randomness(made, bytes(32)), as_log(made, stream)
+            made, edge_randomness(made, bytes(32)), as_log(made, stream), together=50
         ).reports[0]
     )
     assert 0.9 * written < unread._bytes["collect"][0] < 2 * written
