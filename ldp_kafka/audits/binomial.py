@@ -5,6 +5,7 @@ the standard library.
 from __future__ import annotations
 
 from math import lgamma
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,17 +124,16 @@ def _tail(
     x = np.where(other, 1 - p, p)
     a, b = np.where(other, b, a), np.where(other, a, b)
     front = np.exp(log_scale + a * np.log(x) + b * np.log1p(-x)) / a
-    tail: NDArray[np.float64] = front * _fraction(a, b, x)
+    # of one, ten times quicker in plain floats
+    each = (a.item(), b.item(), x.item()) if x.size == 1 else (a, b, x)
+    tail: NDArray[np.float64] = front * _fraction(*each)
     return np.where(other, 1 - tail, tail)
 
 
-def _fraction(
-    a: NDArray[np.float64], b: NDArray[np.float64], x: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    if x.size == 1:  # ten times quicker in plain floats
-        return np.array([_one_fraction(a.item(), b.item(), x.item())])
-    c, d = np.ones_like(x), 1 / _away(1 - (a + b) * x / (a + 1))
-    value = d.copy()
+def _fraction(a: Any, b: Any, x: Any) -> Any:
+    """Of arrays, or of floats: the same operations in the same order, and so the same bits."""
+    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    value = d
     for m in range(1, _TERMS):
         for numerator in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
@@ -141,31 +141,17 @@ def _fraction(
         ):
             d = 1 / _away(1 + numerator * d)
             c = _away(1 + numerator / c)
-            value *= c * d
-        if (np.abs(c * d - 1) < 1e-13).all():
+            value = value * (c * d)
+        close = abs(c * d - 1) < 1e-13
+        if close if isinstance(close, bool) else close.all():
             return value
     raise ArithmeticError("the continued fraction did not converge: too many trials")
 
 
-def _one_fraction(a: float, b: float, x: float) -> float:
-    """The same of one: its operations in the same order, and so the same bits."""
-    c, d = 1.0, 1 / ((1 - (a + b) * x / (a + 1)) or _TINY)
-    value = d
-    for m in range(1, _TERMS):
-        for numerator in (
-            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-        ):
-            d = 1 / ((1 + numerator * d) or _TINY)
-            c = (1 + numerator / c) or _TINY
-            value *= c * d
-        if abs(c * d - 1) < 1e-13:
-            return value
-    raise ArithmeticError("the continued fraction did not converge: too many trials")
-
-
-def _away(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def _away(x: Any) -> Any:
     """Away from zero, which Lentz's method divides by."""
+    if isinstance(x, float):
+        return x if abs(x) >= _TINY else _TINY
     return np.where(np.abs(x) < _TINY, _TINY, x)
 
 
