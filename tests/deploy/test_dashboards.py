@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from ldp_kafka.cli import cli
 from ldp_kafka.metrics import NAMES, Metrics
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
@@ -84,7 +85,7 @@ def test_every_metric_that_is_named_exists():
         assert not unknown, path
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
     [
         *panel_queries().values(),

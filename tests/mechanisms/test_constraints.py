@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from tests.cases import cases
 
 NO_NUMBERS = (
     True,
@@ -505,7 +506,7 @@ def faults(one, parameter):
     return found
 
 
-@pytest.mark.parametrize(("one", "parameter"), PAIRS)
+@cases(("one", "parameter"), PAIRS)
 def test_what_it_must_not_be_is_refused(one, parameter):
     """With an error that names the parameter; nothing invalid is taken, or falls through to an
     error of another kind.
@@ -530,7 +531,7 @@ def plain(value):
     return type(value) in (int, np.int64)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("check", "message", "says"),
     [
         (
@@ -585,7 +586,7 @@ def test_what_it_may_be_is_taken(one, parameter):
         one.make(**one.base(**NEEDS.get((one.name, parameter), {}), **{parameter: good}))
 
 
-@pytest.mark.parametrize("name", sorted(lk.METHODS))
+@cases("name", sorted(lk.METHODS))
 def test_numbers_of_numpy_build_the_same(name):
     """Defaults that follow from other parameters do not depend on whose number type these are."""
     one = method(name)
