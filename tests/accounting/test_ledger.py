@@ -14,6 +14,7 @@ from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, Ledger, State, 
 from ldp_kafka.errors import ConfigurationError
 from tests.accounting.ledger_mutants import OVERSPENDS, REFUSES, RingOneShort
 from tests.cases import cases
+from tests.depth import depth
 
 LARGEST = 2**31 - 1
 
@@ -66,7 +67,7 @@ GAPS = (
 STARTS = st.sampled_from([0, 1, 5, 1_700_000_000])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=depth(120, 300), deadline=None)
 @given(
     st.integers(1, 6),
     st.sampled_from([0, 0, 1, 2, 3, 7]),

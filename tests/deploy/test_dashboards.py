@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import runpy
@@ -45,6 +46,7 @@ def parsed(path: Path):
     return YAML(typ="safe").load(path.read_text())
 
 
+@functools.cache
 def histograms() -> set[str]:
     return {
         family.name

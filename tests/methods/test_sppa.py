@@ -18,6 +18,7 @@ from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, cosines, kernel
 from ldp_kafka.randomness import keyed, seeded
 from tests.cases import cases
+from tests.depth import depth
 from tests.methods.timed import CHECKS, exact_law, loss, tiny, trial_of, within
 
 WINDOWS = (1, 2, 3)
@@ -69,7 +70,7 @@ def test_cosines_are_right_to_the_last_place(steps):
     assert np.abs(got / 2**40 - np.cos(2 * np.pi * np.arange(steps) / steps)).max() <= 2.0**-40
 
 
-@pytest.mark.parametrize("n", range(1, 257, 15))
+@pytest.mark.parametrize("n", depth((1, 16, 256), range(1, 257, 15)))
 def test_the_weights_of_one_point_cannot_overflow(n):
     """Sum of their sizes, for any point: below 8, so that 2**32 * 2**24 * 8 = 2**59 bounds a
     report's sum.

@@ -18,6 +18,7 @@ from ldp_kafka.runtime.stages.merge import SAMPLED, Merge, of_any_phase
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.records import encode_json, header
 from tests.cases import cases
+from tests.depth import depth
 from tests.runtime.stages.reload import again, whole
 
 
@@ -225,7 +226,7 @@ def sources(draw):
 
 
 @given(sources(), st.data())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=depth(100, 250), deadline=None)
 def test_releases_do_not_depend_on_the_interleaving(made, data):
     """Any merge of the sources' logs, with repeats, folded in any runs, over a snapshot at any
     place: what a slow twin says.
