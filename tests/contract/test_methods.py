@@ -161,6 +161,7 @@ ENUMERATED = {
     "guarantee_is_true",
     "input_reaches_output",
     "influence_is_true",
+    "one_context_one_input",
 }
 
 
