@@ -26,6 +26,7 @@ from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.worker import exits
 from ldp_kafka.topology import load
 from ldp_kafka.version import __version__
+from tests.cases import cases
 
 GOOD = """
 topology: meters
@@ -89,7 +90,7 @@ def shell(*words, **environment):
     )
 
 
-@pytest.mark.parametrize("path", list(commands()), ids=lambda path: " ".join(path) or "ldp-kafka")
+@cases("path", list(commands()))
 def test_every_command_has_help_with_an_example(path):
     """The example is a command line of this command."""
     done = CliRunner().invoke(cli, [*path, "--help"])

@@ -11,6 +11,7 @@ import pytest
 
 from ldp_kafka import errors
 from ldp_kafka.errors import BadRecord, LdpKafkaError, Reason, TopologyError
+from tests.cases import cases
 
 CLASSES = [
     kind
@@ -49,7 +50,7 @@ def test_the_tree_is_drawn():
         assert [base.__name__ for base in kind.__bases__[1:]] == ([second] if second else [])
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@cases("kind", CLASSES)
 def test_every_error_says_what_to_do(kind):
     """And by default it is the safe thing: halt."""
     assert kind.action in ("halt", "retry", "drop")

@@ -14,6 +14,7 @@ import pytest
 
 import ldp_kafka
 from ldp_kafka.statistics import STATISTICS
+from tests.cases import cases
 
 ROOT = Path(ldp_kafka.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -204,7 +205,7 @@ def test_imports_go_down_inside_the_runtime():
     assert len(found) > 20
 
 
-@pytest.mark.parametrize(
+@cases(
     ("room", "other"),
     [
         ("log", "wire"),
@@ -263,7 +264,7 @@ def test_third_parties_stay_where_they_belong():
     assert not wrong
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@cases("path", FILES)
 def test_all_is_sorted_and_true(path):
     """Every file says what it offers, in the order that ruff keeps (constants, classes, functions),
     and offers it.
@@ -326,7 +327,7 @@ def test_all_is_sorted_and_true(path):
     assert set(names) <= bound
 
 
-@pytest.mark.parametrize("name", ldp_kafka.__all__)
+@cases("name", ldp_kafka.__all__)
 def test_the_front_offers_what_it_says(name):
     """The public names exist."""
     assert hasattr(ldp_kafka, name)
@@ -399,7 +400,7 @@ def test_registries_are_literal():
     assert all(kind.name == key for key, kind in STATISTICS.items())
 
 
-@pytest.mark.parametrize(
+@cases(
     ("room", "other"),
     [
         ("randomness", "mechanisms"),

@@ -22,6 +22,7 @@ from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, Metrics, serve
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages import collect, collect_devices, counting, merge, perturb, raw
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
+from tests.cases import cases
 
 PERTURB = {
     "events": 7,
@@ -114,7 +115,7 @@ def counted(*modules) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
+@cases(
     ("role", "counts", "modules"),
     [
         ("perturb", PERTURB, (perturb, raw)),
@@ -161,9 +162,7 @@ def test_counts_add_up():
     assert shown["ldp_dead_letters_total{reason=range}"] == 1
 
 
-@pytest.mark.parametrize(
-    "key", ["users", "events:x", "dead_letters", "dead_letters:", "dead_letters:poison", ""]
-)
+@cases("key", ["users", "events:x", "dead_letters", "dead_letters:", "dead_letters:poison", ""])
 def test_unknown_keys_raise(key):
     """Nothing is dropped in silence, and no text that came with a key is shown."""
     metrics = made()

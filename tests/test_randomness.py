@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from ldp_kafka.checks.chisquare import limit
 from ldp_kafka.randomness import KEY_BYTES, Ids, Keyed, System, keyed, seeded, system
+from tests.cases import cases
 
 KEY = bytes(range(32))
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -156,11 +157,7 @@ def test_ids_that_differ_in_zeros_or_order_differ():
     assert len(np.unique(digests)) == 2 * len(users)
 
 
-@pytest.mark.parametrize(
-    "source",
-    [keyed(KEY, context=b"other"), keyed(KEY[::-1]), system(), seeded(1)],
-    ids=["context", "key", "system", "seeded"],
-)
+@cases("source", [keyed(KEY, context=b"other"), keyed(KEY[::-1]), system(), seeded(1)])
 def test_digests_belong_to_their_key(source):
     """And to its context; system randomness has a key of its own, the same as long as the process
     lives.
@@ -191,7 +188,7 @@ def draw(key=KEY, context=b"", users=USERS, slot=5, phase=0, bound=BOUND, k=4):
     return keyed(key, context=context).at(users, slot, phase, bound).words(len(users), k)
 
 
-@pytest.mark.parametrize(
+@cases(
     "other",
     [
         {"key": KEY[::-1]},
@@ -213,7 +210,6 @@ def draw(key=KEY, context=b"", users=USERS, slot=5, phase=0, bound=BOUND, k=4):
         {"bound": np.column_stack([BOUND, np.zeros(3, np.int64)])},
         {"bound": np.column_stack([BOUND[:, :1], np.zeros(3, np.int64)])},
     ],
-    ids=repr,
 )
 def test_whatever_differs_gives_other_words(other):
     """Every word of every row: a part of the context that is left out would leave some equal (by
@@ -284,9 +280,7 @@ def test_keyed_is_useless_without_a_context():
         keyed(KEY).at(USERS, 0, 0, BOUND).digests(["a"])
 
 
-@pytest.mark.parametrize(
-    "wrong", [b"", b"short", bytes(KEY_BYTES - 1), "a" * 32, None, 7, list(KEY)]
-)
+@cases("wrong", [b"", b"short", bytes(KEY_BYTES - 1), "a" * 32, None, 7, list(KEY)])
 def test_a_key_is_at_least_32_bytes(wrong):
     """And the error does not show it."""
     with pytest.raises((ValueError, TypeError)) as caught:
@@ -332,7 +326,7 @@ def test_seeded_repeats():
     )
 
 
-@pytest.mark.parametrize("wrong", [True, 1.0, "7", None])
+@cases("wrong", [True, 1.0, "7", None])
 def test_a_seed_is_a_whole_number(wrong):
     """bool is refused although it is an int."""
     with pytest.raises(TypeError):

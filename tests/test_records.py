@@ -20,6 +20,7 @@ from ldp_kafka.records import (
     Tick,
     hexadecimal,
 )
+from tests.cases import cases
 
 SECRET = 987654321
 USER = "alice-the-user"
@@ -52,7 +53,7 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("record", ALL, ids=lambda record: type(record).__name__)
+@cases("record", ALL)
 def test_repr_hides_the_data(record):
     """What ends in a log or a traceback says what it is, not what it holds; partials, releases and
     requests are public.
@@ -63,7 +64,7 @@ def test_repr_hides_the_data(record):
         assert type(record).__name__ in text
 
 
-@pytest.mark.parametrize("record", ALL, ids=lambda record: type(record).__name__)
+@cases("record", ALL)
 def test_frozen(record):
     """No field can be set or added."""
     for field in fields(record):
@@ -132,8 +133,8 @@ def reports(n, series=True):
     )
 
 
-@pytest.mark.parametrize("series", [True, False])
-@pytest.mark.parametrize("n", [0, 1, 2, 7])
+@cases("series", [True, False])
+@cases("n", [0, 1, 2, 7])
 def test_what_a_batch_of_reports_does(n, series):
     """Taken, sorted and cut, rows stay whole, and all else is the batch's."""
     batch = reports(n, series)

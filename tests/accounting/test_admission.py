@@ -17,6 +17,7 @@ import ldp_kafka as lk
 from ldp_kafka.accounting import Guarantee, admission, micro
 from ldp_kafka.accounting.admission import Limit, Loss, Spender, judge
 from ldp_kafka.errors import ConfigurationError
+from tests.cases import cases
 
 NONE = Fraction(0)
 
@@ -218,7 +219,7 @@ def test_no_run_ever_loses_more(given_, run, kept, most):
         )
 
 
-@pytest.mark.parametrize(("window", "run"), [(1, 3), (2, 2), (2, 3), (3, 2), (3, 3), (4, 9)])
+@cases(("window", "run"), [(1, 3), (2, 2), (2, 3), (3, 2), (3, 3), (4, 9)])
 def test_lpu_loses_exactly_that(window, run):
     """Slots of one millisecond: the reports in a run are counted, and each loses what its
     mechanism's law says: the bound is reached, so nothing less would be true.

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
 from tests.accounting.ledger_mutants import OVERSPENDS, REFUSES, RingOneShort
+from tests.cases import cases
+from tests.depth import depth
 
 LARGEST = 2**31 - 1
 
@@ -65,7 +67,7 @@ GAPS = (
 STARTS = st.sampled_from([0, 1, 5, 1_700_000_000])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=depth(120, 300), deadline=None)
 @given(
     st.integers(1, 6),
     st.sampled_from([0, 0, 1, 2, 3, 7]),
@@ -169,7 +171,7 @@ def runs(spent, run):
 
 
 @pytest.mark.parametrize("budget", COSTS)
-@pytest.mark.parametrize(("run", "lag"), SHAPES)
+@cases(("run", "lag"), SHAPES)
 def test_no_order_of_charges_overspends(run, lag, budget):
     """All of them, over more slots than the ring has: no run ever has more than the budget, nothing
     is refused that fits, and the audit agrees.
@@ -179,8 +181,8 @@ def test_no_order_of_charges_overspends(run, lag, budget):
     assert met > 2 ** (run + lag)
 
 
-@pytest.mark.parametrize("budget", [1, 2])
-@pytest.mark.parametrize(("run", "lag"), [shape for shape in SHAPES if sum(shape) > 1])
+@cases("budget", [1, 2])
+@cases(("run", "lag"), [shape for shape in SHAPES if sum(shape) > 1])
 def test_a_ring_one_place_shorter_overspends(run, lag, budget):
     """Whatever the run and the lag: run + lag places, and none less."""
     assert "overspent" in explored(RingOneShort(run, budget, lag), COSTS[budget], run + lag + 2)[0]
@@ -208,7 +210,7 @@ def test_sums_do_not_overflow():
     assert ledger.largest(state) == LARGEST
 
 
-@pytest.mark.parametrize(
+@cases(
     ("run", "budget", "lag"),
     [
         (0, 1, 0),
@@ -332,7 +334,7 @@ def test_state_shows_no_values():
     assert repr(state) == "State(1 users; deviation)"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("epsilon", "whole"),
     [
         ("0.1", 100_000),

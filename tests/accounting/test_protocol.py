@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ldp_kafka.accounting import BudgetLedger, Ledger, LifetimeLedger, State
+from tests.cases import cases
 
 UNITS = 5
 """Charges of 1 that fit, in one run or one life."""
@@ -62,7 +63,7 @@ def test_nobody_is_charged_for_nothing(ledger):
     assert (ledger.largest(state), ledger.audit(state), len(state)) == (0, (0, 0), 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("slot", "cost"),
     [
         (9, -1),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ldp_kafka.accounting.words import did_you_mean, instant, moment
+from tests.cases import cases
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         ("2026-03-01T12:00:00Z", NOON),
@@ -28,7 +29,7 @@ def test_times(text, expected):
     assert instant(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",
@@ -50,7 +51,7 @@ def test_what_is_no_time_is_refused_unseen(text):
     assert caught.value.__context__ is None, "no error that shows the text hangs on it"
 
 
-@pytest.mark.parametrize("milliseconds", [0, 1, NOON, NOON + 999])
+@cases("milliseconds", [0, 1, NOON, NOON + 999])
 def test_a_moment_reads_as_itself(milliseconds):
     assert instant(moment(milliseconds)) == milliseconds
 

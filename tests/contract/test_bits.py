@@ -12,10 +12,13 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks import check_mechanism
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
+from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, unpack
+from tests.cases import cases
 from tests.contract.bit_mutants import BIT_MUTANTS, Oue, Subset, Sue
 from tests.contract.finding import find_mechanism
+from tests.depth import depth
 
 NAMES = ("oue", "sue", "subset_selection")
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -33,7 +36,7 @@ def test_broken_twin_is_found(kind):
 
 @pytest.mark.parametrize("kind", [Oue, Sue, Subset])
 def test_what_they_are_twins_of_passes(kind):
-    check_mechanism(kind)
+    check_mechanism(kind, samples=depth(SAMPLES, None))
 
 
 def test_twins_are_enough():
@@ -46,8 +49,8 @@ def test_twins_are_enough():
     assert set(BIT_MUTANTS.values()) <= set(MECHANISM_CHECKS)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("categories", [2, 4, 10, 100, 1000])
+@cases("name", NAMES)
+@cases("categories", [2, 4, 10, 100, 1000])
 def test_certificates_spend_epsilon_and_no_more(name, categories):
     for epsilon in EPSILONS:
         certificate = build(name, epsilon, categories).certificate()
@@ -56,7 +59,7 @@ def test_certificates_spend_epsilon_and_no_more(name, categories):
         assert certificate.epsilon_effective >= 0.995 * epsilon
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@cases("epsilon", EPSILONS)
 def test_laws_are_those_of_the_papers(epsilon):
     """Wang et al., USENIX Security 2017; Ye and Barg 2018."""
     e = exp(epsilon)
@@ -75,7 +78,7 @@ def test_laws_are_those_of_the_papers(epsilon):
         )
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@cases("epsilon", EPSILONS)
 def test_subset_certificate_holds_what_its_law_shows(epsilon):
     """The stated bound covers every pair of inputs and every set, and is no more than 2**-33 above
     the worst of them.
@@ -92,7 +95,7 @@ def test_subset_certificate_holds_what_its_law_shows(epsilon):
     assert worst <= m.certificate().ratio <= worst * (1 + Fraction(1, 2**33))
 
 
-@pytest.mark.parametrize("categories", [1, 2, 7, 8, 9, 100])
+@cases("categories", [1, 2, 7, 8, 9, 100])
 def test_packing_and_counting(categories):
     bits = np.random.default_rng(1).integers(0, 2, (300, categories))
     packed = pack(bits)
@@ -125,8 +128,8 @@ def test_laws_of_many_outputs_are_not_listed(name):
         build(name, 1.0, 13).law(0)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("categories", [13, 64, 65, 200])
+@cases("name", NAMES)
+@cases("categories", [13, 64, 65, 200])
 def test_more_categories_than_a_law_lists(name, categories):
     """Each category's count follows p and q: three standard deviations times two, of a million
     bits.
@@ -154,9 +157,9 @@ class Words:
         return self.table[first : first + n, :k].copy()
 
 
-@pytest.mark.parametrize("name", ["oue", "sue"])
-@pytest.mark.parametrize("categories", [2, 9, 30, 100, 600])
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
+@cases("name", ["oue", "sue"])
+@cases("categories", [2, 9, 30, 100, 600])
+@cases("epsilon", [0.5, 1.0, 4.0])
 def test_every_bit_is_one_so_often_as_the_law_says(name, categories, epsilon):
     """Of all 2**levels ways in which its fair bits can fall, exactly: T for another category, p of
     them for the true one.
@@ -174,8 +177,8 @@ def test_every_bit_is_one_so_often_as_the_law_says(name, categories, epsilon):
         assert (np.delete(seen, value) == threshold).all()
 
 
-@pytest.mark.parametrize("name", ["oue", "sue"])
-@pytest.mark.parametrize("categories", [9, 100, 600])
+@cases("name", ["oue", "sue"])
+@cases("categories", [9, 100, 600])
 def test_every_byte_has_fair_bits_of_its_own(name, categories):
     """Row i + 1 has the words of row 0, with those of byte i turned around in each level: no other
     byte may change.
@@ -211,8 +214,8 @@ def floyd(m, value, random):
     return others | ({value} if holds else set())
 
 
-@pytest.mark.parametrize("categories", [2, 3, 9, 100, 1000])
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0])
+@cases("categories", [2, 3, 9, 100, 1000])
+@cases("epsilon", [0.05, 1.0, 4.0])
 def test_subsets_are_floyds(categories, epsilon):
     """Row by row, also for words at the ends of what says a place."""
     m = build("subset_selection", epsilon, categories)
@@ -260,9 +263,7 @@ def paths(m, value, step, taken, holds):
         )
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "categories"), [(0.05, 2), (0.05, 5), (1.0, 6), (0.05, 7), (4.0, 9)]
-)
+@cases(("epsilon", "categories"), [(0.05, 2), (0.05, 5), (1.0, 6), (0.05, 7), (4.0, 9)])
 def test_subset_law_is_the_sum_of_all_ways(epsilon, categories):
     """Every choice of places, step by step, counted in words."""
     m = build("subset_selection", epsilon, categories)
@@ -279,8 +280,8 @@ def test_subset_law_is_the_sum_of_all_ways(epsilon, categories):
         } == dict(words)
 
 
-@pytest.mark.parametrize("categories", [100, 1000, 2**14])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+@cases("categories", [100, 1000, 2**14])
+@cases("epsilon", [0.01, 1.0])
 def test_subset_certificate_covers_every_step(epsilon, categories):
     """Also where no law can be listed: each step's places are even up to the factor that the
     certificate has in it.

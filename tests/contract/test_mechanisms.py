@@ -9,10 +9,12 @@ from scipy import stats
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.checks.chisquare import limit
+from ldp_kafka.checks.failure import run_all
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, MechanismTrial
 from ldp_kafka.checks.trial import SAMPLES
-
-EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+from tests.cases import cases
+from tests.contract.epsilons import EPSILONS, checks_at
+from tests.depth import depth
 
 # name -> what to build it with beside epsilon; every name of MECHANISMS is here or below
 SPECIMENS = {
@@ -50,29 +52,35 @@ def builder(name, **parameters):
     return lambda epsilon: lk.mechanism(name, epsilon=epsilon, **parameters)
 
 
-# the others meet the contract at every epsilon in test_windows, test_tables, test_hashing
+# the others meet the contract at more epsilons in test_windows, test_tables, test_hashing
 FULL = ("grr", "square_wave", "oue", "sue", "subset_selection")
-FEW = (0.05, 1.0, 8.0)
+FEW = depth((1.0,), (0.05, 1.0, 8.0))
 
 TRIALS = [
-    pytest.param(MechanismTrial(builder(name, **kw), epsilon, SAMPLES), id=f"{name}-{kw}-{epsilon}")
-    for name, epsilon, kw in [
+    pytest.param(
+        [MechanismTrial(builder(name, **kw), epsilon, SAMPLES) for epsilon in epsilons],
+        id=f"{name}-{kw}",
+    )
+    for name, epsilons, kw in [
         *(
-            (name, epsilon, kw)
+            (name, EPSILONS if name in FULL else FEW, kw)
             for name, shapes in SPECIMENS.items()
             for kw in shapes
-            for epsilon in (EPSILONS if name in FULL else FEW)
         ),
-        *SHAPES,
+        *((name, (epsilon,), kw) for name, epsilon, kw in SHAPES),
     ]
 ]
 
 
-@pytest.mark.parametrize("trial", TRIALS)
-@pytest.mark.parametrize("check", MECHANISM_CHECKS)
-def test_contract(check, trial):
-    """One check on one specimen."""
-    MECHANISM_CHECKS[check](trial)
+@pytest.mark.parametrize("trials", TRIALS)
+def test_contract(trials):
+    """At each epsilon what looks at it."""
+    for trial in trials:
+        try:
+            run_all(checks_at(trial.epsilon), trial)
+        except CheckFailure as failure:
+            failure.add_note(f"at epsilon {trial.epsilon}")
+            raise
 
 
 def test_every_mechanism_is_a_specimen():
@@ -82,7 +90,7 @@ def test_every_mechanism_is_a_specimen():
     assert all(EXCLUSIONS.values())
 
 
-@pytest.mark.parametrize(
+@cases(
     "domain",
     [
         (0.0, 0.0),
@@ -128,8 +136,8 @@ class Words:
         return self.table[first : first + n].copy()
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("point", [0, 1, 511, 1022, 1023])
+@cases("epsilon", EPSILONS)
+@cases("point", [0, 1, 511, 1022, 1023])
 def test_square_wave_words_are_cut_where_its_law_says(epsilon, point):
     """The sampler is a step function of its second word: words at and around every step, weighed by
     their distance, give the law to the last unit.
@@ -153,7 +161,7 @@ def test_square_wave_words_are_cut_where_its_law_says(epsilon, point):
     assert law.denominator == 2**48
 
 
-@pytest.mark.parametrize("part", [0, 1, 0x1234, 2**16 - 1])
+@cases("part", [0, 1, 0x1234, 2**16 - 1])
 def test_square_wave_rounds_without_bias(part):
     """Over all values of the first word an input goes up exactly as often as its place between two
     grid points says.
@@ -166,8 +174,8 @@ def test_square_wave_rounds_without_bias(part):
     assert len(np.unique(reports)) == (2 if part else 1)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("categories", [2, 5, 300])
+@cases("epsilon", EPSILONS)
+@cases("categories", [2, 5, 300])
 def test_grr_words_are_cut_where_its_law_says(epsilon, categories):
     """The same for randomised response, whose words have 32 or 64 bits."""
     m = lk.mechanism("grr", epsilon=epsilon, categories=categories)
@@ -189,8 +197,8 @@ def test_grr_words_are_cut_where_its_law_says(epsilon, categories):
     assert (weights, size) == (law.weights, law.denominator)
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 5, 10, 30, 63, 200])
-@pytest.mark.parametrize("false_alarm", [1e-6, 1e-7])
+@cases("freedom", [1, 2, 3, 5, 10, 30, 63, 200])
+@cases("false_alarm", [1e-6, 1e-7])
 def test_chi_square_limit(freedom, false_alarm):
     """The approximation keeps the false-alarm rate, and never loses much power."""
     found, exact = limit(freedom, false_alarm), stats.chi2.isf(false_alarm, freedom)

@@ -9,7 +9,9 @@ import pytest
 from ldp_kafka.checks import METHOD_CHECKS, CheckFailure, check_mechanism, check_method
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS
 from ldp_kafka.checks.method import MethodTrial
+from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.methods import ClippedAccumulatedPerturbation, Direct, PopulationUniform
+from tests.cases import cases
 from tests.contract.finding import find, find_mechanism
 from tests.contract.method_mutants import METHOD_MUTANTS, Capp
 from tests.contract.mutants import MECHANISM_MUTANTS, Grr, Wave
@@ -17,6 +19,7 @@ from tests.contract.stream_mutants import ORIGINALS, TWINS
 from tests.contract.test_methods import UNFIT
 from tests.contract.vector_mutants import ORIGINALS as VECTOR_ORIGINALS
 from tests.contract.vector_mutants import TWINS as VECTOR_TWINS
+from tests.depth import depth
 
 WINDOW = 2
 
@@ -27,7 +30,7 @@ def make(kind):
     return lambda mechanism: kind(epsilon=1.0, window=WINDOW, mechanism=mechanism, **shape)
 
 
-@pytest.mark.parametrize("kind", MECHANISM_MUTANTS)
+@cases("kind", MECHANISM_MUTANTS)
 def test_broken_mechanism_is_found(kind):
     """By the check that is meant for it."""
     find_mechanism(MECHANISM_MUTANTS[kind], kind)
@@ -62,7 +65,7 @@ def test_the_whole_contract_says_what_failed():
 @pytest.mark.parametrize("kind", [Grr, Wave])
 def test_the_mechanism_that_they_are_twins_of_passes(kind):
     """It is the fault that is found, not the wrapping."""
-    check_mechanism(kind)
+    check_mechanism(kind, samples=depth(SAMPLES, None))
 
 
 @pytest.mark.parametrize("kind", [Direct, Capp, PopulationUniform])

@@ -16,6 +16,7 @@ from ldp_kafka.checks.laws import Tally, counts, numbers
 from ldp_kafka.checks.mechanism.reports import sampler_follows_law
 from ldp_kafka.checks.trial import MANY, SAMPLES, MechanismTrial
 from ldp_kafka.mechanisms.base import Law
+from tests.cases import cases
 from tests.depth import depth
 
 SHIFT = 0.03
@@ -109,8 +110,8 @@ def test_millions_of_reports_follow_the_law(name):
     sampler_follows_law(MechanismTrial(build(name), 1.0, depth(2_000_000, MANY)))
 
 
-@pytest.mark.parametrize("shift", [SHIFT, -SHIFT])
 @pytest.mark.parametrize("name", SPECIMENS)
+@cases("shift", [SHIFT, -SHIFT])
 def test_three_percent_off_is_found(name, shift):
     """Too much and too little, in reports enough to put the twin 20 standard deviations off:
     chi-square is then 400 above its mean, and the test's limit at most 90 (at 63 degrees).
@@ -168,7 +169,7 @@ def test_as_many_as_a_second_allows(step, drawn, monkeypatch):
     assert trial.tally(0, trial.laws[0]).sum() == drawn >= SAMPLES
 
 
-@pytest.mark.parametrize(
+@cases(
     ("kind", "width"),
     [
         ("u1", 0),
@@ -199,7 +200,7 @@ def test_outputs_are_counted_right(kind, width):
         tally.add(outputs[:3] + outputs.dtype.type(100))
 
 
-@pytest.mark.parametrize("wrong", [[0.5], [-0.0], [np.nan], [np.nextafter(1.0, 2.0)], [np.inf]])
+@cases("wrong", [[0.5], [-0.0], [np.nan], [np.nextafter(1.0, 2.0)], [np.inf]])
 def test_outputs_are_told_apart_to_the_last_bit(wrong):
     """A negative zero is no zero: its sign could tell inputs apart."""
     law = Law(np.array([0.0, 1.0, 2.0]), [1, 1, 1], 3)

@@ -26,6 +26,7 @@ from ldp_kafka.mechanisms.alias import AliasTable
 from ldp_kafka.mechanisms.base import CHUNK, exp_below
 from ldp_kafka.mechanisms.gaussian import PARTS, analytic_delta, analytic_sigma, normal_noise
 from ldp_kafka.randomness import keyed, seeded, system
+from tests.cases import cases
 from tests.contract.table_mutants import (
     DELTA,
     DIAMETER,
@@ -35,6 +36,7 @@ from tests.contract.table_mutants import (
     Normal,
     Vector,
 )
+from tests.depth import depth
 
 EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -262,7 +264,7 @@ def random_weights(n, seed):
     return weights
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 64, 65, 1000, 5377])
+@cases("n", [1, 2, 3, 7, 64, 65, 1000, 5377])
 def test_alias_table_is_exact(n):
     """Cut at its steps and weighed, what `draw` gives is the weights to the last unit."""
     weights = random_weights(n, n)
@@ -282,18 +284,14 @@ def test_alias_table_is_exact(n):
     assert [seen[i - 5] for i in range(n)] == weights
 
 
-@pytest.mark.parametrize(
-    "weights", [[], [2**64 - 1], [2**64, 1], [2**65, -(2**64)], [2**44] * 2**20 + [0]]
-)
+@cases("weights", [[], [2**64 - 1], [2**64, 1], [2**65, -(2**64)], [2**44] * 2**20 + [0]])
 def test_weights_that_are_no_law_are_refused(weights):
     """They must be whole, not negative, sum to 2**64 and fit a table."""
     with pytest.raises(ValueError):
         AliasTable(weights)
 
 
-@pytest.mark.parametrize(
-    "outer", [[1, 2, 3], [5, 0, 1], [5, 4, 0], [2**63 // 3, 2**63 // 3 + 1, 1]]
-)
+@cases("outer", [[1, 2, 3], [5, 0, 1], [5, 4, 0], [2**63 // 3, 2**63 // 3 + 1, 1]])
 def test_a_noise_must_fall(outer):
     """The proofs of the guarantees rest on it, so it is checked where it is made."""
     with pytest.raises(ValueError):
@@ -366,10 +364,8 @@ def test_enough_mutants():
     assert {"delta_is_true", *VECTORS} <= set(TABLE_MUTANTS.values())
 
 
-@pytest.mark.parametrize(
-    ("make", "epsilon"), [(laplace(), 1.0), (gaussian(), 1.0), (laplace(cells=16), 2.0)]
-)
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@cases(("make", "epsilon"), [(laplace(), 1.0), (gaussian(), 1.0), (laplace(cells=16), 2.0)])
+@cases("share", [0.0, 0.5, 1.0])
 def test_words_are_cut_where_the_law_says(make, epsilon, share):
     """Through `perturb`: words at and around every cut of the table, weighed by their distance,
     give the law to the last unit.
@@ -440,7 +436,7 @@ def worst(law_of, points):
     return Fraction(top, bottom)
 
 
-@pytest.mark.parametrize("epsilon", [1e-4, 0.001, *EPSILONS, 16.0, 20.0])
+@cases("epsilon", [1e-4, 0.001, *EPSILONS, 16.0, 20.0])
 def test_laplace_certificate(epsilon):
     """Never above e^epsilon, and nothing to speak of below."""
     certificate = lk.mechanism("laplace", epsilon=epsilon).certificate()
@@ -462,16 +458,14 @@ def test_laplace_beyond_its_words(epsilon):
     assert abs(m.estimate(m.perturb(np.full(1000, 0.5), seeded(1))).value - 0.5) < 0.1
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "cells"), [(0.05, 2), (0.5, 4), (1.0, 8), (2.0, 16), (8.0, 64)]
-)
+@cases(("epsilon", "cells"), [(0.05, 2), (0.5, 4), (1.0, 8), (2.0, 16), (8.0, 64)])
 def test_laplace_certificate_is_the_worst_of_all_pairs(epsilon, cells):
     """By brute force over all grid points and points between them."""
     m = lk.mechanism("laplace", epsilon=epsilon, domain=(0.0, 1.0), cells=cells)
     assert worst(m.law, np.arange(2 * cells + 1) / (2 * cells)) == m.certificate().ratio
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@cases("epsilon", EPSILONS)
 def test_laplace_moments(epsilon):
     """Bias below 1e-8 of the domain, variance 2 (domain / epsilon)^2 to within 2e-5 of it, whatever
     the value.
@@ -508,8 +502,8 @@ def test_gaussian_check_value():
     assert analytic_sigma(1.0, 1e-5) * 2**0.5 == pytest.approx(5.2759, abs=5e-5)
 
 
-@pytest.mark.parametrize("epsilon", [1e-3, *EPSILONS, 20.0, 50.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-9, 1e-5, 0.1, 0.9])
+@cases("epsilon", [1e-3, *EPSILONS, 20.0, 50.0])
+@cases("delta", [1e-12, 1e-9, 1e-5, 0.1, 0.9])
 def test_gaussian_calibration(epsilon, delta):
     """Against scipy's distribution functions: never less than needed, and no more than a millionth
     more.
@@ -541,9 +535,7 @@ def tail(x):
         return Decimal("0.5") - total * (-x * x / 2).exp() / (2 * pi).sqrt()
 
 
-@pytest.mark.parametrize(
-    ("parts", "cells"), [(8 * PARTS, 2), (8 * PARTS, 64), (15237, 64), (50001, 1)]
-)
+@cases(("parts", "cells"), [(8 * PARTS, 2), (8 * PARTS, 64), (15237, 64), (50001, 1)])
 def test_gaussian_weights_to_the_last_unit(parts, cells):
     """Each is the nearest integer to 2**64 times the probability, computed another way to 60
     digits.
@@ -561,7 +553,7 @@ def test_gaussian_weights_to_the_last_unit(parts, cells):
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.01])
-@pytest.mark.parametrize("epsilon", [0.001, *EPSILONS, 16.0])
+@cases("epsilon", [0.001, *EPSILONS, 16.0])
 def test_gaussian_certificate(epsilon, delta):
     """At most delta, and sigma within a ten-thousandth of the continuous mechanism's."""
     m = lk.mechanism("gaussian", epsilon=epsilon, delta=delta)
@@ -592,7 +584,7 @@ def test_gaussian_certificate_is_the_worst_of_all_pairs(epsilon, delta, cells):
     assert ends <= certificate.delta <= ends + Fraction(1, 10**15)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
+@cases("epsilon", EPSILONS)
 def test_gaussian_moments(epsilon):
     """No bias, and variance sigma^2 to within 1e-5 of it, whatever the value."""
     m = lk.mechanism("gaussian", epsilon=epsilon, delta=DELTA, domain=(0.0, 1.0))
@@ -604,8 +596,8 @@ def test_gaussian_moments(epsilon):
         assert share @ (law.support - mean) ** 2 == pytest.approx(m.sigma**2, rel=1e-5)
 
 
-@pytest.mark.parametrize("dimension", [1, 2, 10, 100, 1000])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("dimension", depth([1, 10, 1000], [1, 2, 10, 100, 1000]))
+@cases("epsilon", [0.1, 1.0, 4.0])
 def test_vector_calibration(epsilon, dimension):
     """The bound is at most delta, and the grid costs at most 3.5 % of sigma."""
     m = lk.mechanism("gaussian_vector", epsilon=epsilon, delta=DELTA, dimension=dimension)
@@ -636,8 +628,8 @@ def test_coupled_vectors_on_the_grid():
 BAD_NUMBERS = (0, -1.0, nan, inf, "1", None, True)
 
 
-@pytest.mark.parametrize("name", ["laplace", "gaussian", "gaussian_vector"])
-@pytest.mark.parametrize("bad", BAD_NUMBERS)
+@cases("name", ["laplace", "gaussian", "gaussian_vector"])
+@cases("bad", BAD_NUMBERS)
 def test_bad_epsilon_and_delta(name, bad):
     """Both must be numbers in range when it is built."""
     shape = {"dimension": 2} if name == "gaussian_vector" else {}
@@ -648,15 +640,15 @@ def test_bad_epsilon_and_delta(name, bad):
             lk.mechanism(name, epsilon=1.0, delta=bad, **shape)
 
 
-@pytest.mark.parametrize("cells", [0, 3, -4, 2**17, 4.0, True, "8"])
-@pytest.mark.parametrize("make", [laplace, gaussian])
+@cases("cells", [0, 3, -4, 2**17, 4.0, True, "8"])
+@cases("make", [laplace, gaussian])
 def test_bad_cells(make, cells):
     """A power of two."""
     with pytest.raises((TypeError, lk.ConfigurationError)):
         make(cells=cells)(1.0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "parameters"),
     [
         ("laplace", {"epsilon": 1e-5}),  # the table would be too large
@@ -729,8 +721,8 @@ def test_vector_reports_and_tables():
         m.perturb(values, keyed(KEY))
 
 
-@pytest.mark.parametrize("domain", [(0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)])
-@pytest.mark.parametrize("make", [laplace, gaussian])
+@cases("domain", [(0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)])
+@cases("make", [laplace, gaussian])
 def test_extreme_domains_work(make, domain):
     """Up to there the law is the unit interval's."""
     m, unit = make(domain=domain)(1.0), make(domain=(0.0, 1.0))(1.0)

@@ -21,10 +21,11 @@ from ldp_kafka.checks.trial import SAMPLES
 from ldp_kafka.mechanisms import Duchi, Hybrid, Piecewise, SquareWave
 from ldp_kafka.mechanisms.base import exp_below
 from ldp_kafka.mechanisms.window import ROUND, WORD
+from tests.cases import cases
+from tests.contract.epsilons import EPSILONS, checks_at
 from tests.contract.finding import find_mechanism
 from tests.contract.window_mutants import WINDOW_MUTANTS, Du, Hm, Pm
 
-EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 NAMES = ("square_wave", "piecewise", "duchi", "hybrid")
 PLACES = (0.0, 0.15, 0.35, 0.5, 0.73, 1.0)  # shares of the domain
 
@@ -77,30 +78,28 @@ def checks_of(mechanism, *, coarse=False):
 
 def contract(factory, epsilon=1.0, *, coarse=False, samples=SAMPLES):
     trial = MechanismTrial(factory, epsilon, samples)
-    run_all(checks_of(trial.mechanism, coarse=coarse), trial)
+    run_all(checks_at(epsilon, checks_of(trial.mechanism, coarse=coarse)), trial)
 
 
 # --- the contract
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", NAMES)
+@cases("epsilon", EPSILONS)
 def test_contract(name, epsilon):
     """On the native interval of three of them, at every epsilon."""
     contract(lambda e: lk.mechanism(name, epsilon=e, domain=(-1.0, 1.0)), epsilon)
 
 
-@pytest.mark.parametrize("domain", [(-40.0, 7280.0), (1e-9, 3e-9), (-1e12, -1e6)])
 @pytest.mark.parametrize("name", NAMES)
+@cases("domain", [(-40.0, 7280.0), (1e-9, 3e-9), (-1e12, -1e6)])
 def test_contract_on_other_domains(name, domain):
     """Affine maps of public bounds."""
     contract(lambda e: lk.mechanism(name, epsilon=e, domain=domain), samples=2**16)
 
 
-@pytest.mark.parametrize(
-    "domain", [(-40.0, 7280.0), (0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)]
-)
-@pytest.mark.parametrize("name", NAMES)
+@cases("domain", [(-40.0, 7280.0), (0.0, 1e-250), (-8e307, 8e307), (1e15, 1e15 + 1)])
+@cases("name", NAMES)
 def test_the_law_is_that_of_the_unit_scale(name, domain):
     """Whatever the domain."""
     m, unit = (lk.mechanism(name, epsilon=1.0, domain=d) for d in (domain, (0.0, 1.0)))
@@ -109,9 +108,9 @@ def test_the_law_is_that_of_the_unit_scale(name, domain):
         assert (here.weights, here.support.tolist()) == (there.weights, there.support.tolist())
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
-@pytest.mark.parametrize("cells", [64, 256])
 @pytest.mark.parametrize("name", ["square_wave", "piecewise", "hybrid"])
+@cases("epsilon", [0.05, 1.0, 8.0])
+@cases("cells", [64, 256])
 def test_contract_on_coarse_grids(name, cells, epsilon):
     """The error then counts the rounding at its most."""
     contract(
@@ -122,7 +121,7 @@ def test_contract_on_coarse_grids(name, cells, epsilon):
     )
 
 
-@pytest.mark.parametrize("kind", WINDOW_MUTANTS)
+@cases("kind", WINDOW_MUTANTS)
 def test_broken_mechanism_is_found(kind):
     """By the check that is meant for it."""
     find_mechanism(WINDOW_MUTANTS[kind], kind, checks_of(kind(1.0)))
@@ -149,8 +148,8 @@ def test_every_check_kills_each_of_them():
 # --- privacy, exact
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 0.61, 0.62, 1.0, 4.0, 8.0, 12.0])
 @pytest.mark.parametrize("name", NAMES)
+@cases("epsilon", [0.05, 0.61, 0.62, 1.0, 4.0, 8.0, 12.0])
 def test_certificate_is_the_worst_pair_of_all(name, epsilon):
     """Over every pair of grid points and every output of a small grid, the worst ratio is the
     certified one: reached, not bounded.
@@ -170,9 +169,9 @@ def test_certificate_is_the_worst_pair_of_all(name, epsilon):
     assert worst == m.certificate().ratio <= exp_below(epsilon)
 
 
-@pytest.mark.parametrize("cells", [64, 256, 1024, 4096, 2**14])
-@pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", ["square_wave", "piecewise", "hybrid"])
+@cases("cells", [64, 256, 1024, 4096, 2**14])
+@cases("epsilon", EPSILONS)
 def test_certificates_at_every_grid(name, epsilon, cells):
     """At most epsilon, by integers; little of it is lost to words of 32 bits."""
     m = lk.mechanism(name, epsilon=epsilon, cells=cells)
@@ -209,8 +208,8 @@ def textbook(name, epsilon, x):
     }[name]
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.1, 0.5, 0.61, 0.62, 1.0, 2.0, 4.0, 8.0])
-@pytest.mark.parametrize("name", NAMES)
+@cases("epsilon", [0.01, 0.05, 0.1, 0.5, 0.61, 0.62, 1.0, 2.0, 4.0, 8.0])
+@cases("name", NAMES)
 def test_variance_is_the_textbooks(name, epsilon):
     """From the exact law: within 1 % of the continuous mechanism's, for Square Wave 2 % (its window
     is rounded down) up to 4 nats, from where 1024 cells are coarse.
@@ -231,8 +230,8 @@ def test_variance_is_the_textbooks(name, epsilon):
         )
 
 
-@pytest.mark.parametrize("epsilon", [0.002, *EPSILONS, 16.0])
-@pytest.mark.parametrize("name", NAMES)
+@cases("epsilon", [0.002, *EPSILONS, 16.0])
+@cases("name", NAMES)
 def test_moments_are_those_of_the_law(name, epsilon):
     """Mean and mean square of the reports at grid points."""
     m = lk.mechanism(name, epsilon=epsilon, domain=(0.0, 1.0))
@@ -248,8 +247,8 @@ def test_moments_are_those_of_the_law(name, epsilon):
         assert chances @ reports**2 == pytest.approx(level + tilt * x + curve * x**2, abs=near)
 
 
-@pytest.mark.parametrize("epsilon", [*EPSILONS, 16.0])
-@pytest.mark.parametrize("name", ["piecewise", "duchi", "hybrid"])
+@cases("epsilon", [*EPSILONS, 16.0])
+@cases("name", ["piecewise", "duchi", "hybrid"])
 def test_the_mean_report_is_the_value(name, epsilon):
     """To a thousandth of the domain: what methods that use reports as values rest on."""
     slope, low, *_ = lk.mechanism(name, epsilon=epsilon).moments
@@ -302,8 +301,8 @@ def tally(m, value, first, edges):
     return np.array(list(weights.values()), object)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0, 8.0])
-@pytest.mark.parametrize("place", [0.0, 0.25, 1.0])
+@cases("epsilon", [0.05, 1.0, 4.0, 8.0])
+@cases("place", [0.0, 0.25, 1.0])
 def test_piecewise_words_are_cut_where_its_law_says(epsilon, place):
     """The sampler is a step function of its second word: words at and around every step, weighed by
     their distance, give the law to the last unit.
@@ -317,8 +316,8 @@ def test_piecewise_words_are_cut_where_its_law_says(epsilon, place):
     assert [weight * ROUND for weight in found] == m.law(point).weights
 
 
-@pytest.mark.parametrize("epsilon", [0.62, 1.0, 4.0, 8.0])
-@pytest.mark.parametrize("place", [0.0, 0.25, 1.0])
+@cases("epsilon", [0.62, 1.0, 4.0, 8.0])
+@cases("place", [0.0, 0.25, 1.0])
 def test_hybrid_words_are_cut_where_its_law_says(epsilon, place):
     """The same on either side of the coin, weighed as it falls."""
     steps, reach, _, near, far, heads, _, _, low, rise = Hybrid(epsilon).tables()
@@ -338,7 +337,7 @@ def test_hybrid_words_are_cut_where_its_law_says(epsilon, place):
     assert [weight * ROUND for weight in mixed] == m.law(float(point)).weights
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, *EPSILONS, 30.0])
+@cases("epsilon", [1e-6, *EPSILONS, 30.0])
 def test_duchis_words_are_cut_where_its_law_says(epsilon):
     """One step; at the ends it lies at ``far`` and ``near`` exactly."""
     m = Duchi(epsilon, (-3.0, 5.0))
@@ -350,8 +349,8 @@ def test_duchis_words_are_cut_where_its_law_says(epsilon):
     assert m.law(5.0).weights == [far, near]
 
 
-@pytest.mark.parametrize("domain", [(-3.0, 5.0), (0.1, 0.7), (-1e-9, 3e7), (1e15, 1e15 + 3)])
-@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1.0, 8.0])
+@cases("domain", [(-3.0, 5.0), (0.1, 0.7), (-1e-9, 3e7), (1e15, 1e15 + 3)])
+@cases("epsilon", [1e-6, 0.3, 1.0, 8.0])
 def test_duchis_chance_is_affine_to_half_a_word(epsilon, domain):
     """Nearest words, and at the ends the certified ones: what its bias is stated to be."""
     m = Duchi(epsilon, domain)
@@ -368,8 +367,8 @@ def test_duchis_chance_is_affine_to_half_a_word(epsilon, domain):
     assert (m.law(domain[0]).weights[1], m.law(domain[1]).weights[1]) == (far, near)
 
 
-@pytest.mark.parametrize("cells", [64, 1024, 2**14])
-@pytest.mark.parametrize("epsilon", [0.62, 0.7, 0.9, 1.1, 2.0, 3.3, 4.0, 5.9, 8.0])
+@cases("cells", [64, 1024, 2**14])
+@cases("epsilon", [0.62, 0.7, 0.9, 1.1, 2.0, 3.3, 4.0, 5.9, 8.0])
 def test_hybrids_chances_are_symmetric(epsilon, cells):
     """Duchi's lower point at the lower end of the domain is as likely as the upper at the upper, to
     the word.
@@ -378,8 +377,8 @@ def test_hybrids_chances_are_symmetric(epsilon, cells):
     assert low + rise * steps == WORD - low
 
 
-@pytest.mark.parametrize("part", [0, 1, 0x1234, 2**16 - 1])
-@pytest.mark.parametrize("kind", [SquareWave, Piecewise, Hybrid])
+@cases("part", [0, 1, 0x1234, 2**16 - 1])
+@cases("kind", [SquareWave, Piecewise, Hybrid])
 def test_rounding_is_unbiased_and_leaves_the_coin_alone(kind, part):
     """Over all values of its 16 bits, whatever the other 16 of the word, an input goes up exactly
     as often as its place between two grid points says.
@@ -397,15 +396,15 @@ def test_rounding_is_unbiased_and_leaves_the_coin_alone(kind, part):
 # --- parameters
 
 
-@pytest.mark.parametrize("cells", [0, -64, 32, 63, 100, 1000, 2**15, True, 64.0, "64", None])
-@pytest.mark.parametrize("name", ["square_wave", "piecewise", "hybrid"])
+@cases("cells", [0, -64, 32, 63, 100, 1000, 2**15, True, 64.0, "64", None])
+@cases("name", ["square_wave", "piecewise", "hybrid"])
 def test_bad_grids_are_refused(name, cells):
     """When it is built."""
     with pytest.raises((ValueError, TypeError), match="cells"):
         lk.mechanism(name, epsilon=1.0, cells=cells)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "epsilon"),
     [("square_wave", 1e-10), ("piecewise", 1e-4), ("duchi", 5e-7), ("hybrid", 1e-10)],
 )
@@ -415,8 +414,8 @@ def test_an_epsilon_too_small_for_words_is_refused(name, epsilon):
         lk.mechanism(name, epsilon=epsilon)
 
 
-@pytest.mark.parametrize("epsilon", [20.0, 60.0, 1e3, 1e300])
-@pytest.mark.parametrize("name", NAMES)
+@cases("epsilon", [20.0, 60.0, 1e3, 1e300])
+@cases("name", NAMES)
 def test_huge_epsilons_work(name, epsilon):
     """A word of 32 bits loses 22 nats at most; the stated error is that of the
     rounding, not zero.

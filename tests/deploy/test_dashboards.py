@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import runpy
@@ -12,6 +13,7 @@ from ruamel.yaml import YAML
 
 from ldp_kafka.cli import cli
 from ldp_kafka.metrics import NAMES, Metrics
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
@@ -44,6 +46,7 @@ def parsed(path: Path):
     return YAML(typ="safe").load(path.read_text())
 
 
+@functools.cache
 def histograms() -> set[str]:
     return {
         family.name
@@ -84,7 +87,7 @@ def test_every_metric_that_is_named_exists():
         assert not unknown, path
 
 
-@pytest.mark.parametrize(
+@cases(
     "query",
     [
         *panel_queries().values(),

@@ -7,6 +7,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.mechanisms.adaptive import CANDIDATES, EQUAL, FACTOR, adaptive
+from tests.cases import cases
 
 EPSILONS = (0.01, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
 SIZES = (2, 3, 4, 10, 100, 1000, 30000)
@@ -29,7 +30,7 @@ def size(m):
     return getattr(m, "width", 0) or (4 if m.index_range[1] < 2**31 else 8)
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), GRID)
+@cases(("epsilon", "categories"), GRID)
 def test_least_variance(epsilon, categories):
     """Nothing among the candidates is better, and nothing as good is smaller."""
     chosen = adaptive(epsilon, categories)
@@ -39,7 +40,7 @@ def test_least_variance(epsilon, categories):
         assert size(chosen) <= size(other) or ours * EQUAL < theirs * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "categories"), GRID)
+@cases(("epsilon", "categories"), GRID)
 def test_fewest_bytes(epsilon, categories):
     """Never larger than the least variance's choice, nor 1.25 times as noisy; anything smaller is
     noisier than that.
@@ -54,9 +55,9 @@ def test_fewest_bytes(epsilon, categories):
     )
 
 
-@pytest.mark.parametrize("categories", [2, 4, 20])
-@pytest.mark.parametrize("epsilon", [0.5, 3.0])
-@pytest.mark.parametrize("name", [*CANDIDATES, "hadamard", "sue"])
+@cases("categories", [2, 4, 20])
+@cases("epsilon", [0.5, 3.0])
+@cases("name", [*CANDIDATES, "hadamard", "sue"])
 def test_variances_are_those_of_the_estimates(name, epsilon, categories):
     """What is compared is the square of the stated standard error, times the reports: equal
     frequencies, as nearly as reports can show them.
@@ -79,7 +80,7 @@ def test_variances_are_those_of_the_estimates(name, epsilon, categories):
     )
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
+@cases("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_the_papers_rule(epsilon):
     """Nothing beats randomized response for few categories; something does from well above 3
     e^epsilon + 2 on.
@@ -99,7 +100,7 @@ def test_it_returns_the_mechanism_itself():
     assert chosen.tables() == lk.mechanism("grr", epsilon=8.0, categories=1000).tables()
 
 
-@pytest.mark.parametrize(
+@cases(
     "parameters",
     [
         *(

@@ -14,6 +14,7 @@ import ldp_kafka as lk
 from ldp_kafka.audits import audit
 from ldp_kafka.checks import MECHANISM_CHECKS, CheckFailure, check_mechanism
 from ldp_kafka.checks.trial import MEMBERS, PRECISE, MechanismTrial
+from tests.cases import cases
 
 
 class YesOrNo:
@@ -151,7 +152,7 @@ def test_what_is_no_mechanism_is_told_what_it_lacks():
     assert all(f"`{name}`: " in str(caught.value) for name in MEMBERS)
 
 
-@pytest.mark.parametrize("name", [*MEMBERS, "categories"])
+@cases("name", [*MEMBERS, "categories"])
 def test_a_missing_member_is_named(name):
     """Each by itself, with what it should be."""
     broken = type("Broken", (YesOrNo,), {name: None})
@@ -179,7 +180,7 @@ def test_a_missing_member_is_named(name):
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     ("members", "says"),
     [
         ({"categories": 2.0}, "`categories` must be an int"),

@@ -14,6 +14,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure, check_mechanism
 from ldp_kafka.checks.trial import SAMPLES
+from tests.cases import cases
 
 WORD, UNSURE = 2**32, 2**30
 
@@ -164,8 +165,8 @@ class Unstated(UpDownOrUnsure):
         return lk.Estimate(value, error / 2, n)
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
-@pytest.mark.parametrize("domain", [(10.0, 30.0), (-1e6, -1e3)])
+@cases("epsilon", [0.1, 1.0, 4.0])
+@cases("domain", [(10.0, 30.0), (-1e6, -1e3)])
 def test_it_passes(epsilon, domain):
     """Every check, over any domain."""
     check_mechanism(lambda e: UpDownOrUnsure(e, domain), epsilon=epsilon, samples=SAMPLES)
@@ -176,7 +177,7 @@ def test_it_passes_as_it_is_called():
     check_mechanism(UpDownOrUnsure)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("twin", "check", "says"),
     [
         (

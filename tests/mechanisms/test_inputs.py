@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from tests.cases import cases
 
 CATEGORICAL = ("grr", "hadamard", "olh", "oue", "subset_selection", "sue")
 NUMERIC = ("duchi", "gaussian", "hybrid", "laplace", "piecewise", "square_wave")
@@ -23,8 +24,8 @@ def build(name, epsilon=1.0):
     )
 
 
-@pytest.mark.parametrize("name", [*CATEGORICAL, *NUMERIC])
-@pytest.mark.parametrize("shape", [(), (4, 4), (4, 1), (1, 4), (0, 4), (2, 2, 2)])
+@cases("name", [*CATEGORICAL, *NUMERIC])
+@cases("shape", [(), (4, 4), (4, 1), (1, 4), (0, 4), (2, 2, 2)])
 def test_values_that_are_no_column_are_refused(name, shape):
     """Rows of a table would share their words: one report would tell the noise of the others."""
     with pytest.raises(ValueError, match="values must be"):
@@ -34,8 +35,8 @@ def test_values_that_are_no_column_are_refused(name, shape):
         )
 
 
-@pytest.mark.parametrize("name", [*CATEGORICAL, *NUMERIC])
-@pytest.mark.parametrize("bad", [[LOUD], [LOUD + "x"], [None], [1j], [b"1"]])
+@cases("name", [*CATEGORICAL, *NUMERIC])
+@cases("bad", [[LOUD], [LOUD + "x"], [None], [1j], [b"1"]])
 def test_values_that_are_no_numbers_are_refused_unseen(name, bad):
     """Numpy's own errors show what they could not convert."""
     with pytest.raises(TypeError) as caught:
@@ -68,8 +69,8 @@ def test_a_set_that_is_too_large_is_not_made_up_for_by_one_that_is_too_small():
         m.support(np.array([[0b11110000], [0]], np.uint8))
 
 
-@pytest.mark.parametrize("name", [*CATEGORICAL, *NUMERIC, "adaptive"])
-@pytest.mark.parametrize(
+@cases("name", [*CATEGORICAL, *NUMERIC, "adaptive"])
+@cases(
     "bad",
     [
         10**400,
@@ -79,7 +80,6 @@ def test_a_set_that_is_too_large_is_not_made_up_for_by_one_that_is_too_small():
         np.float32(inf),
         np.float16(nan),
     ],
-    ids=lambda number: str(number)[:9],
 )
 def test_epsilon_beyond_floats_is_refused(name, bad):
     """What is finite, and not when it is a float."""
@@ -88,8 +88,8 @@ def test_epsilon_beyond_floats_is_refused(name, bad):
         lk.mechanism(name, epsilon=bad, **shape, **({"delta": 1e-5} if name == "gaussian" else {}))
 
 
-@pytest.mark.parametrize("name", CATEGORICAL)
-@pytest.mark.parametrize("bad", [1.5, 1.0, "1", None, True])
+@cases("name", CATEGORICAL)
+@cases("bad", [1.5, 1.0, "1", None, True])
 def test_the_law_of_what_is_no_category_is_refused(name, bad):
     """It is not cut to the next category."""
     with pytest.raises(TypeError):

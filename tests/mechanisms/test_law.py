@@ -11,6 +11,7 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import Estimate, Law, in_chunks
 from ldp_kafka.mechanisms.frequencies import AffineSupport
+from tests.cases import cases
 
 NAMES = ("duchi", "gaussian", "hybrid", "laplace", "piecewise", "square_wave")
 
@@ -24,7 +25,7 @@ def exact(law, of=Fraction):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+@cases("value", [0.0, 0.3, 1.0])
 def test_moments_are_those_of_the_fractions(name, value):
     """Of a report, of a mapped one, about another point, and by dot products, to rounding."""
     extra = {"delta": 1e-5} if name == "gaussian" else {}
@@ -58,9 +59,9 @@ def test_a_law_of_another_type_is_taken():
     assert (found.mean(), found.variance()) == (0.5, 0.25)
 
 
-@pytest.mark.parametrize("rows", [1, 3, 4, 7, 8])
-@pytest.mark.parametrize("width", [None, 2])
-@pytest.mark.parametrize("n", [0, 1, 7])
+@cases("rows", [1, 3, 4, 7, 8])
+@cases("width", [None, 2])
+@cases("n", [0, 1, 7])
 def test_chunks_are_one_draw(rows, width, n):
     """Each row has its own words, wherever chunks are cut; never more rows at a time."""
     sizes = []

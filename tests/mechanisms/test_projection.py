@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ldp_kafka.mechanisms.projection import norm_sub, project_simplex
+from tests.cases import cases
 
 RNG = np.random.default_rng(5)
 NOISY = [
@@ -15,7 +16,7 @@ NOISY = [
 ]
 
 
-@pytest.mark.parametrize("frequencies", NOISY)
+@cases("frequencies", NOISY)
 def test_what_comes_out_is_a_distribution(frequencies):
     """Non-negative, sum one, same shape; doing it again changes no bit, and the input is left
     alone.
@@ -28,7 +29,7 @@ def test_what_comes_out_is_a_distribution(frequencies):
     assert norm_sub(projected).tobytes() == projected.tobytes()
 
 
-@pytest.mark.parametrize("frequencies", NOISY)
+@cases("frequencies", NOISY)
 def test_no_other_distribution_is_nearer(frequencies):
     """The conditions of Karush, Kuhn and Tucker: one shift for all that stays above zero, and what
     is zero lies below it.
@@ -52,7 +53,7 @@ def iterated(f):
     return f
 
 
-@pytest.mark.parametrize("seed", range(20))
+@cases("seed", range(20))
 def test_it_is_norm_sub_as_it_is_usually_programmed(seed):
     """The loop gives the same wherever the positive frequencies sum to one or more."""
     f = np.random.default_rng(seed).normal(0.05, 0.1, 20)
@@ -60,9 +61,7 @@ def test_it_is_norm_sub_as_it_is_usually_programmed(seed):
     assert np.allclose(norm_sub(f), iterated(f), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "valid", [[1.0], [0.0, 1.0], [0.1] * 10, [1 / 3] * 3, [0.7, 0.2, 0.1, 0.0]]
-)
+@cases("valid", [[1.0], [0.0, 1.0], [0.1] * 10, [1 / 3] * 3, [0.7, 0.2, 0.1, 0.0]])
 def test_valid_frequencies_stay(valid):
     """To the last bit."""
     assert norm_sub(valid).tolist() == valid
@@ -112,15 +111,15 @@ def test_nothing_is_refused(points):
         norm_sub(points)
 
 
-@pytest.mark.parametrize("total", [0.0, -1.0, float("nan"), float("inf")])
+@cases("total", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_totals_are_refused(total):
     """A simplex has a size."""
     with pytest.raises(ValueError, match="total"):
         project_simplex([0.5, 0.5], total)
 
 
-@pytest.mark.parametrize("total", [1e308, 1.7e308, 1e-300])
-@pytest.mark.parametrize(
+@cases("total", [1e308, 1.7e308, 1e-300])
+@cases(
     "point",
     [
         [1.0, 1.0],

@@ -9,6 +9,8 @@ import ldp_kafka as lk
 from ldp_kafka.mechanisms import Distribution, Hybrid, Piecewise, SquareWave, reconstruct
 from ldp_kafka.mechanisms.reconstruction import SMOOTH, _grid, _smoothed
 from ldp_kafka.mechanisms.window import WORD
+from tests.cases import cases
+from tests.depth import depth
 
 KINDS = [SquareWave, Piecewise, Hybrid]
 
@@ -47,8 +49,8 @@ def beta(n, seed, bins):
 # --- the operators
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 4.0, 12.0])
-@pytest.mark.parametrize("kind", KINDS)
+@cases("epsilon", [0.05, 1.0, 4.0, 12.0])
+@cases("kind", KINDS)
 def test_cumulative_sums_are_the_dense_matrix(kind, epsilon):
     """Both ways, and for more mass than one."""
     m = kind(epsilon, cells=64)
@@ -58,8 +60,8 @@ def test_cumulative_sums_are_the_dense_matrix(kind, epsilon):
     assert m.pull(scores) == pytest.approx(matrix.T @ scores, abs=1e-12)
 
 
-@pytest.mark.parametrize("bins", [2, 3, 16, 64, 100, 1024])
-@pytest.mark.parametrize("kind", KINDS)
+@cases("bins", [2, 3, 16, 64, 100, 1024])
+@cases("kind", KINDS)
 def test_bins_are_rounded_as_the_mechanism_rounds(kind, bins):
     """Each bin's share is spread over grid points, whether or not the bins divide the grid, or are
     finer than it.
@@ -103,8 +105,8 @@ def test_smoothing_is_the_binomial_kernel():
 # --- what it finds
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("kind", KINDS)
+@cases("epsilon", [0.1, 1.0, 4.0])
 def test_likelihood_never_falls_and_converges(kind, epsilon):
     """The theorem behind EM; and it stops by itself, at the tolerance of the paper."""
     m = kind(epsilon, (0.0, 1.0))
@@ -131,8 +133,8 @@ def test_a_known_law_is_recovered(kind):
     assert abs(found.shares - truth).max() < 0.01
 
 
-@pytest.mark.parametrize("bins", [64, 256, 1000, 1024])
 @pytest.mark.parametrize("kind", KINDS)
+@cases("bins", depth([64, 1000], [64, 256, 1000, 1024]))
 def test_a_population_is_recovered(kind, bins):
     """A hundred thousand reports at two nats: within one hundredth of the domain, whatever the
     bins.
@@ -260,7 +262,7 @@ def test_the_iterations_end():
 # --- parameters
 
 
-@pytest.mark.parametrize(
+@cases(
     "m",
     [
         lk.mechanism("duchi", epsilon=1.0),
@@ -275,7 +277,7 @@ def test_only_windows_have_distributions(m):
         reconstruct(m, np.zeros(5, np.int64))
 
 
-@pytest.mark.parametrize(
+@cases(
     "parameters",
     [
         {"bins": 1},
@@ -307,7 +309,7 @@ def test_bad_parameters_are_refused(parameters):
         SquareWave(1.0).distribution(np.array([0.5]), **parameters)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("change", "error"),
     [
         (lambda h: h[1:], ValueError),

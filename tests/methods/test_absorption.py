@@ -7,6 +7,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.methods.base import REFUSED, SENT
+from tests.cases import cases
 
 UNIT = (0.0, 1.0)
 
@@ -116,7 +117,7 @@ def test_one_context_has_one_mechanism():
     assert len(reported) > len(set(reported)), "the same value was reported with several budgets"
 
 
-@pytest.mark.parametrize("name", ["laplace", "duchi", "piecewise", "hybrid"])
+@cases("name", ["laplace", "duchi", "piecewise", "hybrid"])
 def test_reports_of_any_units_are_on_one_grid(name):
     """So that one integer carries each of them."""
     method = lk.method("ba_sw", epsilon=2.0, window=6, domain=UNIT, mechanism=name)

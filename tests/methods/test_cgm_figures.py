@@ -12,6 +12,7 @@ from ldp_kafka.accounting.composition import gaussian_delta, gaussian_epsilon
 from ldp_kafka.evaluation.cgm import law, stream_errors, variances
 from ldp_kafka.mechanisms.gaussian import analytic_sigma
 from ldp_kafka.methods.base import REFUSED, SENT
+from tests.cases import cases
 from tests.methods.lifelong import inputs_of, life
 
 UNIT = {"domain": (0.0, 1.0), "epsilon": 1.0, "delta": 1e-5}
@@ -21,8 +22,8 @@ METHODS = ("gaussian_direct", "gaussian_differential", "cgm")
 # --- the variance law
 
 
-@pytest.mark.parametrize("bound", [0.001, 0.05, 0.2, 0.45])
-@pytest.mark.parametrize("name", METHODS)
+@cases("bound", [0.001, 0.05, 0.2, 0.45])
+@cases("name", METHODS)
 def test_stated_variances_are_the_papers(name, bound):
     """To a millionth: reuse ratios are held in 24 bits."""
     own = {} if name == "gaussian_direct" else {"differential_bound": bound}
@@ -300,7 +301,7 @@ def test_the_integers_of_the_table_keep_delta(horizon):
 # --- parameters
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         {"epsilon": 0.0}, {"epsilon": nan}, {"epsilon": inf}, {"epsilon": True}, {"epsilon": 60.0},

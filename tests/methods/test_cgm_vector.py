@@ -18,6 +18,7 @@ from ldp_kafka.methods.base import FIXED, REFUSED, SENT
 from ldp_kafka.methods.cgm import reuse_ratios
 from ldp_kafka.methods.cgm_vector import VectorChain
 from ldp_kafka.randomness import keyed
+from tests.cases import cases
 from tests.methods.lifelong import Spy
 
 VECTOR = {"epsilon": 1.0, "delta": 1e-5, "horizon": 14}
@@ -252,7 +253,7 @@ def test_sigma_that_is_fixed_pays_for_the_grid():
     assert m.guarantee.window == m.horizon < 8
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         {"dimension": 0}, {"dimension": 128}, {"dimension": True}, {"dimension": 2.0},

@@ -25,6 +25,7 @@ from ldp_kafka.accounting.composition import (
     zcdp_of_pure,
 )
 from ldp_kafka.errors import ConfigurationError
+from tests.cases import cases
 
 
 def by_hand(epsilon, delta, reports, total):
@@ -41,9 +42,9 @@ def by_hand(epsilon, delta, reports, total):
     return found
 
 
-@pytest.mark.parametrize("delta", [0.0, 0.01, 0.3])
-@pytest.mark.parametrize("total", [0.0, 0.3, 0.7, 1.5, 2.4])
-@pytest.mark.parametrize("reports", [1, 2, 4])
+@cases("delta", [0.0, 0.01, 0.3])
+@cases("total", [0.0, 0.3, 0.7, 1.5, 2.4])
+@cases("reports", [1, 2, 4])
 def test_approximate_composition_is_exact(reports, total, delta):
     assert approximate_delta(0.6, delta, reports, total) == pytest.approx(
         by_hand(0.6, delta, reports, total), rel=1e-6, abs=1e-12
@@ -53,8 +54,8 @@ def test_approximate_composition_is_exact(reports, total, delta):
     )
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
-@pytest.mark.parametrize("reports", [1, 10, 1000])
+@cases("epsilon", [0.01, 0.1, 1.0])
+@cases("reports", [1, 10, 1000])
 def test_approximate_beats_advanced_and_basic(epsilon, reports):
     """Dwork, Rothblum and Vadhan's bound is looser; the basic sum is never exceeded."""
     found = approximate_epsilon(epsilon, 0.0, reports, 1e-6)
@@ -68,8 +69,8 @@ def test_delta_that_is_lost_already_leaves_no_epsilon():
     assert approximate_epsilon(0.1, 1e-3, 100, 1e-5) == inf
 
 
-@pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 4.0, 15.0])
-@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
+@cases("mu", [0.01, 0.3, 1.0, 4.0, 15.0])
+@cases("delta", [1e-9, 1e-5, 0.1])
 def test_gaussian_epsilon_is_the_least(mu, delta):
     found = gaussian_epsilon(mu, delta)
     assert gaussian_delta(found, mu) <= delta
@@ -97,7 +98,7 @@ def test_gaussians_compose_as_one():
     assert gaussian_delta(1.0, gaussian_mu(mus)) == pytest.approx(exact, rel=1e-4)
 
 
-@pytest.mark.parametrize(("rho", "delta"), [(0.001, 1e-5), (0.1, 1e-6), (0.5, 1e-9), (5.0, 1e-5)])
+@cases(("rho", "delta"), [(0.001, 1e-5), (0.1, 1e-6), (0.5, 1e-9), (5.0, 1e-5)])
 def test_zcdp_lies_between_gaussian_and_the_old_bound(rho, delta):
     """A Gaussian mechanism is rho-zCDP with mu = sqrt(2 rho): the conversion must not be below its
     exact loss, nor above Bun and Steinke's.

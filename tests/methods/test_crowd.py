@@ -10,6 +10,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation.metrics import wasserstein
 from ldp_kafka.methods.crowd import Crowd, distribution, means
 from ldp_kafka.methods.shrinkage import shrink
+from tests.cases import cases
 
 UNIT = (0.0, 1.0)
 
@@ -69,7 +70,7 @@ def wasserstein_of(shares, values, edges):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "mechanism"),
     [
         ("capp", "square_wave"),

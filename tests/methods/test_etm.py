@@ -12,6 +12,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure
 from ldp_kafka.methods import Threshold
 from ldp_kafka.methods.base import Step
+from tests.cases import cases
 from tests.methods.timed import CHECKS, exact_law, loss, tiny, trial_of, within
 
 WINDOWS = (1, 2, 3, 4)
@@ -42,7 +43,7 @@ def worst(kind, window, **parameters):
     )
 
 
-@pytest.mark.parametrize("window", WINDOWS)
+@cases("window", WINDOWS)
 def test_sound_loss_is_within_epsilon(window):
     """Whatever changes places in its block within one run of slots. Ranks tell less than the places
     behind them: at k = 3 a half to two thirds of epsilon is reached.
@@ -140,7 +141,7 @@ def test_published_publishes_no_value_twice_or_early():
         assert len(set(origin)) == len(origin)
 
 
-@pytest.mark.parametrize(("parameters", "error"), [
+@cases(("parameters", "error"), [
     ({"delay": 0}, lk.ConfigurationError),
     ({"delay": 256}, lk.ConfigurationError),
     ({"delay": True}, TypeError),
@@ -156,9 +157,9 @@ def test_parameters_are_guarded(parameters, error):
         lk.method("etm", **{"epsilon": 1.0, "window": 4, "domain": (0.0, 1.0)} | parameters)
 
 
-@pytest.mark.parametrize("calibration", ["sound", "published"])
-@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("check", CHECKS)
+@cases("calibration", ["sound", "published"])
+@cases("window", WINDOWS)
 def test_contract(check, window, calibration):
     """One check on one specimen. The published calibration keeps no budget over a window: its
     ledger is of single slots.
@@ -242,7 +243,7 @@ FAIL = {
 }
 
 
-@pytest.mark.parametrize("kind", LOSE, ids=lambda kind: kind.__name__)
+@cases("kind", LOSE)
 def test_twin_that_loses_more_is_found(kind):
     """The exact loss of an exchange says it."""
     with pytest.raises(CheckFailure, match="exact loss"):

@@ -11,6 +11,7 @@ import ldp_kafka as lk
 from ldp_kafka.methods import Fast, FastCorrelated
 from ldp_kafka.methods.base import SENT
 from ldp_kafka.methods.kalman import Observed
+from tests.cases import cases
 from tests.methods.lifelong import Life, Script
 
 FAST = {"epsilon": 20.0, "horizon": 60, "domain": (0.0, 1.0)}
@@ -52,7 +53,7 @@ class Plain:
         return self.x
 
 
-@pytest.mark.parametrize("seed", range(5))
+@cases("seed", range(5))
 def test_filter_and_controller_are_the_formulas(seed):
     """Against the same in floats, over scripted samples: the estimates to 2**-15, the same slots
     sampled.
@@ -183,10 +184,8 @@ def quiet(kind, **own):
     return method
 
 
-@pytest.mark.parametrize(
-    "own", [{"differential_bound": 0.03}, {"differential_bound": 0.2}, {}], ids=str
-)
-@pytest.mark.parametrize("interval", [1, 4])
+@cases("own", [{"differential_bound": 0.03}, {"differential_bound": 0.2}, {}])
+@cases("interval", [1, 4])
 def test_the_filter_knows_its_error(own, interval):
     """On random walks of the drift that it expects, its mean square error is the variance that it
     keeps, to 6 %, at every sample: where noise carries on, too.
@@ -215,7 +214,7 @@ def test_a_filter_that_takes_the_noise_for_fresh_trusts_it_too_far():
     assert measured[-1] > 2 * kept[-1]
 
 
-@pytest.mark.parametrize(
+@cases(
     "wrong",
     [
         {"epsilon": 0.0}, {"epsilon": nan}, {"epsilon": True}, {"epsilon": 1e-7},

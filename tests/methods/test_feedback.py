@@ -9,6 +9,7 @@ import ldp_kafka as lk
 from ldp_kafka.checks.enumeration import enumerate_outcomes
 from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.methods.base import SENT
+from tests.cases import cases
 
 UNIT = (0.0, 1.0)
 
@@ -39,7 +40,7 @@ def test_published_never_forgets(name):
     ).guarantee.epsilon == float("inf")
 
 
-@pytest.mark.parametrize(
+@cases(
     ("name", "own"),
     [
         ("app_s", {"segment": 2}),
@@ -85,8 +86,8 @@ def test_ipp_drops_a_deviation_that_is_a_slot_old():
     )
 
 
-@pytest.mark.parametrize("name", ["laplace", "duchi", "piecewise", "hybrid", "square_wave"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@cases("name", ["laplace", "duchi", "piecewise", "hybrid", "square_wave"])
+@cases("epsilon", [0.1, 1.0, 10.0])
 def test_the_clip_range_is_the_recommended_one_for_any_mechanism(name, epsilon):
     """An unbiased mechanism at a small epsilon would ask for a range of nothing but noise."""
     method = lk.method("capp", epsilon=epsilon, window=10, domain=UNIT, mechanism=name)
@@ -147,7 +148,7 @@ def test_segments_report_their_mean_in_their_last_slot():
     assert sent[7, 0] == pytest.approx(2.0, abs=0.2)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("wrong", "error"),
     [
         ({"segment": 0}, ValueError),

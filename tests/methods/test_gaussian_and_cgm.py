@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cases import cases
 from tests.methods.lifelong import LIFE_CHECKS, life
 
 SPECIMENS = {
@@ -45,8 +46,8 @@ INAPPLICABLE = {
 }
 
 
-@pytest.mark.parametrize("check", LIFE_CHECKS)
 @pytest.mark.parametrize("specimen", SPECIMENS)
+@cases("check", LIFE_CHECKS)
 def test_contract(specimen, check):
     if (specimen, check) in INAPPLICABLE:
         return

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from ldp_kafka.checks import CheckFailure
+from tests.cases import cases
 from tests.methods.lifelong import LIFE_CHECKS
 from tests.methods.lifelong_mutants import LIFE_MUTANTS, MAKERS, Life, Unbroken
 
 
-@pytest.mark.parametrize("mutant", LIFE_MUTANTS, ids=lambda mutant: mutant.__name__)
+@cases("mutant", LIFE_MUTANTS)
 def test_mutant_dies(mutant):
     with pytest.raises(CheckFailure):
         LIFE_CHECKS[LIFE_MUTANTS[mutant]](MAKERS[mutant])
@@ -25,7 +26,7 @@ def test_every_check_of_a_life_kills():
     assert set(LIFE_MUTANTS.values()) == own
 
 
-@pytest.mark.parametrize("check", LIFE_CHECKS)
+@cases("check", LIFE_CHECKS)
 def test_without_a_fault_the_twin_lives(check):
     """What the mutants are made from passes: it is the fault that kills them."""
     LIFE_CHECKS[check](

@@ -12,6 +12,7 @@ from ldp_kafka.checks import check_method
 from ldp_kafka.checks.method import METHOD_CHECKS, MethodTrial
 from ldp_kafka.methods import PegasusLocal
 from ldp_kafka.methods.base import FIXED
+from tests.cases import cases
 from tests.contract.finding import find
 
 WINDOWS = (1, 2, 3)
@@ -53,9 +54,9 @@ def textbook(stream, theta, block, window=1):
     return np.array(out)
 
 
-@pytest.mark.parametrize("block", [1, 2, 5, 12])
-@pytest.mark.parametrize("theta", [0.1, 0.3, 1.0])
-@pytest.mark.parametrize("calibration", ["sound", "published"])
+@cases("block", [1, 2, 5, 12])
+@cases("theta", [0.1, 0.3, 1.0])
+@cases("calibration", ["sound", "published"])
 def test_groups_are_the_paper_s(calibration, theta, block):
     """Without noise, against a plain reading of the paper."""
     rng = np.random.default_rng(block)
@@ -113,8 +114,8 @@ def test_the_guarantee_of_a_window_and_its_block(window):
     assert window * method.mechanism.epsilon == pytest.approx(0.8, abs=1e-4)
 
 
-@pytest.mark.parametrize("block", range(1, 9))
-@pytest.mark.parametrize("window", range(1, 9))
+@cases("block", range(1, 9))
+@cases("window", range(1, 9))
 def test_the_tests_that_a_window_reaches_are_counted(window, block):
     """By listing them."""
     listed = 0
@@ -124,7 +125,7 @@ def test_the_tests_that_a_window_reaches_are_counted(window, block):
     assert maker(PegasusLocal, window, block=block)(lk.MECHANISMS["laplace"])._tests == listed
 
 
-@pytest.mark.parametrize(("parameters", "error"), [
+@cases(("parameters", "error"), [
     ({"block": 0}, lk.ConfigurationError),
     ({"block": 257}, lk.ConfigurationError),
     ({"theta": 0.0}, lk.ConfigurationError),
@@ -231,7 +232,7 @@ def test_the_method_that_they_are_twins_of_passes():
         check_method(maker(PegasusLocal, window, block=3), window, length=4, draws=6)
 
 
-@pytest.mark.parametrize(("window", "block"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (1, 3)])
+@cases(("window", "block"), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2), (1, 3)])
 def test_the_budget_is_spent_to_the_last_micro(window, block):
     """The guarantee is not only kept but tight, with as many slots as a window and its
     block have.

@@ -14,6 +14,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import shrinkage
 from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage, debias, shrink
+from tests.cases import cases
 
 UNIT = (0.0, 1.0)
 METHODS = ["sw_direct", "pm_direct", "ipp", "app", "capp"]
@@ -36,7 +37,7 @@ def oracle(released, truth):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("slots", [1, 8])
+@cases("slots", [1, 8])
 def test_it_comes_near_the_oracle(name, slots):
     """Within 10 % of the best linear estimate, below both the raw releases and the
     best constant.
@@ -52,8 +53,8 @@ def test_it_comes_near_the_oracle(name, slots):
     assert square(found.values, truth) < square(released, truth)
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "piecewise", "hybrid", "square_wave"])
 @pytest.mark.parametrize("name", ["sw_direct", "capp"])
+@cases("mechanism", ["laplace", "piecewise", "hybrid", "square_wave"])
 def test_any_mechanism(name, mechanism):
     """Biased or not."""
     m = lk.method(name, epsilon=24.0, window=6, domain=UNIT, mechanism=mechanism)
@@ -76,8 +77,8 @@ def test_where_reports_say_nothing_the_midpoint_is_given(name):
         assert abs(released.mean(axis=1) - 0.5).max() > 0.2
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 5.0, 20.0, 80.0])
 @pytest.mark.parametrize("name", ["sw_direct", "capp"])
+@cases("epsilon", [1.0, 5.0, 20.0, 80.0])
 def test_the_stated_error_is_kept(name, epsilon):
     """It is never too small, and at a large epsilon of the right size."""
     m = lk.method(name, epsilon=epsilon, window=8, domain=(-20.0, 20.0))
@@ -236,7 +237,7 @@ def test_one_threshold_is_enough_to_be_fooled(monkeypatch):
     assert careful < 0.05 < away()
 
 
-@pytest.mark.parametrize("mechanism", ["square_wave", "laplace", "piecewise", "duchi", "hybrid"])
+@cases("mechanism", ["square_wave", "laplace", "piecewise", "duchi", "hybrid"])
 def test_debiased_means_are_unbiased(mechanism):
     """Within 4.9 standard errors (false alarms: 10**-6 each); releases of square wave themselves
     are not.

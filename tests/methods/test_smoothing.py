@@ -7,6 +7,7 @@ import pytest
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.smoothing import smooth
+from tests.cases import cases
 
 
 def slow(row, length, centred):
@@ -23,8 +24,8 @@ def slow(row, length, centred):
     return out
 
 
-@pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("length", [1, 3, 5, 41])
+@cases("centred", [False, True])
+@cases("length", [1, 3, 5, 41])
 def test_the_definition(length, centred):
     """For whole and for broken streams, also where they are shorter than the average."""
     values = np.random.default_rng(length).normal(size=(4, 20))
@@ -56,7 +57,7 @@ def test_an_empty_stream():
     assert smooth(np.empty((2, 0))).shape == (2, 0)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("length", "centred", "error"),
     [
         (0, False, ConfigurationError),

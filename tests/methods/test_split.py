@@ -17,6 +17,7 @@ from ldp_kafka.checks.sources import KEY, Recorder
 from ldp_kafka.checks.tiny import narrow, wide
 from ldp_kafka.methods.base import SENT
 from ldp_kafka.randomness import keyed, seeded
+from tests.cases import cases
 
 LASTING = {"app": 1, "capp": 1, "ipp": 1, "sw_direct": 0}  # in blocks of two
 
@@ -128,9 +129,9 @@ def test_published_is_caught(name):
         METHOD_CHECKS["loss_within_epsilon"](trial)
 
 
-@pytest.mark.parametrize("name", ["budget_split", "sample_split"])
-@pytest.mark.parametrize("inner", LASTING)
-@pytest.mark.parametrize("calibration", ["sound", "published"])
+@cases("name", ["budget_split", "sample_split"])
+@cases("inner", LASTING)
+@cases("calibration", ["sound", "published"])
 def test_one_coordinate_is_the_method_itself(name, inner, calibration):
     """With one coordinate nothing is split: the same reports to the last bit, whatever
     the streams.
@@ -152,7 +153,7 @@ def test_one_coordinate_is_the_method_itself(name, inner, calibration):
     assert np.array_equal(released[..., 0], plain.release(streams, keyed(KEY), first_slot=7))
 
 
-@pytest.mark.parametrize("inner", LASTING)
+@cases("inner", LASTING)
 def test_coordinates_are_streams_of_their_own(inner):
     """What is released of a coordinate does not depend on the others: not on their values, and not
     on how many there are.
@@ -200,8 +201,8 @@ def test_sample_split_is_round_robin_by_slot_number():
 
 
 @pytest.mark.parametrize("inner", LASTING)
-@pytest.mark.parametrize("window", [1, 2, 5])
-@pytest.mark.parametrize("dimension", [1, 2, 7])
+@cases("window", [1, 2, 5])
+@cases("dimension", [1, 2, 7])
 def test_what_a_window_can_reach_costs_the_budget_at_most(inner, window, dimension):
     """Counted from what was drawn, with absences: all coordinates of one window of slots, and of
     each of those touched the next `lasting` turns, in any run of the stream.
@@ -264,8 +265,8 @@ def test_crowd_means():
         assert len(method.support(method.blank(0))) == len(totals[0])
 
 
-@pytest.mark.parametrize("name", ["budget_split", "sample_split"])
-@pytest.mark.parametrize(
+@cases("name", ["budget_split", "sample_split"])
+@cases(
     ("changed", "error"),
     [
         ({"dimension": 0}, lk.ConfigurationError),
@@ -285,7 +286,6 @@ def test_crowd_means():
         ({"categories": 3}, lk.ConfigurationError),
         ({"window": 60_000, "inner": "app", "block": 60_000}, lk.ConfigurationError),
     ],
-    ids=str,
 )
 def test_wrong_parameters_are_refused(name, changed, error):
     with pytest.raises(error):
@@ -294,8 +294,8 @@ def test_wrong_parameters_are_refused(name, changed, error):
         )
 
 
-@pytest.mark.parametrize("name", ["budget_split", "sample_split"])
-@pytest.mark.parametrize("shape", [(4,), (4, 3), (2, 4, 3), (1, 2, 4, 2), (2, 0)])
+@cases("name", ["budget_split", "sample_split"])
+@cases("shape", [(4,), (4, 3), (2, 4, 3), (1, 2, 4, 2), (2, 0)])
 def test_streams_of_another_shape_are_refused(name, shape):
     method = lk.method(name, epsilon=1.0, window=10, dimension=2, domain=(0.0, 1.0))
     with pytest.raises(ValueError, match="dimension"):

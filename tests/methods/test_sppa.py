@@ -17,6 +17,8 @@ from ldp_kafka.methods import SamplingPeriod, SingleWindow
 from ldp_kafka.methods.base import FIXED
 from ldp_kafka.methods.kernel import SLOT, WEIGHT, cosines, kernel
 from ldp_kafka.randomness import keyed, seeded
+from tests.cases import cases
+from tests.depth import depth
 from tests.methods.timed import CHECKS, exact_law, loss, tiny, trial_of, within
 
 WINDOWS = (1, 2, 3)
@@ -26,8 +28,8 @@ KINDS = (SingleWindow, SamplingPeriod)
 # --- the interpolant
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 10, 17, 64, 256])
 @pytest.mark.parametrize("symmetric", [True, False])
+@cases("n", [1, 2, 3, 5, 8, 10, 17, 64, 256])
 def test_kernel_is_the_fourier_interpolant(n, symmetric):
     """Against numpy's transform, at places between the samples: the integer weights give the same
     to within their rounding.
@@ -41,7 +43,7 @@ def test_kernel_is_the_fourier_interpolant(n, symmetric):
     np.testing.assert_allclose(got, want, atol=n * 2.0**-25 + 1e-12)
 
 
-@pytest.mark.parametrize("n", range(3, 12))
+@cases("n", range(3, 12))
 def test_the_printed_sum_is_complex_between_samples_and_the_symmetric_one_is_real(n):
     """Why the default is not the sum as printed (SPPA, Algorithm 1, line 5): its imaginary part is
     of the size of the data. (At even n one frequency has no partner.)
@@ -60,7 +62,7 @@ def test_the_printed_sum_is_complex_between_samples_and_the_symmetric_one_is_rea
     )
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 7, 1024, 3 * 1024, 10 * 1024])
+@cases("steps", [1, 2, 3, 7, 1024, 3 * 1024, 10 * 1024])
 def test_cosines_are_right_to_the_last_place(steps):
     """In integers alone, yet the cosine."""
     got = cosines(steps)
@@ -68,7 +70,7 @@ def test_cosines_are_right_to_the_last_place(steps):
     assert np.abs(got / 2**40 - np.cos(2 * np.pi * np.arange(steps) / steps)).max() <= 2.0**-40
 
 
-@pytest.mark.parametrize("n", range(1, 257, 15))
+@pytest.mark.parametrize("n", depth((1, 16, 256), range(1, 257, 15)))
 def test_the_weights_of_one_point_cannot_overflow(n):
     """Sum of their sizes, for any point: below 8, so that 2**32 * 2**24 * 8 = 2**59 bounds a
     report's sum.
@@ -199,8 +201,8 @@ def worst(kind, window, segments=5, mechanism=narrow, **parameters):
 
 
 @pytest.mark.parametrize("mechanism", [narrow, wide])
-@pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("kind", KINDS)
+@cases("window", WINDOWS)
 def test_sound_loss_is_epsilon_to_the_last_micro(kind, window, mechanism):
     """The periods of one run of slots, anywhere in their range: what is published is at most
     e^epsilon times likelier, and that is reached.
@@ -264,8 +266,8 @@ def test_the_ratio_of_the_paper_has_no_bound():
     assert ratios[1] > epsilon and ratios[2] > 10 * epsilon
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("window", range(1, 30))
+@cases("kind", KINDS)
+@cases("window", range(1, 30))
 def test_influence_counts_the_segments_that_a_window_meets(kind, window):
     """By listing them; and their last slots lie in one run of the ledger's."""
     method = kind(epsilon=1.0, window=window, domain=(0.0, 1.0), mechanism=narrow)
@@ -304,7 +306,7 @@ def test_the_values_can_be_read_off():
     assert loss(one, other) == inf
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, 2.1, float("nan"), float("inf")])
+@cases("bad", [0.0, -1.0, 2.1, float("nan"), float("inf")])
 def test_tau_is_guarded(bad):
     """A range of periods within (0, 2] slots."""
     with pytest.raises(lk.ConfigurationError, match="tau"):
@@ -319,10 +321,10 @@ def test_other_parameters_are_guarded():
         lk.method("sppa", epsilon=1.0, window=255, domain=(0.0, 1.0))
 
 
-@pytest.mark.parametrize("calibration", ["sound", "published"])
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("check", CHECKS)
+@cases("calibration", ["sound", "published"])
+@cases("window", WINDOWS)
+@cases("kind", KINDS)
 def test_contract(check, kind, window, calibration):
     """One check on one specimen."""
     CHECKS[check](trial_of(kind, window, calibration=calibration))
@@ -406,14 +408,14 @@ FAIL = {
 }
 
 
-@pytest.mark.parametrize("kind", LOSE, ids=lambda kind: kind.__name__)
+@cases("kind", LOSE)
 def test_twin_that_loses_more_is_found(kind):
     """The exact loss of a period says it."""
     with pytest.raises(CheckFailure, match="exact loss"):
         within(worst(kind, 2)[0], 1.0)
 
 
-@pytest.mark.parametrize("kind", FAIL, ids=lambda kind: kind.__name__)
+@cases("kind", FAIL)
 def test_twin_is_found(kind):
     """By the check that is there for it."""
     with pytest.raises(CheckFailure):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
+from tests.cases import cases
 
 UNIT = (0.0, 1.0)
 
@@ -62,8 +63,8 @@ class Turned:
         return getattr(self._mechanism, name)
 
 
-@pytest.mark.parametrize("domain", [UNIT, (-3.0, 0.7)])
-@pytest.mark.parametrize("epsilon", [0.7, 1.3, 2.9, 5.1, 11.0])
+@cases("domain", [UNIT, (-3.0, 0.7)])
+@cases("epsilon", [0.7, 1.3, 2.9, 5.1, 11.0])
 def test_thresholds_do_not_depend_on_the_order_in_which_a_cpu_adds(epsilon, domain):
     """A replay elsewhere must find the same ones, to the last bit of what they follow from; nor has
     the domain a part in that.

@@ -19,6 +19,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.topology import loads, plan
+from tests.cases import cases
 
 TEXT = """
 topology: {name}
@@ -195,7 +196,7 @@ def test_a_state_that_was_written_down_goes_on_alike(method):
         state = edge.load(edge.meta(state), shards)
 
 
-@pytest.mark.parametrize("method", STREAMS)
+@cases("method", STREAMS)
 def test_every_method_plans(method):
     """The plan says what is guaranteed, and what a release will be off by."""
     planned = plan(topology_of(method), users=500)
@@ -204,7 +205,7 @@ def test_every_method_plans(method):
     assert planned.epsilon_per_report > 0
 
 
-@pytest.mark.parametrize("method", STREAMS)
+@cases("method", STREAMS)
 def test_a_level_or_a_statistic_that_a_method_has_not_is_refused(method):
     kind = METHODS[method]
     other = W_EVENT if kind.level == "user" else USER

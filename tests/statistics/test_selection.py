@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import METHODS
 from ldp_kafka.statistics import STATISTICS, CrowdStatistic, Selection
+from tests.cases import cases
 
 OWN = {
     "cgm_vector": {"dimension": 2},
@@ -47,7 +47,7 @@ class Second(CrowdStatistic):
         return 1.0
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@cases("name", sorted(METHODS))
 def test_each_statistic_fits_the_methods_that_tell_it(name):
     """And no others: why not is said in words."""
     method = made(name)
@@ -66,7 +66,7 @@ def test_each_statistic_fits_the_methods_that_tell_it(name):
         )
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@cases("name", sorted(METHODS))
 def test_sums_add_up(name):
     """Those of two batches are those of both, as wide as said; so are totals."""
     method = made(name)

@@ -15,6 +15,7 @@ from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.stages.collect_devices import CollectDevices
 from ldp_kafka.runtime.worker.supervisor import run
 from ldp_kafka.topology import loads, plan
+from tests.cases import cases
 
 TEXT = """
 topology: meters
@@ -105,7 +106,7 @@ def test_its_roles(tmp_path):
         )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "value"),
     [
         ("topic", "x"),

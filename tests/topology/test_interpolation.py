@@ -8,6 +8,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, TopologyError
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.topology import loads, unset
+from tests.cases import cases
 
 TEXT = """\
 topology: ${NAME:-meters}
@@ -139,7 +140,7 @@ def test_pieces_and_dollars(monkeypatch):
     assert loads(text).input.user == ("user", "$x")
 
 
-@pytest.mark.parametrize("wrong", ["${", "${1A}", "${A-b}", "${A B}", "${A"])
+@cases("wrong", ["${", "${1A}", "${A-b}", "${A B}", "${A"])
 def test_half_a_variable_is_refused(wrong):
     with pytest.raises(TopologyError, match=r"t.yaml:1: topology: must hold \$\{NAME\} or"):
         loads(TEXT.replace("${NAME:-meters}", f"'{wrong}'"), "t.yaml")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.topology import Topology, load, loads
+from tests.cases import cases
 
 GOOD = """\
 topology: meters
@@ -274,9 +275,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"), WRONG, ids=[line.partition(";")[0] for *_, line in WRONG]
-)
+@cases(("old", "new", "expected"), WRONG)
 def test_each_mistake_has_its_line_and_key(old, new, expected):
     lines = refused(changed((old, new)))
     assert len(lines) == 1, lines
@@ -346,7 +345,7 @@ def test_everything_wrong_is_said_at_once_in_the_order_of_lines():
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "line"),
     [
         ("a: [1", 1),
@@ -362,7 +361,7 @@ def test_what_is_no_yaml_names_the_line(text, line):
     assert only.startswith(f"t.yaml:{line}: this is no valid YAML: ")
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "[1]", "text", "1", "null"])
+@cases("text", ["", "# nothing\n", "[1]", "text", "1", "null"])
 def test_a_file_must_be_a_mapping(text):
     assert refused(text) == [
         "t.yaml:1: a topology must be a mapping of keys such as topology, input, privacy and output"
@@ -421,7 +420,7 @@ def test_two_sides():
     assert "one kafka block" in loads(GOOD).warnings[0]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("edge", "collector", "refuses"),
     [
         ("{}", "{}", True),
@@ -452,7 +451,7 @@ def test_the_collector_must_be_someone_else_than_the_edge(edge, collector, refus
         assert loads(text).warnings == ()
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [("250ms", 250), ("30s", 30_000), ("15m", 900_000), ("1h", 3_600_000), ("1d", 86_400_000)],
 )
@@ -463,7 +462,7 @@ def test_durations(text, expected):
     ) * 3
 
 
-@pytest.mark.parametrize("text", ["1", "1.0", "1e0", "+1", "0x1"])
+@cases("text", ["1", "1.0", "1e0", "+1", "0x1"])
 def test_epsilon_as_people_write_it(text):
     assert math.isclose(loads(changed(("epsilon: 1.0", f"epsilon: {text}"))).privacy.epsilon, 1.0)
 

@@ -10,6 +10,7 @@ from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.topology import Input, KafkaSide, Output, loads, schema
 from ldp_kafka.topology.sections import frozen
+from tests.cases import cases
 
 GOOD = """\
 topology: meters
@@ -118,7 +119,7 @@ def edited(old, new):
     return text.replace("  block: 5\n", "") if "sw_direct" in new else text
 
 
-@pytest.mark.parametrize(("old", "new", "moves"), KEYS, ids=[new for _, new, _ in KEYS])
+@cases(("old", "new", "moves"), KEYS)
 def test_each_key_moves_the_digest_it_belongs_to_and_no_other(old, new, moves):
     before, after = loads(GOOD), loads(edited(old, new))
     assert (before.fingerprint != after.fingerprint) == (moves == "fingerprint")
@@ -207,7 +208,7 @@ ELSEWHERE = {
 }
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "name"),
     [
         (method, name)

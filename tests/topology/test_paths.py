@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.topology import format_path, parse_path
+from tests.cases import cases
 
 PARTS = st.one_of(st.text(), st.integers(0, 999_999_999))
 
@@ -25,7 +26,7 @@ def test_any_text_is_a_path_or_refused(text):
     assert parse_path(format_path(path)) == path
 
 
-@pytest.mark.parametrize(
+@cases(
     ("text", "expected"),
     [
         ("$.a", ("a",)),
@@ -42,7 +43,7 @@ def test_paths(text, expected):
     assert parse_path(text) == expected
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
     [
         "",

@@ -13,6 +13,7 @@ from ldp_kafka.statistics.mean import INPUTS
 from ldp_kafka.statistics.per_user import release_error
 from ldp_kafka.statistics.prediction import law_error
 from ldp_kafka.topology import loads, plan
+from tests.cases import cases
 
 BASE = """\
 topology: meters
@@ -195,7 +196,7 @@ WARNINGS = [
 ]
 
 
-@pytest.mark.parametrize(("how", "users", "said"), WARNINGS, ids=[said for *_, said in WARNINGS])
+@cases(("how", "users", "said"), WARNINGS)
 def test_each_warning_where_it_belongs(how, users, said):
     assert sum(said in warning for warning in plan(topology(**how), users).warnings) == 1
 
@@ -239,7 +240,7 @@ output: {statistics: [mean]}
     assert plan(loads(good)).warnings == ()
 
 
-@pytest.mark.parametrize("users", [0, -1, 1.5, True, "1", 10**11])
+@cases("users", [0, -1, 1.5, True, "1", 10**11])
 def test_users_are_a_positive_whole_number(users):
     with pytest.raises(ConfigurationError, match="users must be"):
         plan(topology(), users)

@@ -30,6 +30,7 @@ from ldp_kafka.topology import loads, plan, schema
 from ldp_kafka.topology import roles as table
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role, Topic
 from ldp_kafka.topology.sources import SOURCES
+from tests.cases import cases
 
 ROOT = Path(ldp_kafka.__file__).parent
 TEXT = """
@@ -96,14 +97,14 @@ def literals(source: str) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize("path", SEARCHED, ids=lambda path: str(path.relative_to(ROOT)))
+@cases("path", SEARCHED)
 def test_no_literal_names_a_role(path):
     """Elsewhere roles and agents are looked up, by what they read or by what they are."""
     found = literals(path.read_text(encoding="utf-8"))
     assert bool(found) == (str(path.relative_to(ROOT)) in HOMES), found
 
 
-@pytest.mark.parametrize(
+@cases(
     "planted",
     [
         'role = "perturb"',
@@ -128,7 +129,7 @@ def test_a_planted_literal_is_found(planted):
     assert literals(f"{whole}\n\n{planted}\n")
 
 
-@pytest.mark.parametrize(
+@cases(
     "harmless",
     [
         '"""The perturb role\'s."""',
@@ -298,9 +299,7 @@ def test_a_new_role_changes_no_digest(toy):
 DIGESTS = (topology().fingerprint, topology().layout)
 
 
-@pytest.mark.parametrize(
-    "command", [["run"], ["state", "inspect"], ["state", "verify"], ["state", "rewind"]]
-)
+@cases("command", [["run"], ["state", "inspect"], ["state", "verify"], ["state", "rewind"]])
 def test_a_new_role_can_be_chosen(toy, command):
     """By its name, which the help shows; another is refused with what there is."""
     del toy

@@ -13,6 +13,7 @@ from ldp_kafka.methods import METHODS
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import load, loads, plan, schema
 from ldp_kafka.topology.sections import PURE
+from tests.cases import cases
 
 SHIPPED = sorted((Path(__file__).parents[2] / "topologies").glob("*.yaml"))
 
@@ -101,7 +102,7 @@ def test_shipped_topologies_load_and_plan(path, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+@cases("path", SHIPPED)
 def test_editors_accept_the_shipped_topologies(path):
     """Without our interpolation, as a language server sees them."""
     data = YAML(typ="safe", pure=True).load(path.read_text("utf-8"))

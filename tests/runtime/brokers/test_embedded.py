@@ -16,6 +16,7 @@ from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers import run_files
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, is_embedded
 from ldp_kafka.runtime.brokers.run_files import address_of, publish
+from tests.cases import cases
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ def test_stop_is_final_and_may_be_repeated():
         assert broker.create_topic("raw", 1) is True
 
 
-@pytest.mark.parametrize("partitions", [0, -1, True, 2**31])
+@cases("partitions", [0, -1, True, 2**31])
 def test_partitions_are_positive(broker, partitions):
     """The C library would take some of these for something else."""
     with pytest.raises(ConfigurationError, match="positive integer"):
@@ -205,7 +206,7 @@ def test_a_broken_run_file_says_so(run_directory):
             address_of("meters")
 
 
-@pytest.mark.parametrize("name", ["", ".", "../meters", "a/b", ".hidden", "a\n"])
+@cases("name", ["", ".", "../meters", "a/b", ".hidden", "a\n"])
 def test_names_are_not_paths(name, broker):
     """A topology's name cannot lead out of the directory."""
     with pytest.raises(ConfigurationError, match="topology's name"):

@@ -11,6 +11,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka import setup
 from ldp_kafka.runtime.kafka.security import KNOWN, security
 from ldp_kafka.topology import loads
+from tests.cases import cases
 
 TEXT = """
 topology: t
@@ -98,7 +99,7 @@ def test_it_says_what_to_use(name, instead, tmp_path, capsys):
     assert "hidden-value" not in said
 
 
-@pytest.mark.parametrize(
+@cases(
     "client",
     [
         {"security.protocol": "TLS"},

@@ -24,6 +24,7 @@ from ldp_kafka.runtime.recovery.start import (
     refusals,
     rewound,
 )
+from tests.cases import cases
 
 BINDINGS = {"fingerprint": "f", "layout": "l", "key": "k"}
 
@@ -78,7 +79,7 @@ def test_each_rule_has_its_case():
     assert BROKEN.keys() == RULES.keys()
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@cases("name", BROKEN)
 def test_a_broken_rule_refuses_the_start(name):
     """It is named, alone, with where and the way out; and without it nothing would stop the
     start: nobody else knows it.
@@ -179,7 +180,7 @@ REWINDS = [
 ]
 
 
-@pytest.mark.parametrize(("found_facts", "records", "to"), REWINDS)
+@cases(("found_facts", "records", "to"), REWINDS)
 def test_where_a_rewind_leads(found_facts, records, to):
     """To what the state has, where a worker would then be allowed to start; else the rule that
     would stop it.

@@ -36,6 +36,7 @@ from ldp_kafka.runtime.replay.files import read_slices
 from ldp_kafka.runtime.replay.send import check_ahead
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import loads
+from tests.cases import cases
 
 HOUR = 3_600_000
 START = 1_700_000_000_000 // HOUR * HOUR
@@ -104,7 +105,7 @@ def events(made, stream):
     return found, ticks
 
 
-@pytest.mark.parametrize(
+@cases(
     ("key", "hash_"),
     [
         ("21", -973932308),
@@ -128,8 +129,8 @@ def test_partitions_do_not_depend_on_company():
     assert set(together.tolist()) == set(range(7))
 
 
-@pytest.mark.parametrize("batch", [None, 1, 3, 2048])
-@pytest.mark.parametrize("partitions", [1, 2, 4])
+@cases("batch", [None, 1, 3, 2048])
+@cases("partitions", [1, 2, 4])
 def test_every_event_goes_out_once_to_its_users_partition(batch, partitions):
     """As it was, in the order of slots, in messages of the size asked for."""
     made = topology(partitions=partitions)
@@ -176,10 +177,8 @@ def test_fields_go_where_the_topology_says():
         messages(made, from_arrays(made, [[2.5]], START), 10)
 
 
-@pytest.mark.parametrize(
-    ("categories", "wire"), [("[still, walk]", ["walk", "still"]), ("2", [1, 0])]
-)
-@pytest.mark.parametrize("batch", [1, 100])
+@cases(("categories", "wire"), [("[still, walk]", ["walk", "still"]), ("2", [1, 0])])
+@cases("batch", [1, 100])
 def test_categories_go_out_as_the_topology_reads_them(categories, wire, batch):
     """By name where they have names."""
     made = topology(categories=categories)
@@ -252,7 +251,7 @@ def test_generated_slots_are_read_one_at_a_time():
     assert len(list(stream)) > 10
 
 
-@pytest.mark.parametrize(
+@cases(
     "times",
     [
         [1_700_000_000, 1_700_003_600, 1_700_000_001],

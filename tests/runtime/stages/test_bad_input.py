@@ -24,6 +24,7 @@ from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loader
+from tests.cases import cases
 
 KEY = bytes(range(32))
 loads = cache(loader.loads)
@@ -310,7 +311,7 @@ def test_bad_input_is_one_dead_letter_and_its_neighbours_are_unharmed(
         assert not any(mark in whole for mark in MARKS)
 
 
-@pytest.mark.parametrize(
+@cases(
     "kind", sorted(KINDS.keys() - {"json: a request", "json: a tick ahead"})
 )  # records of ours, of nobody's data
 def test_no_exception_shows_the_value(kind):

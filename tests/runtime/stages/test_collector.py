@@ -24,6 +24,7 @@ from ldp_kafka.runtime.wire.records import decode_json, header
 from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.statistics.per_user import power_sums
 from ldp_kafka.topology import loader
+from tests.cases import cases
 from tests.runtime.stages.reload import again, whole
 
 loads = cache(loader.loads)
@@ -222,7 +223,7 @@ def test_reports_on_another_scale_are_refused():
     assert fed.refused(write_reports(fed.batch(0, (5, 1), (5, 1), scale=1))) == "wrong_fields"
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "reason"),
     [
         (None, "empty"),
@@ -241,7 +242,6 @@ def test_reports_on_another_scale_are_refused():
         ),
         (lk.encode([lk.Event("u", 1, 1.0)] * 2), "not_a_report"),
     ],
-    ids=range(12),
 )
 def test_what_is_no_report_is_a_dead_letter(value, reason):
     """And the batches around it count."""

@@ -37,6 +37,7 @@ from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
 from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import loader
+from tests.cases import cases
 from tests.fold.epochs import Shelf, folded, opened, saved
 from tests.runtime.device.lives import SLOT, TEXT, loads
 from tests.runtime.stages.test_collector import partial
@@ -197,7 +198,7 @@ def test_the_brokers_clock_holds_the_watermark_back():
     assert fed.partials(encode(Tick(62 * SLOT)), at=62) == [(60, 1)]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("changes", "reason"),
     [
         ({"fingerprint": "0" * 32}, "fingerprint"),

@@ -25,6 +25,7 @@ from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import header
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loader
+from tests.cases import cases
 
 KEY = bytes(range(32))
 SLOT = 1000  # milliseconds
@@ -207,8 +208,8 @@ def test_repeats_of_a_user_and_slot_drop():
     assert fed.counts["duplicates"] == 1
 
 
-@pytest.mark.parametrize("value", [10, 90, 1e9])
-@pytest.mark.parametrize("slot", [4, 5, 6])
+@cases("value", [10, 90, 1e9])
+@cases("slot", [4, 5, 6])
 def test_behind_the_last_slot_is_nothing_whatever_the_value(slot, value):
     """Re-sending iff the value is equal would be an equality test on raw values."""
     fed = Fed(lateness=9)

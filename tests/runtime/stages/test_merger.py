@@ -17,6 +17,7 @@ from ldp_kafka.runtime.stages import merge, slot_sums
 from ldp_kafka.runtime.stages.merge import SAMPLED, Merge, of_any_phase
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.records import encode_json, header
+from tests.cases import cases
 from tests.depth import depth
 from tests.runtime.stages.reload import again, whole
 
@@ -110,7 +111,7 @@ def test_empty_slots_are_released_as_null():
     assert fed.send((0, 8, 5, (2, 2))) == [(8, [2, 2])]
 
 
-@pytest.mark.parametrize("gap", [1, 3, 4, 5, 10**9])
+@cases("gap", [1, 3, 4, 5, 10**9])
 def test_a_long_run_of_empty_slots_is_cut(monkeypatch, gap):
     """After the limit the rest is passed over; a slot with reports is never."""
     monkeypatch.setattr(merge, "EMPTY_RUN", 3)
@@ -137,7 +138,7 @@ def test_repeats_change_nothing():
     assert fed.send((1, 5, 5, (1, 1))) == [(5, [2, 2])]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "reason"),
     [
         (None, "empty"),
@@ -177,7 +178,6 @@ def test_repeats_change_nothing():
         (encode_json(Partial(-1, 5, 5, (1, 2))), "not_a_record"),
         (lk.encode(lk.Event("u", 1, 1.0)), "not_a_record"),
     ],
-    ids=range(18),
 )
 def test_what_is_no_partial_is_a_dead_letter(value, reason):
     """And changes nothing."""

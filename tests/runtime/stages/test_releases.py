@@ -21,6 +21,7 @@ from ldp_kafka.runtime import local
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.releases import CYCLE, Publisher, _iso, publisher
 from ldp_kafka.topology import loader
+from tests.cases import cases
 
 loads = cache(loader.loads)
 FIELDS = [
@@ -115,10 +116,8 @@ def test_frequencies_are_lists():
     assert (body["reports"], body["strategy"]) == (6, "lpu")
 
 
-@pytest.mark.parametrize(
-    ("method", "statistic"), [("sw_direct", "mean"), ("capp", "mean"), ("lpu", "frequencies")]
-)
-@pytest.mark.parametrize("answers", [None, []])
+@cases(("method", "statistic"), [("sw_direct", "mean"), ("capp", "mean"), ("lpu", "frequencies")])
+@cases("answers", [None, []])
 def test_nobody_is_null(method, statistic, answers):
     """No reports: no value, no error, no interval; the slot is there all the same."""
     _, body = crowd(
@@ -249,7 +248,7 @@ def test_releases_are_read_back():
     assert {name: getattr(release, name) for name in body} == body
 
 
-@pytest.mark.parametrize(
+@cases(
     ("slot", "length", "start", "end"),
     [
         (0, "1h", "1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z"),
@@ -278,7 +277,7 @@ def test_times_are_those_of_the_calendar(milliseconds):
     )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("cycles", "expected"),
     [
         (0, "1970-01-01T00:00:00Z"),

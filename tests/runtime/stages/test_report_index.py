@@ -11,6 +11,7 @@ import pytest
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.tools import report_index
 from ldp_kafka.runtime.tools.report_index import Compared, ReportIndex, compare
+from tests.cases import cases
 
 PRINT = "ab" * 16
 
@@ -92,7 +93,7 @@ CHANGED = {
 }
 
 
-@pytest.mark.parametrize("what", CHANGED)
+@cases("what", CHANGED)
 def test_whatever_a_report_says_makes_it_another(what):
     """Where it lies, and what it answers, does not."""
     held = ReportIndex()

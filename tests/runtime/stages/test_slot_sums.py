@@ -18,6 +18,7 @@ from ldp_kafka.runtime.stages import slot_sums
 from ldp_kafka.runtime.stages.merge import Merge
 from ldp_kafka.runtime.stages.sample import KEPT
 from ldp_kafka.runtime.wire.records import encode_json
+from tests.cases import cases
 from tests.fold.epochs import Shelf, folded, opened
 
 WAITING = 20_000  # slots
@@ -119,9 +120,7 @@ def test_a_record_that_lost_its_slot_shard_is_not_loaded():
     assert [list(meta["manifest"]) for meta in metas] == [["1"]]
 
 
-@pytest.mark.parametrize(
-    ("width", "ids"), [(1, KEPT), (8192, KEPT), (2, 64 * KEPT), (8192, 256 * KEPT)]
-)
+@cases(("width", "ids"), [(1, KEPT), (8192, KEPT), (2, 64 * KEPT), (8192, 256 * KEPT)])
 def test_a_slot_shard_fits_into_a_record(width, ids):
     """Whatever the sums are."""
     slots = slot_sums.slots_in_a_shard(width, ids)

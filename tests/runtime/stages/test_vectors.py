@@ -22,6 +22,7 @@ from ldp_kafka.runtime.wire.codec import decode, encode
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from ldp_kafka.topology import loads, plan
+from tests.cases import cases
 from tests.runtime.wire.test_events import arrow, outcome
 
 NOON = 1_772_366_400_000
@@ -88,7 +89,7 @@ def test_a_list_of_numbers_is_a_vector(value):
     assert read(value).tolist() == [[float(each) for each in value]]
 
 
-@pytest.mark.parametrize(
+@cases(
     ("value", "reason"),
     [
         ([1.0], "value"),
@@ -128,7 +129,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=str)
+@cases("kind", KINDS)
 def test_columns_of_lists(kind):
     """Of any length type and any numbers; one null row is bad and its neighbours are not."""
     one = Decimal(1) if pa.types.is_decimal(kind.value_type) else 1
@@ -174,7 +175,7 @@ def test_rows_of_lists_are_judged_one_by_one():
     }
 
 
-@pytest.mark.parametrize(
+@cases(
     "column",
     [
         pa.array([1.0]),
@@ -241,7 +242,7 @@ def test_events_round_trip():
     assert "1.5" not in repr(events[0])
 
 
-@pytest.mark.parametrize("value", [[], ["a"], [1.0, None], [[1.0]], [True], [1.0, "b"]])
+@cases("value", [[], ["a"], [1.0, None], [[1.0]], [True], [1.0, "b"]])
 def test_events_of_other_lists_are_refused(value):
     message = json.dumps(
         {"ldp_kafka": 1, "type": "event", "user": "a", "time": NOON, "value": value}
@@ -250,8 +251,8 @@ def test_events_of_other_lists_are_refused(value):
         decode(message)
 
 
-@pytest.mark.parametrize("n", [1, 3])
-@pytest.mark.parametrize("large", [7, 2**40])
+@cases("n", [1, 3])
+@cases("large", [7, 2**40])
 def test_reports_round_trip(n, large):
     rng = np.random.default_rng(3)
     batch = Reports(
@@ -277,7 +278,7 @@ def test_reports_round_trip(n, large):
     )
 
 
-@pytest.mark.parametrize("index", [[], [1, None], [1.5], [[1]], ["1"], [2**62], [True]])
+@cases("index", [[], [1, None], [1.5], [[1]], ["1"], [2**62], [True]])
 def test_other_lists_are_no_report(index):
     shared = {"fingerprint": "0" * 32, "offset": 0, "chunk": 0, "phase": 0, "closed": None}
     with pytest.raises(BadRecord):
@@ -323,7 +324,7 @@ def batches(values, users, per_message):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("per_message", [1, 5])
+@cases("per_message", [1, 5])
 def test_messages_of_several_slots(method, per_message):
     """Reports of every phase, each in chunks of its own phase; the last chunk of a message alone
     closes slots; ids are those of (user, slot, phase).
@@ -470,8 +471,8 @@ def test_a_release_of_a_sampled_coordinate_has_nulls():
 # --- topologies
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("batch", [1, 4])
+@cases("method", METHODS)
+@cases("batch", [1, 4])
 def test_arrays_of_vectors_are_replayed_and_tables_are_not(method, batch):
     topology = topology_of(method)
     values = np.random.default_rng(3).uniform(0, 5, (6, 5, 3))
@@ -502,7 +503,7 @@ def test_arrays_of_vectors_are_replayed_and_tables_are_not(method, batch):
         )
 
 
-@pytest.mark.parametrize(
+@cases(
     ("method", "old", "new", "said"),
     [
         (
@@ -530,7 +531,7 @@ def test_wrong_topologies_are_refused(method, old, new, said):
         topology_of(method, shape=SHAPES[method].replace(old, new))
 
 
-@pytest.mark.parametrize(
+@cases(
     "changed",
     [
         "dimension: 2",
