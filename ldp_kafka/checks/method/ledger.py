@@ -21,7 +21,8 @@ def ledger_holds(trial: MethodTrial) -> None:
     """
     budget = int(Decimal(repr(float(trial.real().epsilon))) * 1_000_000)
     for share in (1, 2, 3):
-        method, users, slots = trial.real(), 20, 60
+        method, users = trial.real(), 20
+        slots = 3 * method.run + 20
         method.spend = max(1, budget // share)
         run = method.run
         streams, present = (

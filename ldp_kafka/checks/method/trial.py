@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,11 @@ class MethodTrial:
     draws: int | None = None
 
     def real(self) -> Any:
-        """A fresh one over the mechanism that its class names."""
+        """One over the mechanism that its class names, with attributes of its own."""
+        return copy(self._real)
+
+    @cached_property
+    def _real(self) -> Any:
         return self.make(MECHANISMS[self.small.default_mechanism])
 
     @cached_property
