@@ -15,6 +15,7 @@ with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each me
 >>> from fractions import Fraction
 >>> from math import exp, inf, log, nan
 >>> import numpy as np
+>>> from ldp_kafka.randomness import use_of
 >>> class Answer:
 ...     categories, scale, index_range = 3, 1, (0, 2)
 ...
@@ -29,7 +30,8 @@ with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each me
 ...
 ...     def perturb(self, values, randomness):
 ...         codes = self.codes(values)
-...         word = randomness.words(len(codes), 1)[:, 0]
+...         use = use_of("answer", self.epsilon, self.tables())
+...         word = randomness.within(use).words(len(codes), 1)[:, 0]
 ...         # 0 and 1 lie, 2 tells the truth
 ...         away = (word >= self.lie).astype(np.int64) + (word >= 2 * self.lie)
 ...         return (codes + 1 + away) % 3

@@ -34,13 +34,18 @@ class Deal:
     rows are one user, as far as that goes.
     """
 
-    private = False
+    private = repeats = False
 
     def __init__(self, digits: NDArray[np.intp], hashed: int = 0) -> None:
         self.digits, self.hashed = digits, hashed
         self.taken = np.zeros(len(digits), np.intp)
         self.factors = np.ones(digits.shape)
         self.draws: list[Draw] = []
+
+    def within(self, context: bytes) -> Deal:
+        """Itself: what is dealt is dealt to the row."""
+        del context
+        return self
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:
         """One first half for all, the row in the second."""
@@ -71,12 +76,16 @@ class Deal:
 class BoundDeal:
     """What a tiny mechanism is handed: the deal, and the rows that it draws for."""
 
-    private = False
+    private = repeats = False
 
     def __init__(
         self, deal: Deal, rows: NDArray[np.intp], slot: int, phase: int, bound: NDArray[np.int64]
     ) -> None:
         self.deal, self.rows, self.slot, self.phase, self.bound = deal, rows, slot, phase, bound
+
+    def within(self, context: bytes) -> BoundDeal:
+        del context
+        return self
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:
         return self.deal.digests(users)

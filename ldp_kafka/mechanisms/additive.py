@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD, AliasTable
-from ldp_kafka.mechanisms.base import Estimate, Law, check_values, in_chunks
+from ldp_kafka.mechanisms.base import Estimate, Law, check_values, in_chunks, own
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["CAP", "GRID", "WORDS", "AdditiveNoise", "Noise", "check_cells"]
@@ -86,7 +86,7 @@ class AdditiveNoise:
         domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
         shown).
         """
-        return in_chunks(self._perturb, check_values(values), randomness)
+        return in_chunks(self._perturb, check_values(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.float64], randomness: Randomness, first: int

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import fsum, inf, log, log1p, nan
 from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.randomness import Randomness
+from ldp_kafka.randomness import Randomness, use_of
 
 __all__ = [
     "CHUNK",
@@ -29,6 +30,7 @@ __all__ = [
     "exp_below",
     "frequency_variance",
     "in_chunks",
+    "own",
     "report_width",
 ]
 
@@ -174,7 +176,8 @@ class Mechanism(Protocol):
 
     def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[Any]:
         """Reports for values (n,), each drawn by itself: a function of its value and of its row of
-        ``randomness.words(n, k)``, with the same k whatever the values.
+        ``randomness.within(use).words(n, k)``, with the same k whatever the values; ``use`` names
+        the mechanism and all that shapes its reports (`ldp_kafka.randomness.use_of`).
 
         Numbers outside the domain are clamped to it. ValueError or TypeError, whose text shows no
         value, where one is not finite or is no category. ``values`` are left as they are.
@@ -234,6 +237,25 @@ def in_chunks(
         part = slice(first, first + rows)
         out[part] = draw(values[part], randomness, first)
     return out
+
+
+def own(mechanism: Any, randomness: Randomness) -> Randomness:
+    """The source as this mechanism alone uses it: under one key two mechanisms, or one with two
+    budgets or domains, draw independent words even where users, slots and integers are the same.
+    """
+    context = _CONTEXTS.get(mechanism)
+    if context is None:
+        context = _CONTEXTS[mechanism] = use_of(
+            type(mechanism).__name__,
+            mechanism.epsilon,
+            getattr(mechanism, "domain", None),
+            getattr(mechanism, "categories", None),
+            [int(number) for number in mechanism.tables()],
+        )
+    return randomness.within(context)
+
+
+_CONTEXTS: WeakKeyDictionary[Any, bytes] = WeakKeyDictionary()
 
 
 def report_width(mechanism: Any) -> int:

@@ -18,6 +18,7 @@ from ldp_kafka.mechanisms.base import (
     check_values,
     exp_below,
     in_chunks,
+    own,
 )
 from ldp_kafka.mechanisms.window import CAP, WORD, Moments
 from ldp_kafka.randomness import Randomness
@@ -89,7 +90,7 @@ class Duchi:
         domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
         shown).
         """
-        return in_chunks(self._perturb, check_values(values), randomness)
+        return in_chunks(self._perturb, check_values(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.float64], randomness: Randomness, first: int

@@ -19,6 +19,7 @@ from ldp_kafka.mechanisms.base import (
     check_number,
     exp_below,
     in_chunks,
+    own,
 )
 from ldp_kafka.mechanisms.gaussian import (
     PARTS,
@@ -165,7 +166,9 @@ class GaussianVector(AdditiveNoise):
             raise ValueError("values must be vectors: (n, dimension)")
         if not np.isfinite(exact).all():
             raise ValueError("values must be finite")
-        return in_chunks(self._perturb, exact, randomness, max(CHUNK // self.dimension, 1))
+        return in_chunks(
+            self._perturb, exact, own(self, randomness), max(CHUNK // self.dimension, 1)
+        )
 
     def _perturb(
         self, values: NDArray[np.float64], randomness: Randomness, first: int

@@ -19,6 +19,7 @@ from ldp_kafka.mechanisms.base import (
     check_reports,
     exp_below,
     in_chunks,
+    own,
 )
 from ldp_kafka.mechanisms.frequencies import AffineSupport
 from ldp_kafka.randomness import Randomness
@@ -76,7 +77,7 @@ class GeneralizedRandomizedResponse:
         """Reports (n,) for true categories (n,). TypeError unless integers, ValueError outside
         0..categories - 1 (the value is not shown).
         """
-        return in_chunks(self._perturb, self._checked(values), randomness)
+        return in_chunks(self._perturb, self._checked(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int

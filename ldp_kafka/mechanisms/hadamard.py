@@ -19,6 +19,7 @@ from ldp_kafka.mechanisms.base import (
     check_reports,
     exp_below,
     in_chunks,
+    own,
 )
 from ldp_kafka.randomness import Randomness
 
@@ -89,7 +90,7 @@ class Hadamard:
         """Reports (n,) in 0..2 K - 1 for true categories (n,). TypeError unless integers,
         ValueError outside 0..categories - 1 (the value is not shown).
         """
-        return in_chunks(self._perturb, self._checked(values), randomness)
+        return in_chunks(self._perturb, self._checked(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int

@@ -23,6 +23,7 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     exp_below,
     in_chunks,
+    own,
 )
 from ldp_kafka.mechanisms.bits import check_packed, count, pack, width_of
 from ldp_kafka.mechanisms.frequencies import AffineSupport
@@ -105,7 +106,7 @@ class SubsetSelection:
         """
         rows = min(max(64, PIECE // self.categories), CHUNK)
         codes = check_codes(values, self.categories)
-        return in_chunks(self._perturb, codes, randomness, rows)
+        return in_chunks(self._perturb, codes, own(self, randomness), rows)
 
     def _perturb(
         self, values: NDArray[np.int64], randomness: Randomness, first: int

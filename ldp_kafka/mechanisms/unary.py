@@ -21,6 +21,7 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     exp_below,
     in_chunks,
+    own,
 )
 from ldp_kafka.mechanisms.bits import check_packed, count, own_bits, pack, width_of
 from ldp_kafka.mechanisms.frequencies import AffineSupport
@@ -94,7 +95,7 @@ class UnaryEncoding:
         outside 0..categories - 1 (the value is not shown).
         """
         codes = check_codes(values, self.categories)
-        return in_chunks(self._packed, codes, randomness, self._rows)
+        return in_chunks(self._packed, codes, own(self, randomness), self._rows)
 
     def _packed(
         self, values: NDArray[np.int64], randomness: Randomness, first: int

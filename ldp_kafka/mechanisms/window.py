@@ -20,6 +20,7 @@ from ldp_kafka.mechanisms.base import (
     check_values,
     exp_below,
     in_chunks,
+    own,
 )
 from ldp_kafka.mechanisms.reconstruction import Distribution, reconstruct
 from ldp_kafka.randomness import Randomness
@@ -102,7 +103,7 @@ class Window:
         domain. TypeError unless numbers, ValueError for NaN and infinities (the value is not
         shown).
         """
-        return in_chunks(self._perturb, check_values(values), randomness)
+        return in_chunks(self._perturb, check_values(values), own(self, randomness))
 
     def _perturb(
         self, values: NDArray[np.float64], randomness: Randomness, first: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ldp_kafka.mechanisms.base import check_epsilon
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.values import FIXED, VALUES
-from ldp_kafka.randomness import Randomness
+from ldp_kafka.randomness import Randomness, use_of
 
 __all__ = ["FIXED", "REFUSED", "SENT", "SILENT", "Method", "Step", "check_factory", "check_slots"]
 
@@ -166,7 +167,7 @@ class Method(Estimates):
         last = state.columns["last"]
         if not (last.take(rows) < slot).all():
             raise ValueError("a user's slots must increase")
-        step = self._step(state, rows, slot, values, randomness)
+        step = self._step(state, rows, slot, values, randomness.within(self.use))
         last[rows] = slot
         return step
 
@@ -189,13 +190,28 @@ class Method(Estimates):
         """The integers that fix its noise: part of a topology's fingerprint."""
         return [self.spend, self.window, *self._bounds(), *self.mechanism.tables()]
 
+    @cached_property
+    def use(self) -> bytes:
+        """What its noise is drawn within: name, parameters, budget, what values may be, and the
+        integers that it samples with. Two methods, or one with two budgets, draw independent words
+        under one key.
+        """
+        return use_of(
+            "method",
+            self.name,
+            [[name, getattr(self, name)] for name in sorted(type(self).parameters)],
+            [self.epsilon, self.window, self.calibration],
+            [getattr(self, name, None) for name in ("domain", "categories", "dimension")],
+            [int(number) for number in self.tables()],
+        )
+
     def release(
         self,
         streams: NDArray[Any],
         randomness: Randomness,
         *,
         users: Sequence[str] | None = None,
-        first_slot: int = 0,
+        first_slot: int | None = None,
     ) -> NDArray[Any]:
         """What would be published of whole streams: `step` in a loop over slots.
 
@@ -203,8 +219,9 @@ class Method(Estimates):
         ----------
         streams : (T,) or (users, T), one value a slot; (T, dimension) or (users, T, dimension) of
             vectors
-        users : ids, the contexts of keyed noise; default: row numbers
-        first_slot : slot number of the first column, at least 0
+        users : ids, the contexts of keyed noise, which needs them; default elsewhere: row numbers
+        first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
+            elsewhere: 0
 
         Returns
         -------
@@ -214,8 +231,16 @@ class Method(Estimates):
         Raises
         ------
         ValueError : a value is not finite, or no category (the value is not shown); vectors of
-            another dimension
+            another dimension; keyed noise without users or first slot, since two releases would
+            share their noise
         """
+        if (users is None or first_slot is None) and randomness.repeats:
+            raise ValueError(
+                "keyed noise is bound to users and slots: give users= and first_slot=. With the"
+                " row numbers and slot 0 of a second release it would be drawn again, and equal"
+                " reports would tell which values are equal"
+            )
+        first_slot = 0 if first_slot is None else first_slot
         streams = np.asarray(streams)
         if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
             raise ValueError("streams must be (T, dimension) or (users, T, dimension)")

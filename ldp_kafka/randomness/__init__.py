@@ -8,8 +8,9 @@ the noise is good for::
                  key, and the same report after every replay
     seeded(n)    keyed by a public number: repeatable, NOT private; for tests and evaluation
 
-Keys for noise, report ids, series and user digests are derived from one master key and never meet;
-see `ldp_kafka.randomness.prf`.
+Each method and mechanism draws ``within`` a use of its own, so that what shares a key shares no
+words. Keys for noise, report ids, series and user digests are derived from one master key and never
+meet; see `ldp_kafka.randomness.prf`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ldp_kafka.randomness.fresh import System
 from ldp_kafka.randomness.ids import Digests, Ids, take16
 from ldp_kafka.randomness.prf import KEY_BYTES
 from ldp_kafka.randomness.repeatable import Bound, Keyed, Seeded
-from ldp_kafka.randomness.source import Randomness
+from ldp_kafka.randomness.source import Randomness, use_of
 
 __all__ = [
     "KEY_BYTES",
@@ -35,6 +36,7 @@ __all__ = [
     "seeded",
     "system",
     "take16",
+    "use_of",
 ]
 
 

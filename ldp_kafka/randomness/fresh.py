@@ -22,12 +22,16 @@ class System:
     between threads.
     """
 
-    private = True
+    private, repeats = True, False
 
     def __init__(self, key: bytes | None = None) -> None:
         self._key = key
         self._process = -1
         self._zeros = b""
+
+    def within(self, context: bytes) -> System:
+        del context  # fresh words are of no use twice
+        return self
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:
         self._ready()

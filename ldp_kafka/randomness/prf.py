@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.randomness.ids import Digests, Ids
 
@@ -21,6 +21,7 @@ KEY_BYTES = 32
 BLOCK = 16  # bytes of an AES block
 # block 2, second half: phase (16 bits) | columns (8) | counter (40)
 _COUNTER_BITS, _COLUMN_BITS = (40, 8)
+KEPT = 256  # rings that a ring keeps for uses of its own; further ones are derived again
 
 
 class Chain:
@@ -93,10 +94,23 @@ class KeyRing:
     """One chain a key, each from its first slot on."""
 
     def __init__(
-        self, keys: Sequence[bytes], firsts: Sequence[int], purpose: bytes, context: bytes
+        self, keys: Sequence[bytes], firsts: ArrayLike, purpose: bytes, context: bytes
     ) -> None:
-        self._chains = [Chain(derive(key, purpose, context)) for key in keys]
+        self._keys = [derive(key, purpose, context) for key in keys]
+        self._chains = [Chain(key) for key in self._keys]
         self._firsts = np.array(firsts, np.int64)
+        self._within: dict[bytes, KeyRing] = {}
+
+    def within(self, context: bytes) -> KeyRing:
+        """The ring whose keys are derived from this one's for a use of its own: the same for the
+        same bytes, and independent of this one and of every other.
+        """
+        found = self._within.get(context)
+        if found is None:
+            if len(self._within) >= KEPT:
+                del self._within[next(iter(self._within))]
+            found = self._within[context] = KeyRing(self._keys, self._firsts, b"within", context)
+        return found
 
     def mac(
         self,

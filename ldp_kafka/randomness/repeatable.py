@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from hashlib import sha256
 from itertools import pairwise
 
@@ -58,7 +59,7 @@ class Keyed:
             and all(a < b for a, b in pairwise(firsts))
         ):
             raise ValueError("each rotation needs another key, and a later slot")
-        self.private = private
+        self.private = self.repeats = private
         self._noise, self._ids, self._series = (
             KeyRing(keys, firsts, purpose, context)
             for purpose in (b"noise", b"report id", b"series")
@@ -70,6 +71,13 @@ class Keyed:
             for slot, check in zip(firsts, checks[1:], strict=True)
         )
         self._check = (sha256(checks[0] + turns).digest()[:8] if turns else checks[0]).hex()
+
+    def within(self, context: bytes) -> Keyed:
+        if not self.private:
+            return self  # what a seed gave it gives
+        found = copy(self)
+        found._noise = self._noise.within(context)  # noqa: SLF001
+        return found
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:
         return self._users.digests(users)
@@ -116,7 +124,7 @@ class Bound:
         *,
         private: bool,
     ) -> None:
-        self.private = private
+        self.private = self.repeats = private
         self._chain, self._users, self._slot, self._phase, self._bound = (
             chain,
             users,
@@ -124,6 +132,12 @@ class Bound:
             phase,
             bound,
         )
+
+    def within(self, context: bytes) -> Bound:
+        if not self.private:
+            return self
+        chain = self._chain.within(context)
+        return Bound(chain, self._users, self._slot, self._phase, self._bound, private=True)
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:  # noqa: ARG002
         raise TypeError("this source is bound to its rows; digests come from the unbound one")

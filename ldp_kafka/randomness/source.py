@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from typing import Protocol
+from hashlib import sha256
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.randomness.ids import Digests, Ids
 
-__all__ = ["Randomness"]
+__all__ = ["Randomness", "use_of"]
 
 
 class Randomness(Protocol):
@@ -18,6 +20,16 @@ class Randomness(Protocol):
 
     private: bool
     """False where the words can be predicted: every output then says so."""
+    repeats: bool
+    """True where one context gives the same private words again: releases then need contexts of
+    their own.
+    """
+
+    def within(self, context: bytes) -> Randomness:
+        """The source for one use of it: a method, a mechanism, with all that shapes its reports.
+        Two uses of one key draw independent words, whatever users, slots and integers they share;
+        where words are fresh, or public, nothing has to be told apart.
+        """
 
     def digests(self, users: Iterable[str] | Ids) -> Digests:
         """128-bit digests (n, 2) that stand for the user ids in contexts and in state."""
@@ -35,3 +47,15 @@ class Randomness(Protocol):
         """Uniform words, shape (n, k): those of rows ``first`` to ``first + n``, so that large
         batches can be drawn in pieces that fit the cache.
         """
+
+
+def use_of(*parts: Any) -> bytes:
+    """32 bytes for `Randomness.within` that name a use of a key: over numbers, texts, None and
+    lists of them; equal for equal parts only, and the same on every machine.
+
+    Examples
+    --------
+    >>> use_of("sw_direct", 1.0, [3, 4]) == use_of("sw_direct", 1.0, [34])
+    False
+    """
+    return sha256(json.dumps(parts, allow_nan=False).encode()).digest()

@@ -13,6 +13,7 @@ from ldp_kafka.mechanisms.base import Certificate, Estimate, exp_below
 from ldp_kafka.mechanisms.bits import own_bits, pack, unpack
 from ldp_kafka.mechanisms.unary import UnaryEncoding
 from ldp_kafka.randomness import system
+from tests.contract.deaf import Deaf
 
 BIT_MUTANTS: dict[type, str] = {}
 """Class -> name of the check."""
@@ -236,6 +237,9 @@ class Skewed:
     def __init__(self, source):
         self.source = source
 
+    def within(self, context):
+        return Skewed(self.source.within(context))
+
     def words(self, n, k=1, *, first=0):
         words = self.source.words(n, k, first=first).copy()
         words[:, 1::2] -= words[:, 1::2] // 16
@@ -259,6 +263,9 @@ class Forgetful:
 
     def __init__(self, source):
         self.source = source
+
+    def within(self, context):
+        return Forgetful(self.source.within(context))
 
     def words(self, n, k=1, *, first=0):
         return self.source.words(n, k, first=first and 1)
@@ -333,3 +340,9 @@ class ShowsTheValue:
             return super().perturb(values, randomness)
         except ValueError:
             raise ValueError(f"no category: {np.asarray(values).tolist()}") from None
+
+
+@twins("noise_is_its_own", Oue, Sue, Subset)
+class SharesItsWords:
+    def perturb(self, values, randomness):
+        return super().perturb(values, Deaf(randomness))

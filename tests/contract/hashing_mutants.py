@@ -11,6 +11,7 @@ import numpy as np
 from ldp_kafka.mechanisms import Hadamard, OptimalLocalHashing
 from ldp_kafka.mechanisms.base import Certificate, Estimate
 from ldp_kafka.mechanisms.hashing import SEED_WORDS
+from tests.contract.deaf import shares_its_words
 
 HASHING_MUTANTS: dict[type, str] = {}
 """Class -> name of the check."""
@@ -413,3 +414,7 @@ class OlhHasNoScale(Olh):
 class HadCertifiesInWords(Had):
     def certificate(self):
         return "epsilon"
+
+
+for _kind in (Olh, Had):
+    dies("noise_is_its_own")(shares_its_words(_kind))

@@ -10,6 +10,7 @@ from ldp_kafka.accounting import Ledger
 from ldp_kafka.methods import ClippedAccumulatedPerturbation, Direct, PopulationUniform
 from ldp_kafka.methods.base import FIXED, REFUSED, SENT, Step
 from ldp_kafka.randomness import system
+from tests.contract.deaf import Deaf
 
 METHOD_MUTANTS: dict[type, str] = {}
 """Class -> name of the check."""
@@ -60,6 +61,19 @@ class DirectNoiseKnowsNoInput(Direct):
             state, rows[allowed], slot, values[allowed] / FIXED, (), randomness
         )
         return Step(answers, np.where(allowed, SENT, REFUSED))
+
+
+@dies("noise_is_its_own")
+class DirectNoiseKnowsNoName(Direct):
+    use = b"somebody's"
+
+
+@dies("noise_is_its_own")
+class DirectNoiseKnowsNoBudget(Direct):
+    use = b"somebody's"
+
+    def _draw(self, state, rows, slot, inputs, bound, randomness, phase=0):
+        return super()._draw(state, rows, slot, inputs, bound, Deaf(randomness), phase)
 
 
 @dies("noise_is_keyed")

@@ -12,6 +12,7 @@ from ldp_kafka.mechanisms import GeneralizedRandomizedResponse, SquareWave
 from ldp_kafka.mechanisms.base import Certificate, Estimate, exp_below
 from ldp_kafka.mechanisms.window import WORD
 from ldp_kafka.randomness import seeded
+from tests.contract.deaf import shares_its_words
 
 MECHANISM_MUTANTS: dict[type, str] = {}
 """Class -> name of the check."""
@@ -404,3 +405,7 @@ class WaveZeroHasTheInputsSign(Wave):
     def perturb(self, values, randomness):
         reports = super().perturb(values, randomness)
         return np.where((reports == 0) & (values > 0.5), -0.0, reports)
+
+
+for _kind in (Grr, Wave):
+    dies("noise_is_its_own")(shares_its_words(_kind))

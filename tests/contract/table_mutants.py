@@ -11,6 +11,7 @@ from ldp_kafka.mechanisms.additive import AdditiveNoise, Noise
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, exp_below
 from ldp_kafka.mechanisms.gaussian import normal_noise
 from ldp_kafka.mechanisms.laplace import _weights
+from tests.contract.deaf import shares_its_words
 
 TABLE_MUTANTS: dict[type, str] = {}
 """Class -> name of the check."""
@@ -451,11 +452,16 @@ class VectorCertifiesWhatItWasAsked(VectorForgetsTheGrid):
 class VectorChunksShareTheirWords(Vector):
     def perturb(self, values, randomness):
         class Shared:
-            @staticmethod
-            def words(n, k, *, first=0):
-                return randomness.words(n, k, first=0)
+            def __init__(self, source):
+                self.source = source
 
-        return super().perturb(values, Shared())
+            def within(self, context):
+                return Shared(self.source.within(context))
+
+            def words(self, n, k, *, first=0):
+                return self.source.words(n, k, first=0)
+
+        return super().perturb(values, Shared(randomness))
 
 
 @dies("vector_estimates_are_stated")
@@ -470,3 +476,7 @@ class VectorErrorOfAllCoordinatesTogether(Vector):
     def estimate_support(self, support, *, population=False):
         value, error, n = super().estimate_support(support, population=population)
         return Estimate(value, error * self.dimension**0.5, n)
+
+
+for _kind in (Lap, Normal):
+    dies("noise_is_its_own")(shares_its_words(_kind))

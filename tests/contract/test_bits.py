@@ -152,6 +152,9 @@ class Words:
     def __init__(self, table):
         self.table = np.ascontiguousarray(table, "<u8").view("<u4")
 
+    def within(self, context):
+        return self
+
     def words(self, n, k=1, *, first=0):
         assert k <= self.table.shape[1]
         return self.table[first : first + n, :k].copy()

@@ -131,6 +131,9 @@ class Words:
     def __init__(self, table):
         self.table = np.asarray(table, np.uint32)
 
+    def within(self, context):
+        return self
+
     def words(self, n, k=1, *, first=0):
         assert self.table.shape[1] == k
         return self.table[first : first + n].copy()

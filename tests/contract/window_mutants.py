@@ -13,6 +13,7 @@ from ldp_kafka.mechanisms import Duchi, Hybrid, Piecewise
 from ldp_kafka.mechanisms.base import Certificate, Estimate, exp_below
 from ldp_kafka.mechanisms.window import ROUND, WORD
 from ldp_kafka.randomness import seeded, system
+from tests.contract.deaf import shares_its_words
 
 WINDOW_MUTANTS: dict[type, str] = {}
 """Class -> name of the check."""
@@ -579,3 +580,7 @@ class DuHasNoLaw(Du):
 @dies("has_every_member")
 class HmIsOfNoDomain(Hm):
     domain = property(lambda self: None, lambda self, domain: None)
+
+
+for _kind in (Pm, Du, Hm):
+    dies("noise_is_its_own")(shares_its_words(_kind))

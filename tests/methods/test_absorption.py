@@ -75,6 +75,9 @@ def test_one_context_has_one_mechanism():
     contexts, noted = [], {}
 
     class Noting:
+        def within(self, context):
+            return self
+
         def at(self, users, slot, phase, bound):
             contexts[:] = [
                 (tuple(user), slot, phase, tuple(row))

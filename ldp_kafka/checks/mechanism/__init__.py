@@ -17,7 +17,11 @@ from ldp_kafka.checks.mechanism.estimates import (
     support_is_additive,
 )
 from ldp_kafka.checks.mechanism.members import has_every_member, tables_tell_mechanisms_apart
-from ldp_kafka.checks.mechanism.randomness import pieces_do_not_matter, randomness_has_one_door
+from ldp_kafka.checks.mechanism.randomness import (
+    noise_is_its_own,
+    pieces_do_not_matter,
+    randomness_has_one_door,
+)
 from ldp_kafka.checks.mechanism.refusals import bad_epsilon_is_refused, bad_values_are_refused
 from ldp_kafka.checks.mechanism.reports import reports_are_float_safe, sampler_follows_law
 from ldp_kafka.checks.trial import MechanismTrial
@@ -77,6 +81,7 @@ MECHANISM_CHECKS: dict[str, Callable[[MechanismTrial], None]] = {
     "reports_are_float_safe": reports_are_float_safe,
     "randomness_has_one_door": randomness_has_one_door,
     "pieces_do_not_matter": pieces_do_not_matter,
+    "noise_is_its_own": noise_is_its_own,
     "estimator_is_unbiased": estimator_is_unbiased,
     "error_is_stated": error_is_stated,
     "support_is_additive": support_is_additive,

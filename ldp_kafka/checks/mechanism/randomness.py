@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.checks.failure import CheckFailure, require
-from ldp_kafka.checks.sources import KEY, Constant
+from ldp_kafka.checks.sources import KEY, Constant, Listener
 from ldp_kafka.checks.trial import MechanismTrial
 from ldp_kafka.mechanisms.base import CHUNK
 from ldp_kafka.randomness import keyed, seeded, system
 
-__all__ = ["pieces_do_not_matter", "randomness_has_one_door"]
+__all__ = ["noise_is_its_own", "pieces_do_not_matter", "randomness_has_one_door"]
 
 
 def randomness_has_one_door(trial: MechanismTrial) -> None:
@@ -94,3 +94,22 @@ def pieces_do_not_matter(trial: MechanismTrial) -> None:
             np.array_equal(reports(part), whole[part]),
             "a value's report must not depend on the batch it comes in",
         )
+
+
+def noise_is_its_own(trial: MechanismTrial) -> None:
+    """Under one key, for the same users, slot and integers, another budget draws other words: two
+    reports of one value on the same words tell far more of it than their budgets say.
+    """
+    rows, values = np.arange(64), trial.spread(64)
+    users = np.column_stack([rows, rows]).astype(np.uint64)
+    heard = []
+    for epsilon in (trial.epsilon, trial.epsilon / 2):
+        ear = Listener(keyed(KEY).at(users, 3, 0, np.zeros((64, 0), np.int64)))
+        trial.factory(epsilon).perturb(values, ear)
+        heard.append(ear.heard)
+    require(all(heard), "noise must be made of the words of the source")
+    require(
+        heard[0].isdisjoint(heard[1]),
+        "noise must be drawn within a use of its own, which its budget is a part of: another budget"
+        " drew the same words under the same key",
+    )

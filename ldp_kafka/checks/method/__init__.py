@@ -21,7 +21,12 @@ from ldp_kafka.checks.method.guarantee import (
 )
 from ldp_kafka.checks.method.ledger import ledger_holds, own_reports_are_allowed
 from ldp_kafka.checks.method.refusals import slots_must_increase, values_are_checked
-from ldp_kafka.checks.method.releases import noise_is_keyed, release_is_step, users_are_apart
+from ldp_kafka.checks.method.releases import (
+    noise_is_its_own,
+    noise_is_keyed,
+    release_is_step,
+    users_are_apart,
+)
 from ldp_kafka.checks.method.trial import MethodTrial
 
 __all__ = ["METHOD_CHECKS", "MethodTrial", "check_method"]
@@ -62,6 +67,7 @@ METHOD_CHECKS: dict[str, Callable[[MethodTrial], None]] = {
     "release_is_step": release_is_step,
     "users_are_apart": users_are_apart,
     "noise_is_keyed": noise_is_keyed,
+    "noise_is_its_own": noise_is_its_own,
     "ledger_holds": ledger_holds,
     "own_reports_are_allowed": own_reports_are_allowed,
     "slots_must_increase": slots_must_increase,

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.method.trial import MethodTrial
-from ldp_kafka.checks.sources import KEY
+from ldp_kafka.checks.sources import KEY, Listener
+from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.randomness import Randomness, keyed
 
-__all__ = ["noise_is_keyed", "release_is_step", "users_are_apart"]
+__all__ = ["noise_is_its_own", "noise_is_keyed", "release_is_step", "users_are_apart"]
 
 
 def release_is_step(trial: MethodTrial) -> None:
@@ -57,13 +58,13 @@ def users_are_apart(trial: MethodTrial) -> None:
     """
     method, streams = trial.real(), trial.streams(5, 12)
     ids = [f"user-{i}" for i in range(len(streams))]
-    whole = method.release(streams, keyed(KEY), users=ids)
+    whole = method.release(streams, keyed(KEY), users=ids, first_slot=0)
     for i in range(len(ids)):
         other = (
             np.flip(streams, axis=0).copy() if i != len(ids) // 2 else np.roll(streams, 1, axis=0)
         )
         other[i] = streams[i]
-        again = method.release(other, keyed(KEY), users=ids)
+        again = method.release(other, keyed(KEY), users=ids, first_slot=0)
         require(
             np.array_equal(whole[i], again[i], equal_nan=_floats(whole)),
             "other users' values must not reach a user's reports",
@@ -121,6 +122,32 @@ def noise_is_keyed(trial: MethodTrial) -> None:
         any(len(np.unique(row[kept])) > 1 for row, kept in zip(held, sent, strict=True)),
         "the same value in another slot must get other noise",
     )
+
+
+def noise_is_its_own(trial: MethodTrial) -> None:
+    """Under one key, for the same users and slots, the method over a mechanism of half the budget
+    draws other words, and so does a method of another name.
+    """
+    streams, heard = trial.streams(16, 6), []
+    ids = [f"user-{i}" for i in range(len(streams))]
+    mechanism = MECHANISMS[trial.small.default_mechanism]
+    renamed = trial.real()
+    renamed.name = f"not {renamed.name}"
+    for method in (
+        trial.real(),
+        trial.make(lambda epsilon, what: mechanism(epsilon / 2, what)),
+        renamed,
+    ):
+        ear = Listener(keyed(KEY))
+        method.release(streams, ear, users=ids, first_slot=3)
+        heard.append(ear.heard)
+    require(all(heard), "noise must be made of the words of the source")
+    for other, what in zip(heard[1:], ("another budget", "another method"), strict=True):
+        require(
+            heard[0].isdisjoint(other),
+            "noise must be drawn within a use of its own, which name and budget are a part of:"
+            f" {what} drew the same words under the same key",
+        )
 
 
 def _stepped(

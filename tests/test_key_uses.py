@@ -1,0 +1,178 @@
+"""One key, many uses: what was found from outside when two methods, budgets or batches shared their
+words, kept as attacks that must not succeed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from math import exp, sqrt
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.checks.sources import Listener
+from tests.contract.deaf import Deaf
+
+KEY = bytes(range(7, 39))
+USERS = 4000
+IDS = [f"meter-{i}" for i in range(USERS)]
+
+
+UNIT, LIFE = {"window": 3, "domain": (0.0, 1.0)}, {"horizon": 20, "domain": (0.0, 1.0)}
+SPECIMENS = dict.fromkeys(lk.METHODS, UNIT) | {
+    "budget_split": {**UNIT, "dimension": 2},
+    "sample_split": {**UNIT, "dimension": 2},
+    "cgm": {**LIFE, "delta": 1e-5},
+    "cgm_vector": {"horizon": 20, "delta": 1e-5, "dimension": 2, "diameter": 1.0},
+    "etm": {**UNIT, "delay": 2},
+    "fast": {**LIFE, "samples": 5},
+    "fast_cgm": {**LIFE, "samples": 5, "delta": 1e-5},
+    "gaussian_differential": {**LIFE, "delta": 1e-5},
+    "gaussian_direct": {**LIFE, "delta": 1e-5},
+    "lpu": {"window": 3, "categories": 3},
+}
+
+
+def release(values, epsilon=0.1, domain=(0.0, 1.0), name="sw_direct", slot=5):
+    """One report of each user."""
+    method = lk.method(name, epsilon=epsilon, window=1, domain=domain)
+    source = lk.randomness.keyed(KEY)
+    return method.release(values[:, None], source, users=IDS, first_slot=slot)[:, 0]
+
+
+def found_in_two_domains(values, source):
+    """The share of values that two answers of epsilon .1 each tell to a twentieth of the domain.
+    Where two Square Waves, over [0, 1] and [-1, 1], answer with the same words and both come near
+    the value, the distance of their answers on the unit scale is (x - 1) / 2; where neither does,
+    it is 0.
+    """
+    near, far = (
+        lk.mechanism("square_wave", epsilon=0.1, domain=domain).perturb(values, source)
+        for domain in ((0.0, 1.0), (-1.0, 1.0))
+    )
+    distance = near - far
+    guess = np.where((distance < 0) & (distance >= -0.5), 2 * distance + 1, 0.5)
+    return (np.abs(guess - values) <= 0.05).mean()
+
+
+def test_two_answers_find_no_values():
+    """No more than epsilon .2 allows; with the same words it is more than half of them."""
+    values = np.random.default_rng(1).random(USERS)
+    source = lk.randomness.keyed(KEY)
+    bound = source.at(source.digests(IDS), 5, 0, np.zeros((USERS, 0), np.int64))
+    allowed = 0.1 * exp(0.2)
+    assert found_in_two_domains(values, bound) <= allowed + 3 * sqrt(
+        allowed * (1 - allowed) / USERS
+    )
+    assert found_in_two_domains(values, Deaf(bound)) > 0.5
+
+
+@pytest.mark.parametrize("missing", [("users",), ("first_slot",), ("users", "first_slot")])
+def test_a_release_says_whose_and_when(missing):
+    """Two batches at the default first slot, or two crowds with default ids, would be a test of
+    equality on raw values.
+    """
+    method = lk.method("sw_direct", epsilon=1.0, window=1, domain=(0.0, 1.0))
+    named = {"users": ["a", "b"], "first_slot": 3}
+    for name in missing:
+        del named[name]
+    with pytest.raises(ValueError, match="users= and first_slot="):
+        method.release(np.zeros((2, 3)), lk.randomness.keyed(KEY), **named)
+    for source in (lk.randomness.seeded(1), lk.randomness.system()):
+        assert method.release(np.zeros((2, 3)), source, **named).shape == (2, 3)
+
+
+def test_equal_values_are_not_told_by_equal_reports():
+    """Of other slots, other users, another method, another budget: each against the first."""
+    values = np.full(USERS, 0.25)
+    base = release(values)
+    alike = {
+        "slot": release(values, slot=6),
+        "budget": release(values, epsilon=0.2),
+        "method": release(values, name="ipp"),
+    }
+    # a report has 1,024 and more outputs, of which none has a fiftieth
+    assert {what: (base == other).mean() for what, other in alike.items()} == {
+        what: pytest.approx(0.0, abs=0.02) for what in alike
+    }
+
+
+def heard(method, values):
+    """The words that a method draws of these users and slots."""
+    ear = Listener(lk.randomness.keyed(KEY))
+    method.release(values, ear, users=IDS[: len(values)], first_slot=40)
+    return ear.heard
+
+
+def test_no_two_methods_share_a_word():
+    """Of all that are built, each with two budgets: one key, the same users, the same slots."""
+    rng, words = np.random.default_rng(3), {}
+    for name, parameters in SPECIMENS.items():
+        for epsilon in (2.0, 4.0):
+            method = lk.method(name, epsilon=epsilon, **parameters)
+            shape = (6, 40, *([method.dimension] if method.dimension else []))
+            low = getattr(method, "categories", None)
+            values = rng.random(shape) if low is None else rng.integers(0, low, shape)
+            words[name, epsilon] = heard(method, values)
+            assert words[name, epsilon], name
+    for one, other in itertools.combinations(words, 2):
+        assert words[one].isdisjoint(words[other]), (one, other)
+
+
+MECHANISMS = {
+    name: {"categories": 4}
+    if name in {"adaptive", "grr", "hadamard", "olh", "oue", "subset_selection", "sue"}
+    else {"dimension": 2, "delta": 1e-5}
+    if name == "gaussian_vector"
+    else {"domain": (0.0, 1.0)} | ({"delta": 1e-5} if name == "gaussian" else {})
+    for name in lk.MECHANISMS
+}
+
+
+def test_no_two_mechanisms_share_a_word():
+    """The same for mechanisms by themselves, each with two budgets and, of numbers, two domains."""
+    users = lk.randomness.keyed(KEY).digests(IDS[:50])
+    words = {}
+    for name, parameters in MECHANISMS.items():
+        every = [parameters]
+        if "domain" in parameters:
+            every.append({**parameters, "domain": (0.0, 2.0)})
+        for epsilon in (0.7, 1.4):
+            for own in every:
+                mechanism = lk.mechanism(name, epsilon=epsilon, **own)
+                ear = Listener(
+                    lk.randomness.keyed(KEY).at(users, 3, 0, np.zeros((50, 0), np.int64))
+                )
+                values = np.zeros((50, 2) if "dimension" in own else 50)
+                if "categories" in own:
+                    values = values.astype(np.int64)
+                mechanism.perturb(values, ear)
+                # the adaptive one is one of the others
+                kind = type(mechanism).__name__
+                words[kind, epsilon, str(own)] = ear.heard
+    assert len(words) >= 2 * (len(MECHANISMS) - 1)
+    for one, other in itertools.combinations(words, 2):
+        assert words[one].isdisjoint(words[other]), (one, other)
+
+
+def test_a_use_is_the_same_everywhere():
+    """It enters noise, so it may not change from machine to machine, nor from version to version
+    without a new fingerprint.
+    """
+    method = lk.method("capp", epsilon=1.5, window=3, domain=(-1.0, 0.1), block=2)
+    again = lk.method("capp", epsilon=1.5, window=3, domain=(-1.0, 0.1), block=2)
+    assert method.use == again.use
+    assert len(method.use) == 32
+    others = [
+        lk.method("capp", **{**given, **change})
+        for given in [{"epsilon": 1.5, "window": 3, "domain": (-1.0, 0.1), "block": 2}]
+        for change in (
+            {"epsilon": 1.6},
+            {"window": 4},
+            {"domain": (-1.0, 0.2)},
+            {"block": 3},
+            {"calibration": "published"},
+        )
+    ]
+    assert len({method.use, *(other.use for other in others)}) == 6
