@@ -49,7 +49,7 @@ def test_it_runs(path):
         first=1 if topology.input.create else 0,
     )
     # which makes no difference to what comes out (`tests/fold/test_equivalence.py`)
-    run = local.run(topology, edge_randomness(topology, bytes(range(32))), log, together=50)
+    run = local.run(topology, edge_randomness(topology, bytes(range(32)), "here"), log, together=50)
     assert not run.dead_letters
     assert run.counts["events"] == values.size
     releases = [json.loads(record.value) for record in run.releases]

@@ -9,6 +9,7 @@ import sys
 import click
 
 from ldp_kafka.cli.audit import audit
+from ldp_kafka.cli.device import device
 from ldp_kafka.cli.evaluate import evaluate
 from ldp_kafka.cli.mechanisms import mechanisms
 from ldp_kafka.cli.options import CODES, FAILED, STOPPED, WRONG, example
@@ -30,6 +31,7 @@ COMMANDS: dict[str, click.Command] = {
     "topics": topics,
     "replay": replay,
     "key": key,
+    "device": device,
     "broker": broker,
     "state": state,
     "prove-once": prove_once,

@@ -12,6 +12,7 @@ from ldp_kafka.cli.options import FAILED, FILE, ROLE, as_json, example, load_top
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ldp_kafka.runtime.keys import Keyring
     from ldp_kafka.runtime.recovery.inspection import Held
     from ldp_kafka.topology import Topology
 
@@ -86,11 +87,11 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     loaded = load_topology(topology)
     asked = loaded.roles if role is None else [loaded.role(role)]
     keyed = any(each.needs_key for each in asked)
-    check = _check(loaded) if keyed else None
+    key = _key(loaded) if keyed else None
     with waiting("the changelogs are read"):
-        found = verify_state(loaded, None if role is None else [role], key=check)
+        found = verify_state(loaded, None if role is None else [role], key=key)
     broken = [(held, violation) for held in found for violation in held.violations]
-    rules = [rule for rule in RULES if rule != "key" or check is not None]
+    rules = [rule for rule in RULES if rule != "key" or key is not None]
     if json_:
         said = [
             {"table": held.table, "partition": held.partition, **violation._asdict()}
@@ -105,7 +106,7 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     if not broken:
         users = sum(held.users or 0 for held in found)
         click.echo(f"{len(found)} partitions, {users:,} users: {', '.join(rules)} hold")
-    if keyed and check is None:
+    if keyed and key is None:
         click.echo(
             "note: the edge's key cannot be read here, so the state was not compared with it",
             err=True,
@@ -145,9 +146,9 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     from ldp_kafka.runtime.tools.state import rewind as set_back
 
     loaded = load_topology(topology)
-    check = _check(loaded) if loaded.role(role).needs_key else None
+    key = _key(loaded) if loaded.role(role).needs_key else None
     with waiting("the changelogs are read"):
-        plan = set_back(loaded, role, do=yes, key=check)
+        plan = set_back(loaded, role, do=yes, key=key)
     done = yes and bool(plan.moves) and not plan.refusals
     if json_:
         print_json(
@@ -176,13 +177,13 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     return 0
 
 
-def _check(topology: Topology) -> str | None:
-    """What tells the edge's key from another; None where it cannot be read here."""
+def _key(topology: Topology) -> Keyring | None:
+    """The edge's key; None where it cannot be read here."""
     from ldp_kafka.errors import ConfigurationError
-    from ldp_kafka.runtime.keys import edge_randomness, read_key
+    from ldp_kafka.runtime.keys import read_key
 
     try:
-        return edge_randomness(topology, read_key(topology.edge.key_file)).check
+        return read_key(topology.edge.key_file)
     except ConfigurationError:
         return None
 

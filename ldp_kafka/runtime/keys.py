@@ -17,10 +17,18 @@ from itertools import pairwise
 from pathlib import Path
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.randomness import KEY_BYTES, Keyed, keyed
+from ldp_kafka.randomness import KEY_BYTES, Keyed
 from ldp_kafka.topology import Topology
 
-__all__ = ["VARIABLE", "Keyring", "edge_randomness", "new_key", "read_key", "write_secret"]
+__all__ = [
+    "VARIABLE",
+    "EdgeNoise",
+    "Keyring",
+    "edge_randomness",
+    "new_key",
+    "read_key",
+    "write_secret",
+]
 
 VARIABLE = "LDP_KAFKA_EDGE_KEY"
 _MARK = b"ldp-kafka keyring 1\n"
@@ -133,16 +141,30 @@ def read_key(path: Path | None) -> Keyring:
         raise ConfigurationError(f"{where} {error}") from None
 
 
-def edge_randomness(topology: Topology, key: bytes | Keyring) -> Keyed:
-    """Keyed noise of one topology: its fingerprint separates it from every other under the same
-    key, and its slots say when a ring's keys take turns.
+class EdgeNoise(Keyed):
+    """Keyed noise of one topology in one deployment; see `edge_randomness`."""
+
+    deployment: str
+
+
+def edge_randomness(topology: Topology, key: bytes | Keyring, deployment: str) -> EdgeNoise:
+    """Keyed noise of one topology in one deployment: its fingerprint separates it from every other
+    topology under the same key, the deployment from the same topology elsewhere, and its slots say
+    when a ring's keys take turns.
+
+    Parameters
+    ----------
+    deployment : what `ldp_kafka.runtime.kafka.deployment` read, or any text that is not used for
+        other values under the same key
     """
     ring = key if isinstance(key, Keyring) else Keyring(key)
-    return keyed(
+    found = EdgeNoise(
         ring.first,
-        context=bytes.fromhex(topology.fingerprint),
+        context=bytes.fromhex(topology.fingerprint) + deployment.encode(),
         later=ring.turns(topology.input.slot_ms),
     )
+    found.deployment = deployment
+    return found
 
 
 def new_key(path: Path) -> None:

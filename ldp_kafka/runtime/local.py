@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ldp_kafka.randomness import Keyed
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Message, Output, Record, Stage
 from ldp_kafka.topology import Topology
 
@@ -26,7 +26,11 @@ class Run(NamedTuple):
 
 
 def run(
-    topology: Topology, randomness: Keyed, raw: Sequence[Sequence[Message]], *, together: int = 1
+    topology: Topology,
+    randomness: EdgeNoise,
+    raw: Sequence[Sequence[Message]],
+    *,
+    together: int = 1,
 ) -> Run:
     """Fold a raw log, given by partition, through the topology's stages.
 

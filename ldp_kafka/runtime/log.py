@@ -119,6 +119,12 @@ class Stage(Protocol[S]):
         """Of the topology: what else the state depends on."""
 
     @property
+    def deployment(self) -> str:
+        """What tells the log from every other of its name, where noise is bound to it; empty
+        elsewhere.
+        """
+
+    @property
     def key(self) -> str:
         """What tells one secret key from another, where the state depends on it; empty
         elsewhere.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ldp_kafka.randomness import Keyed
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.stages.collect import make_collect
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
@@ -18,7 +18,7 @@ from ldp_kafka.topology.roles import Agent
 
 __all__ = ["STAGES", "make"]
 
-STAGES: dict[str, Callable[[Topology, int, Keyed | None], Stage[Any]]] = {
+STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "perturb": make_perturb,
     "collect": make_collect,
     "collect_devices": make_collect_devices,
@@ -28,7 +28,7 @@ STAGES: dict[str, Callable[[Topology, int, Keyed | None], Stage[Any]]] = {
 
 
 def make(
-    topology: Topology, agent: Agent | str, partition: int, randomness: Keyed | None = None
+    topology: Topology, agent: Agent | str, partition: int, randomness: EdgeNoise | None = None
 ) -> Stage[Any]:
     """The stage of one partition of an agent's log.
 

@@ -227,10 +227,10 @@ class _Builder:
 
 
 def _needed_at(path: Path) -> str | None:
-    """The side whose roles alone need what stands here: its way to Kafka, or the edge's file of
-    budgets, without which nothing may run unasked.
+    """The side whose roles alone need what stands here: its way to Kafka, the edge's file of
+    budgets, without which nothing may run unasked, or what noise is bound to.
     """
-    if path == ("edge", "budget_file"):
+    if path in (("edge", "budget_file"), ("edge", "deployment")):
         return "edge"
     kafka = (
         path[:1] == ("kafka",)

@@ -239,6 +239,7 @@ class _Work:
         return Edge(
             self._beside(key) if key else None,
             budget if budget is None or isinstance(budget, Unset) else self._beside(budget),
+            given["deployment"],
         )
 
     def _beside(self, text: str) -> FilePath:

@@ -34,7 +34,7 @@ from ldp_kafka.topology.sources import SOURCES
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 
-_VERSION = 2  # of the two digests: what they cover, and how it is written
+_VERSION = 3  # of the two digests: what they cover, and how it is written
 
 
 @dataclass(frozen=True)

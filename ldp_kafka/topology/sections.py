@@ -367,11 +367,13 @@ class Output(Checked):
 @dataclass(frozen=True)
 class Edge:
     """What only the edge knows: where its key is, and the file that limits what all topologies on
-    the raw topic lose together; None where that was left open.
+    the raw topic lose together; None where that was left open. And, where the broker gives topics
+    no ids, what tells this deployment from every other.
     """
 
     key_file: FilePath | None
     budget_file: FilePath | Unset | None = None
+    deployment: str | Unset | None = None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,11 @@ def unset(
     ``budget`` is the edge's file of budgets, which the perturb role alone needs.
     """
     known: dict[str, tuple[object, ...]] = {
-        "edge": (topology.edge_kafka.bootstrap_servers, *topology.edge_kafka.client.values()),
+        "edge": (
+            topology.edge_kafka.bootstrap_servers,
+            *topology.edge_kafka.client.values(),
+            topology.edge.deployment,
+        ),
         "collector": (
             topology.collector_kafka.bootstrap_servers,
             *topology.collector_kafka.client.values(),

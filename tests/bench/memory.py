@@ -32,7 +32,7 @@ def main(users: int, shards: int) -> None:
         _, topology = inputs.topology(
             Path(folder), "memory", "embedded", "raw", more=f"runtime: {{shards: {shards}}}\n"
         )
-    stage = make_perturb(topology, 0, edge_randomness(topology, inputs.KEY))
+    stage = make_perturb(topology, 0, edge_randomness(topology, inputs.KEY, "here"))
     epoch = opened(stage, want=0)
     before = resident()
     for offset, value in enumerate(inputs.crowd(users)):

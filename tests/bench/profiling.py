@@ -82,7 +82,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
     say(f"profile: {slots} slots of {USERS} users")
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
         _, topology = inputs.topology(Path(folder), "profile", "embedded", "raw")
-    epoch = opened(make_perturb(topology, 0, edge_randomness(topology, inputs.KEY)), want=0)
+    epoch = opened(make_perturb(topology, 0, edge_randomness(topology, inputs.KEY, "here")), want=0)
 
     def take(message: Message) -> None:
         epoch.take(message, None)

@@ -29,8 +29,9 @@ from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
-from ldp_kafka.runtime.kafka.setup import prepare
-from ldp_kafka.runtime.keys import edge_randomness, read_key
+from ldp_kafka.runtime.kafka.deployment import read_deployment
+from ldp_kafka.runtime.kafka.setup import client_config, prepare
+from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.parsing import parse_json
@@ -193,6 +194,7 @@ class Flow:
         if embedded is not None:
             publish(name, embedded)
         prepare(self.topology, embedded)
+        self.deployment = read_deployment(self.topology, client_config(self.topology, "edge"))
         self.log = self.log_path.open("ab")
         self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2, "log_level": 0})
         self.workers: list[tuple[str, Life]] = []
@@ -311,6 +313,11 @@ class Flow:
             reader.consumer.close()
         self.log.close()
 
+    def noise(self) -> EdgeNoise:
+        """What the workers draw from, under the key that the file has now."""
+        key = read_key(self.topology.edge.key_file)
+        return edge_randomness(self.topology, key, self.deployment)
+
     # -- the judge
     # ------------------------------------------------------------
 
@@ -335,7 +342,7 @@ class Flow:
     def expected(self) -> local.Run:
         return local.run(
             self.topology,
-            edge_randomness(self.topology, read_key(self.topology.edge.key_file)),
+            self.noise(),
             self.raw(),
             together=50,
         )

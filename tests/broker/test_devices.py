@@ -23,6 +23,7 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.setup import prepare
@@ -45,6 +46,7 @@ privacy: {{method: capp, epsilon: 4.0, window: 3, domain: [0, 100]}}
 output: {{statistics: [mean, per_user], shrinkage: {shrinkage}}}
 runtime: {{snapshot_messages: 60, snapshot_seconds: 0.5, session_timeout: 6s}}
 """
+DEPLOYMENT = "here"
 LIFE = """
 import json, os, sys
 from ldp_kafka import Client
@@ -52,7 +54,7 @@ from ldp_kafka import Client
 topology, folder, number, first, last, users, slot_ms = *sys.argv[1:4], *map(int, sys.argv[4:])
 log = os.open(f"{folder}/{number}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 mine = f"{folder}/{number}"
-client = Client(topology, database=f"{mine}.db", key_file=f"{mine}.key", create=True)
+client = Client(topology, database=f"{mine}.db", key_file=f"{mine}.key")
 for slot in range(first, last):
     for user in range(users):
         name, value = f"d{number}u{user}", (os.getpid() * 7.31 + slot * 3 + user) % 100
@@ -71,6 +73,13 @@ class Fleet:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.path, self.folder, self.lives = path, folder, {}
+
+    def provision(self, number: int) -> None:
+        files = {
+            "database": self.folder / f"{number}.db",
+            "key_file": self.folder / f"{number}.key",
+        }
+        Client.provision(self.path, deployment=DEPLOYMENT, **files)
 
     def start(self, number: int, first: int, last: int) -> None:
         words = [
@@ -149,7 +158,8 @@ def expected(path: Path, fleet: Fleet) -> dict[str, bytes]:
             )
             for at, (name, slot, value) in enumerate(fleet.events(number))
         ]
-        randomness = edge_randomness(topology, read_key(fleet.folder / f"{number}.key"))
+        key = read_key(fleet.folder / f"{number}.key")
+        randomness = edge_randomness(topology, key, DEPLOYMENT)
         for record in local.run(topology, randomness, [log, []]).reports[0]:
             batch = read_reports(record.value)
             for report in batch.singles() if len(batch) else ():
@@ -214,6 +224,8 @@ def test_devices_on_kafka(can_start, tmp_path, prefix):
             stderr=log,
             cwd=Path(__file__).parents[2],
         )
+        for number in range(DEVICES):
+            fleet.provision(number)
         for number in range(DEVICES):  # devices need no topics to begin: what they have waits
             fleet.start(number, (first := int(begin * 1000) // SLOT - 4 * 1440), first + SLOTS)
         for number in range(2):

@@ -54,7 +54,7 @@ def topology(
 
 
 def randomness(of: Topology) -> Keyed:
-    return edge_randomness(of, KEY)
+    return edge_randomness(of, KEY, "here")
 
 
 def batch(rows: list[tuple[str, int, float]]) -> bytes:

@@ -59,7 +59,7 @@ class Place:
     def stage(self, number=0):
         if self.role == "collect":
             return roles.make(self.topology, "collect", number)
-        return make_perturb(self.topology, number, edge_randomness(self.topology, self.key))
+        return make_perturb(self.topology, number, edge_randomness(self.topology, self.key, "here"))
 
     @property
     def facts(self):
@@ -132,7 +132,7 @@ class Place:
         """Whether each report that the log gives was made, once or again the same, and no other."""
         run = local.run(
             self.topology,
-            edge_randomness(self.topology, self.key),
+            edge_randomness(self.topology, self.key, "here"),
             [self.log if log is None else log],
         )
         return (
@@ -391,6 +391,8 @@ def test_other_partitions(monkeypatch):
     (spec,) = fresh.topology.role("perturb").agents
     check_partitions(spec, GroupOffsets(fresh.topology, "perturb", [spec], {}, {}))
     fresh.work()
-    run = local.run(fresh.topology, edge_randomness(fresh.topology, fresh.key), [fresh.log, []])
+    run = local.run(
+        fresh.topology, edge_randomness(fresh.topology, fresh.key, "here"), [fresh.log, []]
+    )
     assert fresh.reports() == {name: {what} for name, what in said(0, run.reports[0])}
     assert not fresh.reports().keys() & place.reports().keys()

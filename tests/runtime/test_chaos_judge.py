@@ -16,7 +16,9 @@ def test_what_came_first_is_what_counts():
     """
     topology = topology_of("sw_direct")
     run = local.run(
-        topology, edge_randomness(topology, bytes(32)), logs_of(topology, streams_of(topology))
+        topology,
+        edge_randomness(topology, bytes(32), "here"),
+        logs_of(topology, streams_of(topology)),
     )
     right = [(record.partition, record.value) for record in run.partials]
     place, number = next(
@@ -34,7 +36,9 @@ def test_what_came_first_is_what_counts():
 def test_batches_by_the_message_that_they_answer():
     topology = topology_of("sw_direct")
     run = local.run(
-        topology, edge_randomness(topology, bytes(32)), logs_of(topology, streams_of(topology))
+        topology,
+        edge_randomness(topology, bytes(32), "here"),
+        logs_of(topology, streams_of(topology)),
     )
     batches = [(record.partition, record.value) for made in run.reports for record in made]
     assert list(firsts(batches).values()) == [value for _, value in batches]

@@ -53,7 +53,7 @@ def released(mechanism):
             events = Events(users, np.full(len(mine), 1000 * (START + slot)), mine)
             for message in (encode(events), encode(Tick(1000 * (START + slot + 1)))):
                 logs[partition].append(Message(len(logs[partition]), -1, message))
-    run = local.run(topology, edge_randomness(topology, bytes(range(32))), logs)
+    run = local.run(topology, edge_randomness(topology, bytes(range(32)), "here"), logs)
     truth = (
         values.mean(axis=1)
         if numeric

@@ -108,14 +108,14 @@ def played(method, together=1):
     topology = topology_of(method)
     logs = logs_of(topology, streams_of(topology))
     return logs, local.run(
-        topology, edge_randomness(topology, bytes(range(32))), logs, together=together
+        topology, edge_randomness(topology, bytes(range(32)), "here"), logs, together=together
     )
 
 
 @pytest.mark.parametrize("method", STREAMS)
 def test_a_topology_releases_what_the_method_says(method):
     topology = topology_of(method)
-    randomness = edge_randomness(topology, bytes(range(32)))
+    randomness = edge_randomness(topology, bytes(range(32)), "here")
     streams = streams_of(topology)
     _, run = played(method)
     assert not run.dead_letters
@@ -183,7 +183,7 @@ def test_a_state_that_was_written_down_goes_on_alike(method):
     never stopped.
     """
     topology = topology_of(method)
-    edge = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
+    edge = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)), "here"))
     log = played(method)[0][0]
     state, whole = edge.fresh(), edge.fresh()
     for message in log:

@@ -120,7 +120,9 @@ def shipped(path: Path) -> dict[str, object]:
         ),
         first,
     )
-    return said(topology, local.run(topology, edge_randomness(topology, KEY), log, together=5))
+    return said(
+        topology, local.run(topology, edge_randomness(topology, KEY, "here"), log, together=5)
+    )
 
 
 def method(name: str) -> dict[str, object]:
@@ -129,7 +131,8 @@ def method(name: str) -> dict[str, object]:
     values = streams_of(topology)
     log = as_log(topology, messages(topology, from_arrays(topology, values, START), 9), 1)
     return said(
-        topology, local.run(topology, edge_randomness(topology, KEY), untidy(log, 1), together=3)
+        topology,
+        local.run(topology, edge_randomness(topology, KEY, "here"), untidy(log, 1), together=3),
     )
 
 
@@ -140,7 +143,7 @@ def devices(name: str) -> dict[str, object]:
     topology = topology_of(name)
     run = local.run(
         topology,
-        edge_randomness(topology, KEY),
+        edge_randomness(topology, KEY, "here"),
         as_log(
             topology, messages(topology, from_arrays(topology, streams_of(topology), START), 9), 1
         ),

@@ -63,7 +63,7 @@ def raw(topology, seed):
 
 def left(topology, seed, edge=make_perturb):
     """All that leaves the edge, and what it says; all but what reports say."""
-    randomness, said, shown = edge_randomness(topology, KEY), [], []
+    randomness, said, shown = edge_randomness(topology, KEY, "here"), [], []
     for partition, messages in enumerate(raw(topology, seed)):
         made = edge(topology, partition, randomness)
         state = made.fresh()
@@ -118,7 +118,7 @@ def test_silence_is_said_by_noise(method):
     for seed in (0, 1):
         frames.append([])
         for partition, messages in enumerate(raw(topology, seed)):
-            edge = make_perturb(topology, partition, edge_randomness(topology, KEY))
+            edge = make_perturb(topology, partition, edge_randomness(topology, KEY, "here"))
             state = edge.fresh()
             for message in messages:
                 for record in edge.fold(state, [message]).records:
@@ -148,7 +148,7 @@ def test_the_collectors_side_shows_no_more():
     they estimate.
     """
     topology = topology_of("sw_direct")
-    randomness = edge_randomness(topology, KEY)
+    randomness = edge_randomness(topology, KEY, "here")
     one, two = (local.run(topology, randomness, raw(topology, seed)) for seed in (0, 1))
     assert one.dead_letters == two.dead_letters
     assert one.dead_letters, "strangers' bytes are told of"

@@ -127,7 +127,7 @@ def releases(made, draw):
         ]
         log.append(encode(Tick(1000 * (START + SLOTS))))
         logs.append([Message(offset, -1, value) for offset, value in enumerate(log)])
-    run = local.run(made, edge_randomness(made, bytes(range(32))), logs)
+    run = local.run(made, edge_randomness(made, bytes(range(32)), "here"), logs)
     assert not run.dead_letters
     found = {}
     for record in run.releases:
@@ -210,7 +210,7 @@ def test_a_method():
     streams = np.full((USERS, SLOTS), 4.0)
     ids = [f"u{at}" for at in range(USERS)]
     offline = made.method.release(
-        streams, edge_randomness(made, bytes(range(32))), users=ids, first_slot=START
+        streams, edge_randomness(made, bytes(range(32)), "here"), users=ids, first_slot=START
     )
     assert sorted(one.value for one in found["per_user"]) == pytest.approx(sorted(offline.ravel()))
     assert all(prediction.error > 0 for prediction in plan(made).predictions)

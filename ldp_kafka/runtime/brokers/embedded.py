@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Self
+from uuid import uuid4
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.librdkafka import ALREADY_EXISTS, librdkafka, new_handle
@@ -50,6 +51,8 @@ class EmbeddedBroker:
         self._cleanup = ExitStack()
         self._cluster: int | None = None
         self._address = ""
+        self.deployment = uuid4().hex
+        """What tells it from every other, as a topic's id does at a broker that has one."""
 
     def start(self) -> Self:
         """Start to serve; a second start changes nothing.

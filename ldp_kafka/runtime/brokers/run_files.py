@@ -20,7 +20,7 @@ from pathlib import Path
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 
-__all__ = ["address_of", "publish"]
+__all__ = ["address_of", "deployment_of", "publish"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
@@ -38,12 +38,18 @@ def publish(topology_name: str, broker: EmbeddedBroker) -> Path:
 
     """
     path = _run_file(topology_name)
-    content = json.dumps({"address": broker.bootstrap_servers, "pid": os.getpid()})
+    content = json.dumps(
+        {
+            "address": broker.bootstrap_servers,
+            "pid": os.getpid(),
+            "deployment": broker.deployment,
+        }
+    )
     with suppress(FileExistsError):
         path.parent.mkdir(mode=0o700)
     _refuse_shared(path.parent)
     with _locked(path.parent):
-        if (found := _read(path)) and _alive(*found):
+        if (found := _read(path)) and _alive(*found[:2]):
             raise BrokerError(
                 f"topology {topology_name} already has an embedded broker at {found[0]}, hosted by"
                 f" process {found[1]}"
@@ -78,12 +84,21 @@ def address_of(topology_name: str) -> str:
         raise BrokerError(
             f"no embedded broker runs for topology {topology_name} (no run file {path}); {hint}"
         )
-    if not _alive(*found):
+    if not _alive(*found[:2]):
         raise BrokerError(
             f"the embedded broker of topology {topology_name} is gone with its host, process"
             f" {found[1]}; {hint}"
         )
     return found[0]
+
+
+def deployment_of(topology_name: str) -> str | None:
+    """What tells the embedded broker of a topology from every other; None without a run file."""
+    path = _run_file(topology_name)
+    if path.parent.exists():
+        _refuse_shared(path.parent)
+    found = _read(path)
+    return None if found is None else found[2]
 
 
 def _run_file(topology_name: str) -> Path:
@@ -120,10 +135,10 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _read(path: Path) -> tuple[str, int] | None:
+def _read(path: Path) -> tuple[str, int, str] | None:
     try:
         content = json.loads(path.read_text())
-        return str(content["address"]), int(content["pid"])
+        return str(content["address"]), int(content["pid"]), str(content["deployment"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

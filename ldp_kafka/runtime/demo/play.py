@@ -18,6 +18,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.demo import show
 from ldp_kafka.runtime.kafka import setup
+from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.replay import Raw, Unread, send
 from ldp_kafka.topology import Topology
@@ -30,11 +31,14 @@ _URL = re.compile(r"http://[0-9.]+:[0-9]+/metrics")
 
 
 class Played(NamedTuple):
-    """The releases of a demo's run, the addresses of its metrics, and how long it took."""
+    """The releases of a demo's run, the addresses of its metrics, how long it took, and what its
+    noise was bound to.
+    """
 
     releases: dict[int, bytes]
     urls: list[str]
     seconds: float
+    deployment: str
 
 
 def play(
@@ -51,6 +55,7 @@ def play(
     with EmbeddedBroker() as broker, log.open("wb") as written:
         publish(topology.name, broker)
         setup.prepare(topology, broker)
+        deployment = read_deployment(topology, {"bootstrap.servers": broker.bootstrap_servers})
         words = [sys.executable, "-m", "ldp_kafka", "run", topology.file]
         workers = subprocess.Popen(  # noqa: S603
             words, stdin=subprocess.DEVNULL, stdout=written, stderr=subprocess.STDOUT
@@ -80,7 +85,7 @@ def play(
             except subprocess.TimeoutExpired:
                 workers.kill()
                 workers.wait()
-    return Played(releases, urls, seconds)
+    return Played(releases, urls, seconds, deployment)
 
 
 def _addresses(workers: subprocess.Popen[bytes], log: Path) -> list[str]:

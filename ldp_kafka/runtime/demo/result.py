@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO
 from ldp_kafka.runtime import local
-from ldp_kafka.runtime.keys import Keyring, edge_randomness
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.topology import Topology
@@ -71,15 +71,13 @@ def compare(
     )
 
 
-def largest_spent(
-    topology: Topology, key: bytes | Keyring, logs: Sequence[Sequence[Message]]
-) -> float:
+def largest_spent(topology: Topology, noise: EdgeNoise, logs: Sequence[Sequence[Message]]) -> float:
     """The most epsilon that any user spends in any run of slots that the ledger bounds: folded once
     more, message by message.
     """
     most = 0
     for partition, messages in enumerate(logs):
-        edge = make_perturb(topology, partition, edge_randomness(topology, key))
+        edge = make_perturb(topology, partition, noise)
         state = edge.fresh()
         for message in messages:
             edge.fold(state, [message])
@@ -89,12 +87,12 @@ def largest_spent(
 
 def again(
     topology: Topology,
-    key: bytes | Keyring,
+    noise: EdgeNoise,
     logs: Sequence[Sequence[Message]],
     found: Mapping[int, bytes],
 ) -> bool:
     """Whether the same stages, run over lists and without Kafka, release the same bytes."""
-    made = local.run(topology, edge_randomness(topology, key), logs, together=256)
+    made = local.run(topology, noise, logs, together=256)
     return {json.loads(record.value)["slot"]: record.value for record in made.releases} == dict(
         found
     )

@@ -19,7 +19,7 @@ from ldp_kafka.runtime.demo.result import again, compare, largest_spent
 from ldp_kafka.runtime.demo.shipped import shipped
 from ldp_kafka.runtime.demo.streams import DEFAULTS, Given, crowd, made_up
 from ldp_kafka.runtime.demo.summary import print_summary
-from ldp_kafka.runtime.keys import new_key, read_key
+from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
 from ldp_kafka.runtime.replay import as_log, from_arrays, messages, recent_start
 from ldp_kafka.topology import Topology, load
 
@@ -85,10 +85,10 @@ def run_demo(
         output.mkdir(parents=True, exist_ok=True)
         log = output / "workers.log"
         played = play(topology, raw, source.first, values.shape[1], log, keep=keep, say=say)
-        key = read_key(key_file)
+        noise = edge_randomness(topology, read_key(key_file), played.deployment)
         logs = as_log(topology, raw)
-        spent = largest_spent(topology, key, logs)
-        equal = again(topology, key, logs, played.releases)
+        spent = largest_spent(topology, noise, logs)
+        equal = again(topology, noise, logs, played.releases)
     releases = {slot: json.loads(text) for slot, text in played.releases.items()}
     (output / "releases.jsonl").write_bytes(
         b"".join(played.releases[slot] + b"\n" for slot in sorted(played.releases))

@@ -22,7 +22,6 @@ import time as clocks
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -32,13 +31,16 @@ from ldp_kafka.accounting import State
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, Reason, StateError
 from ldp_kafka.methods.base import REFUSED
 from ldp_kafka.randomness import Digests, Ids
-from ldp_kafka.runtime.device.key import device_randomness
 from ldp_kafka.runtime.device.messages import messages_of
 from ldp_kafka.runtime.device.producer import Sender, device_producer
+from ldp_kafka.runtime.device.provisioning import files_of, found, provision
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.device.state import bound_to, packed, unpacked
 from ldp_kafka.runtime.device.store import DeviceStore
 from ldp_kafka.runtime.device.values import ValueReader
+from ldp_kafka.runtime.kafka.deployment import read_deployment
+from ldp_kafka.runtime.kafka.setup import client_config
+from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.topology import Topology, load
 
 __all__ = ["Client", "Status"]
@@ -71,8 +73,6 @@ class Client:
     database : path of the SQLite file with budgets and unsent reports, mode 0600
     key_file : path of the device's own secret, at least 32 random bytes, mode 0600; default: the
         topology's ``edge.key_file``, or ``LDP_KAFKA_EDGE_KEY`` (base64)
-    create : make the database where it is missing, and with it the key file. To be left off once a
-        device has reported: a lost database then is an error, not a new budget
     producer : in place of a confluent-kafka one of its own; its delivery reports must come from
         within ``poll``
     clock : milliseconds since 1970-01-01 UTC
@@ -80,24 +80,26 @@ class Client:
 
     Raises
     ------
-    ConfigurationError : no key, no database, or others can read them; or the topology's
-        ``input.source`` is not ``devices``
-    StateError : the database is damaged, in use by another process, or of another key, fingerprint
-        or version
+    ConfigurationError : the device was not provisioned, others can read its key or database, or
+        the topology's ``input.source`` is not ``devices``
+    StateError : key, database or counter is missing; the database is empty, damaged, an older copy,
+        in use by another process, or of another key, deployment, fingerprint or version
     BrokerError : the broker is embedded, and no process hosts it
 
     Notes
     -----
     The guarantee is the topology's, for each user, as long as the user has **one** database: the
     same person on two devices, or on a device and in the raw topic, has two budgets, and they add
-    up. A database that is brought back from a backup has forgotten what was spent since: begin a
-    new topology instead. Each device has a key of its own; the collector needs none of them.
+    up. A database that is brought back from a backup has forgotten what was spent since: it is
+    refused, as long as the counter beside the key was not brought back with it. Each device has a
+    key of its own; the collector needs none of them.
 
     When a report leaves tells when the value was there, to the second; where that is a secret,
     report at fixed times. A clock that was ahead keeps its user silent until that time has come.
 
-    May be used from several threads, one process at a time; calls wait for the disk (one synced
-    transaction a report). Delivery reports are served within `report`, `poll` and `flush`.
+    May be used from several threads, one process at a time; calls wait for the disk (a report is a
+    synced transaction and a synced counter). Delivery reports are served within `report`, `poll`
+    and `flush`.
 
     Examples
     --------
@@ -120,7 +122,8 @@ class Client:
     ...         return len([call(None, None) for call in calls])
     >>> folder, broker = tempfile.TemporaryDirectory(), Memory()
     >>> files = {"database": f"{folder.name}/m1.db", "key_file": f"{folder.name}/m1.key"}
-    >>> with Client(topology, user="m1", create=True, producer=broker, **files) as client:
+    >>> Client.provision(topology, deployment="doctest", **files)  # once in a device's life
+    >>> with Client(topology, user="m1", producer=broker, **files) as client:
     ...     print(client.report(37.5, time="2024-05-01T10:00:00Z"))
     ...     print(client.report(99.0, time="2024-05-01T10:59:59Z"))  # the same hour
     ...     print(client.report(41.0, time="2024-05-01T11:00:00Z"))
@@ -139,30 +142,56 @@ class Client:
         database: str | os.PathLike[str],
         user: str | None = None,
         key_file: str | os.PathLike[str] | None = None,
-        create: bool = False,
         producer: Sender | None = None,
         clock: Callable[[], int] | None = None,
         most_queued: int = QUEUE,
     ) -> None:
-        self._topology = topology if isinstance(topology, Topology) else load(topology)
-        if self._topology.flow.raw is not None:
-            raise ConfigurationError(
-                f"input.source of {self._topology.name} must be devices: nobody would count the"
-                " reports of this client"
-            )
+        self._topology = _of_devices(topology)
         self._method, self._user, self._most = self._topology.method, user, most_queued
         self._clock = clock or _now
         self._values = ValueReader(self._topology)
-        place = Path(database)
-        self._randomness = device_randomness(self._topology, key_file, place, create=create)
-        self._store = DeviceStore(place, bound_to(self._topology, self._randomness), create=create)
+        files = files_of(self._topology, database, key_file)
+        found(files)
+        self._store = DeviceStore(files.database, files.counter)
         self._lock, self._process, self._closed = threading.RLock(), os.getpid(), False
         try:
+            deployment = self._store.bound.get("deployment", "")
+            self._randomness = edge_randomness(self._topology, read_key(files.key), deployment)
+            self._store.require(bound_to(self._topology, self._randomness))
             sender = device_producer(self._topology) if producer is None else producer
             self._queue = ReportQueue(self._store, sender, self._topology)
         except BaseException:
             self._store.close()
             raise
+
+    @staticmethod
+    def provision(
+        topology: Topology | str | os.PathLike[str],
+        *,
+        database: str | os.PathLike[str],
+        key_file: str | os.PathLike[str] | None = None,
+        deployment: str | None = None,
+    ) -> None:
+        """Make the key, the database and the counter of a new device, once in its life; a start
+        never does.
+
+        Parameters
+        ----------
+        topology, database, key_file : as for the client; a key in the environment is not made
+        deployment : what the device's noise is bound to beside topology and key; the database
+            keeps it. Default: the id of the reports topic, for which the broker is asked
+
+        Raises
+        ------
+        ConfigurationError : one of the files is there, or cannot be made; the broker gives topics
+            no ids and ``deployment`` is not given
+        BrokerError : the broker did not answer, or has no such topic yet
+        """
+        loaded = _of_devices(topology)
+        if deployment is None:
+            config = client_config(loaded, "edge")
+            deployment = read_deployment(loaded, config, loaded.reports_topic)
+        provision(loaded, files_of(loaded, database, key_file), deployment)
 
     def report(
         self,
@@ -308,3 +337,13 @@ class Client:
 
 def _now() -> int:
     return clocks.time_ns() // 1_000_000
+
+
+def _of_devices(topology: Topology | str | os.PathLike[str]) -> Topology:
+    loaded = topology if isinstance(topology, Topology) else load(topology)
+    if loaded.flow.raw is not None:
+        raise ConfigurationError(
+            f"input.source of {loaded.name} must be devices: nobody would count the reports of this"
+            " client"
+        )
+    return loaded

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ldp_kafka.accounting import Field, State
-from ldp_kafka.randomness import Digests, Keyed
+from ldp_kafka.randomness import Digests
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.topology import Topology
 
 __all__ = ["bound_to", "packed", "unpacked"]
@@ -36,8 +37,8 @@ def unpacked(fields: Mapping[str, Field], digests: Digests, held: bytes | None) 
     return state
 
 
-def bound_to(topology: Topology, randomness: Keyed) -> dict[str, str]:
-    """The topology and key that a database belongs to."""
+def bound_to(topology: Topology, noise: EdgeNoise) -> dict[str, str]:
+    """The topology, deployment and key that a database belongs to."""
     fields = [
         [name, dtype.str, length] for name, dtype, length in _layout(State(topology.method.fields))
     ]
@@ -45,7 +46,8 @@ def bound_to(topology: Topology, randomness: Keyed) -> dict[str, str]:
     return {
         "topology": topology.name,
         "fingerprint": topology.fingerprint,
-        "key": randomness.check,
+        "deployment": noise.deployment,
+        "key": noise.check,
         "layout": json.dumps(layout, sort_keys=True),
         "fields": json.dumps(fields),
     }

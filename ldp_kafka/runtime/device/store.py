@@ -25,21 +25,26 @@ import sqlite3
 import stat
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from ldp_kafka.errors import ConfigurationError, StateError
+from ldp_kafka.runtime.device.counter import Counter
+from ldp_kafka.runtime.device.folder import sync_folder
 
-__all__ = ["DeviceStore", "sync_folder"]
+__all__ = ["DeviceStore"]
 
 APPLICATION = 0x6C64706B  # "ldpk": what `file` and SQLite know it by
-SCHEMA = 1
+SCHEMA = 2
 BINDINGS = {
     "topology": "it belongs to another topology",
     "fingerprint": (
         "a privacy parameter or the slot of the topology changed; give the topology a new name and"
         " this device a new database, or bring the old parameters back"
+    ),
+    "deployment": (
+        "it was provisioned for another one, and a report is bound to it; bring its database back"
     ),
     "key": (
         "the device's key changed; bring the old one back: under a new one every budget would look"
@@ -54,6 +59,8 @@ BINDINGS = {
 """What a file is bound to, and what to say where it is another's."""
 _TABLES = (
     "CREATE TABLE bound (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "CREATE TABLE commits (number INTEGER NOT NULL)",
+    "INSERT INTO commits VALUES (0)",
     "CREATE TABLE users (digest BLOB PRIMARY KEY, state BLOB NOT NULL)",
     (
         "CREATE TABLE queue (seq INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE,"
@@ -68,31 +75,35 @@ class DeviceStore:
     Parameters
     ----------
     path : of the file; SQLite keeps ``-wal`` beside it
-    bound : what it belongs to, under the names in ``BINDINGS``
-    create : whether to make it where it is missing
+    counter : of its commits
 
     Raises
     ------
-    ConfigurationError : it is missing, cannot be opened, or others can read it
-    StateError : it is damaged, another process has it, or it belongs to another key, topology or
-        version
+    ConfigurationError : it cannot be opened, or others can read it
+    StateError : it is missing, empty, damaged or an older copy, another process has it, or another
+        version wrote it
     """
 
-    def __init__(self, path: Path, bound: Mapping[str, str], *, create: bool = False) -> None:
+    def __init__(self, path: Path, counter: Path) -> None:
         self._path, self.failed, self._abandoned = path, False, False
-        _make(path) if create and not path.exists() else _look(path)
-        self._db = _connect(path)
+        _look(path)
+        self._counter = Counter(counter)
         try:
-            self._open(bound, create)
+            self._db = _connect(path)
+        except BaseException:
+            self._counter.close()
+            raise
+        try:
+            self._open()
         except sqlite3.Error as error:
-            self._db.close()
+            self._release()
             raise self._broken(error) from None
         except BaseException:
-            self._db.close()
+            self._release()
             raise
         _OPEN.add(self)
 
-    def _open(self, bound: Mapping[str, str], create: bool) -> None:
+    def _open(self) -> None:
         ask = self._db.execute
         ask("PRAGMA locking_mode=EXCLUSIVE")  # two processes would spend one budget twice
         if ask("PRAGMA journal_mode=WAL").fetchone() != ("wal",):
@@ -111,33 +122,59 @@ class DeviceStore:
         if (application, schema) == (0, 0) and not ask(
             "SELECT count(*) FROM sqlite_master"
         ).fetchone()[0]:
-            if not create:
-                raise StateError(
-                    f"{self._path} is empty, and a device that has reported must not begin anew:"
-                    " bring the old one back"
-                )
-            self._begin_anew(bound)
-        elif application != APPLICATION:
+            raise StateError(
+                f"{self._path} is empty, and a device that has reported must not begin anew: bring"
+                " the old one back"
+            )
+        if application != APPLICATION:
             raise StateError(f"{self._path} is not a device's database")
-        elif schema != SCHEMA:
+        if schema != SCHEMA:
             raise StateError(
                 f"{self._path} was written by another version: schema {schema}, not {SCHEMA}"
             )
-        held = dict(ask("SELECT name, value FROM bound").fetchall())
-        for name, changed in BINDINGS.items():
-            if held.get(name) != bound[name]:
-                raise StateError(f"{self._path} was written under another {name}: {changed}")
+        self.bound = dict(ask("SELECT name, value FROM bound").fetchall())
+        """What it belongs to, under the names in ``BINDINGS``."""
+        (self._commits,) = ask("SELECT number FROM commits").fetchone()
+        if self._commits < self._counter.least:
+            raise StateError(
+                f"{self._path} is an older copy: it has {self._commits} commits, and the counter"
+                f" beside the key says {self._counter.least}: bring the last one back; in this one"
+                " budgets look unspent that are spent"
+            )
         ask("COMMIT")
 
-    def _begin_anew(self, bound: Mapping[str, str]) -> None:
-        for statement in (
-            *_TABLES,
-            f"PRAGMA application_id={APPLICATION}",
-            f"PRAGMA user_version={SCHEMA}",
-        ):
-            self._db.execute(statement)
-        for name in BINDINGS:
-            self._db.execute("INSERT INTO bound VALUES (?, ?)", (name, bound[name]))
+    @classmethod
+    def make(cls, path: Path, bound: Mapping[str, str]) -> None:
+        """A new file, of nobody yet: on the disk when it returns.
+
+        Parameters
+        ----------
+        bound : what it belongs to, under the names in ``BINDINGS``
+
+        Raises
+        ------
+        ConfigurationError : it is there, or cannot be made
+        """
+        _make(path)
+        with closing(_connect(path)) as made:
+            made.execute("PRAGMA synchronous=FULL")
+            made.execute("PRAGMA fullfsync=ON")
+            made.execute("BEGIN IMMEDIATE")
+            for statement in (
+                *_TABLES,
+                f"PRAGMA application_id={APPLICATION}",
+                f"PRAGMA user_version={SCHEMA}",
+            ):
+                made.execute(statement)
+            for name in BINDINGS:
+                made.execute("INSERT INTO bound VALUES (?, ?)", (name, bound[name]))
+            made.execute("COMMIT")
+
+    def require(self, bound: Mapping[str, str]) -> None:
+        """StateError where it belongs to something else."""
+        for name, changed in BINDINGS.items():
+            if self.bound.get(name) != bound[name]:
+                raise StateError(f"{self._path} was written under another {name}: {changed}")
 
     def state(self, digest: bytes) -> bytes | None:
         """The arrays of one user; None for a new one."""
@@ -183,8 +220,13 @@ class DeviceStore:
             )
         ]
         work += [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
+        work.append(("UPDATE commits SET number = number + 1", ()))
         work += [("INSERT INTO queue (id, payload) VALUES (?, ?)", report) for report in reports]
         rows = self._write(work)
+        self.failed = True  # until it is counted
+        self._counter.count(self._commits + 1)
+        self._commits += 1
+        self.failed = False
         return rows[len(rows) - len(reports) :]
 
     def forget(self, acknowledged: Iterable[int]) -> None:
@@ -197,8 +239,13 @@ class DeviceStore:
         """Close the file; in a forked child nothing happens to it."""
         if self._abandoned:
             return
+        self._release()
+
+    def _release(self) -> None:
         with suppress(sqlite3.Error):  # all that counts was committed
             self._db.close()
+        with suppress(OSError):  # a second close
+            self._counter.close()
 
     def abandon(self) -> None:
         """In a forked child: the file is the parent's. SQLite believes that it has it, and would
@@ -282,9 +329,7 @@ def _look(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise ConfigurationError(
-            f"database: {path}: {error.strerror}; a new device makes it with create=True"
-        ) from None
+        raise ConfigurationError(f"database: {path}: {error.strerror}") from None
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"database: {path} must be readable by its owner only: chmod 600")
 
@@ -298,14 +343,3 @@ def _make(path: Path) -> None:
     except OSError as error:
         raise ConfigurationError(f"database: {path}: {error.strerror}") from None
     sync_folder(path)
-
-
-def sync_folder(path: Path) -> None:
-    """Make a new file's name survive a power cut."""
-    if os.name != "posix":
-        return
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -19,7 +19,7 @@ from ldp_kafka.runtime.recovery.packing import HEAD, unpack
 __all__ = ["META", "VERSION", "Checkpoint", "checkpoints", "key_of", "latest"]
 
 META = "meta"
-VERSION = 2  # of what `Epoch.snapshot` writes; what has none is of version 1
+VERSION = 3  # of what `Epoch.snapshot` writes; what has none is of version 1
 
 
 class Checkpoint(NamedTuple):

@@ -128,8 +128,8 @@ def inspect(topology: Topology, spec: Agent, records: Mapping[str, bytes], facts
             _complain(made, "complete", [f"epoch {each.epoch[:8]} lacks {each.lost} of its shards"])
     made.violations += [Violation(refusal.rule, refusal.text) for refusal in refusals(facts, found)]
     if chosen is not None:
-        # What a stage looks at depends on no key
-        no_key = edge_randomness(topology, bytes(KEY_BYTES))
+        # What a stage looks at depends on no key and no deployment
+        no_key = edge_randomness(topology, bytes(KEY_BYTES), "")
         _look(made, roles.make(topology, spec, facts.partition, no_key), chosen)
     return made
 

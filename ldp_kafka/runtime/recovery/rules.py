@@ -14,7 +14,7 @@ from ldp_kafka.runtime.recovery.checkpoints import VERSION, Checkpoint
 
 __all__ = ["BINDINGS", "RULES", "Case", "Facts", "PartitionOffsets", "Rule"]
 
-BINDINGS = ("fingerprint", "layout", "key")
+BINDINGS = ("fingerprint", "layout", "deployment", "key")
 """What a state is bound to: attributes of its stage."""
 
 
@@ -222,6 +222,14 @@ RULES: dict[str, Rule] = {
         " lateness, max_ahead, the shards or per_user changed",
         "give the topology a new name, or its old parameters (`ldp-kafka state verify` looks at all"
         " of it)",
+    ),
+    "deployment": Rule(
+        "the state was written for this raw topic, and no other of its name",
+        lambda case: case.other("deployment"),
+        f"{_OTHER.format('deployment')}: the raw topic was made anew, or edge.deployment changed;"
+        " values that come again would be drawn again",
+        "give the topology a new name (its budgets are new: an edge file, edge.budget_file, adds up"
+        " both), or bring the topic or edge.deployment back",
     ),
     "key": Rule(
         "the state was written under this edge's key",

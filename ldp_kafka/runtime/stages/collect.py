@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.methods import Method
-from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import KEPT, Reports, hexadecimal
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
@@ -57,6 +57,7 @@ class Collect:
     fingerprint: str
     layout: str
     publisher: Publisher
+    deployment: ClassVar[str] = ""
     key: ClassVar[str] = ""
 
     @cached_property
@@ -145,7 +146,9 @@ class Collect:
         return found
 
 
-def make_collect(topology: Topology, partition: int, randomness: Keyed | None = None) -> Collect:
+def make_collect(
+    topology: Topology, partition: int, randomness: EdgeNoise | None = None
+) -> Collect:
     """The collect stage of one partition of the edge's reports."""
     del randomness  # it draws nothing
     return Collect(

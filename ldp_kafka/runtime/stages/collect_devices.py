@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord, Reason, StateError
 from ldp_kafka.methods import Method
-from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import KEPT, Reports, Tick
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.parts import Counted, Part, PartOf, look_at_parts
@@ -107,6 +107,7 @@ class CollectDevices:
     slot_ms: int = 1
     lateness: int = 0
     max_ahead_ms: int = 0
+    deployment: ClassVar[str] = ""
     key: ClassVar[str] = ""
 
     @cached_property
@@ -257,7 +258,7 @@ def _said(one: Reports) -> bytes:
 
 
 def make_collect_devices(
-    topology: Topology, partition: int, randomness: Keyed | None = None
+    topology: Topology, partition: int, randomness: EdgeNoise | None = None
 ) -> CollectDevices:
     """The collect stage of one partition of the devices' reports; its number is the source's too,
     for the merger.

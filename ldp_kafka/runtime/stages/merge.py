@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.randomness import Keyed
 from ldp_kafka.records import KEPT, Partial
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
 from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, look_at_sums, slots_in_a_shard
@@ -75,6 +75,7 @@ class Merge:
     fingerprint: str
     layout: str
     partition: int = 0
+    deployment: ClassVar[str] = ""
     key: ClassVar[str] = ""
 
     @cached_property
@@ -233,7 +234,9 @@ def of_any_phase(release: Callable[[int, list[int] | None], list[Record]]) -> Ma
     return made
 
 
-def make_merge(topology: Topology, partition: int = 0, randomness: Keyed | None = None) -> Merge:
+def make_merge(
+    topology: Topology, partition: int = 0, randomness: EdgeNoise | None = None
+) -> Merge:
     """The merge stage; its log has one partition."""
     del partition, randomness  # there is no other, and it draws nothing
     return Merge(

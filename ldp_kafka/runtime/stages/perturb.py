@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
-from ldp_kafka.randomness import Digests, Keyed
+from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Reports
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
 from ldp_kafka.runtime.stages.raw import RawPartition
 from ldp_kafka.runtime.stages.rows import Answers, Placed, Rows, by_phase, rounds
@@ -71,7 +72,7 @@ class Perturb:
     oversize: ClassVar[str] = "runtime.shards is too small for so many users"
 
     method: Method
-    randomness: Keyed
+    randomness: EdgeNoise
     reader: EventReader
     topic: str
     reports_topic: str
@@ -96,6 +97,11 @@ class Perturb:
         twice.
         """
         return self.randomness.check
+
+    @property
+    def deployment(self) -> str:
+        """Which raw topic's values the state holds; under another one each would be drawn again."""
+        return self.randomness.deployment
 
     @cached_property
     def _raw(self) -> RawPartition:
@@ -318,7 +324,7 @@ class Perturb:
         return found
 
 
-def make_perturb(topology: Topology, partition: int, randomness: Keyed | None) -> Perturb:
+def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | None) -> Perturb:
     """The perturb stage of one raw partition.
 
     Raises

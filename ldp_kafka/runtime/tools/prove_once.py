@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
-from ldp_kafka.randomness import Keyed
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
-from ldp_kafka.runtime.keys import Keyring, edge_randomness
+from ldp_kafka.runtime.keys import EdgeNoise, Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.tools.report_index import ReportIndex, compare
@@ -131,7 +131,7 @@ def read_held(
 
 def recompute(
     topology: Topology,
-    randomness: Keyed,
+    randomness: EdgeNoise,
     records: Iterable[Kept],
     due: Mapping[int, tuple[int, int]],
     seed: int,
@@ -236,7 +236,7 @@ def _prove(
         number: _due(committed.get(number), answered.get(number), whole=number not in begins)
         for number in raw
     }
-    randomness = edge_randomness(topology, key)
+    randomness = edge_randomness(topology, key, read_deployment(topology, edge))
     records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
     expected = recompute(topology, randomness, records, due, held.seed, folder)
     found = compare(held, expected)

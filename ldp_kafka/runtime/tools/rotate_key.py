@@ -38,6 +38,7 @@ from ldp_kafka.randomness import KEY_BYTES
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.changelog import key_bytes
+from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import Keyring, edge_randomness, read_key, write_secret
@@ -174,6 +175,7 @@ class _Held:
         self.config: Config = client_config(topology, "edge")
         self.role, self.spec = topology.reader(topology.raw_topic)
         self.name = self.role.changelog(self.spec.name)
+        self.deployment = read_deployment(topology, self.config)
         if do:
             alone(topology, self.config, self.role.group)
         self.parts = [
@@ -185,7 +187,8 @@ class _Held:
         self.free = 0 if reached < 0 else (reached // slot_ms + 1) * slot_ms
 
     def _stage(self, ring: Keyring, number: int) -> Perturb:
-        return make_perturb(self.topology, number, edge_randomness(self.topology, ring))
+        noise = edge_randomness(self.topology, ring, self.deployment)
+        return make_perturb(self.topology, number, noise)
 
     def _part(self, facts: Facts, records: Mapping[str, bytes], rings: Sequence[Keyring]) -> _Part:
         """The state as the ring that fits it reads it."""

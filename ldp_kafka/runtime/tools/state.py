@@ -17,10 +17,12 @@ from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.changelog import compacted
+from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.reader import read_records
 from ldp_kafka.runtime.kafka.setup import client_config
+from ldp_kafka.runtime.keys import Keyring, edge_randomness
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints, latest
 from ldp_kafka.runtime.recovery.inspection import DAMAGE, Held, inspect
 from ldp_kafka.runtime.recovery.rules import Facts
@@ -62,14 +64,14 @@ class Plan(NamedTuple):
 
 
 def read_state(
-    topology: Topology, roles: Sequence[str] | None = None, *, key: str | None = None
+    topology: Topology, roles: Sequence[str] | None = None, *, key: bytes | Keyring | None = None
 ) -> list[Held]:
     """Every partition of these roles' tables.
 
     Parameters
     ----------
     roles : of the topology's, only their sides' clusters are asked; None: all
-    key : what tells the edge's key from another (`Keyed.check`); None: it is not compared
+    key : the edge's; None: it is not compared
 
     Raises
     ------
@@ -85,7 +87,7 @@ def read_state(
 
 
 def verify_state(
-    topology: Topology, roles: Sequence[str] | None = None, *, key: str | None = None
+    topology: Topology, roles: Sequence[str] | None = None, *, key: bytes | Keyring | None = None
 ) -> list[Held]:
     """The same, looked at twice where something is wrong at first: a changelog that is compacted
     while it is read shows what never was.
@@ -94,20 +96,22 @@ def verify_state(
     return read_state(topology, roles, key=key) if any(held.violations for held in found) else found
 
 
-def _table(topology: Topology, role: Role, spec: Agent, key: str | None) -> Iterator[Held]:
+def _table(
+    topology: Topology, role: Role, spec: Agent, key: bytes | Keyring | None
+) -> Iterator[Held]:
     """Each partition of one table."""
     for facts, records in read_partitions(topology, role, spec, key=key):
         yield inspect(topology, spec, records, facts)
 
 
 def read_partitions(
-    topology: Topology, role: Role, spec: Agent, *, key: str | None
+    topology: Topology, role: Role, spec: Agent, *, key: bytes | Keyring | None
 ) -> Iterator[tuple[Facts, dict[str, bytes]]]:
     """The facts of each partition of a table, and what its changelog holds.
 
     Parameters
     ----------
-    key : what tells the edge's key from another; None: it is not compared
+    key : the edge's; None: it is not compared
     """
     own = client_config(topology, role.side)
     # Whether the edge has answered is asked of the collector's cluster, which its role can reach
@@ -119,9 +123,11 @@ def read_partitions(
     records = compacted(own, role.changelog(spec.name))
     bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
     if not spec.raw:
-        bindings["key"] = ""
-    elif key is not None:
-        bindings["key"] = key
+        bindings |= {"deployment": "", "key": ""}
+    else:
+        deployment = bindings["deployment"] = read_deployment(topology, own)
+        if key is not None:
+            bindings["key"] = edge_randomness(topology, key, deployment).check
     for facts in before:
         end = offsets.position(spec.topic, facts.partition).end
         position = facts.position._replace(end=end)
@@ -162,7 +168,7 @@ def alone(topology: Topology, config: Config, group: str) -> None:
         time.sleep(0.2)
 
 
-def rewind(topology: Topology, role: str, *, do: bool, key: str | None = None) -> Plan:
+def rewind(topology: Topology, role: str, *, do: bool, key: bytes | Keyring | None = None) -> Plan:
     """Set a role's committed offsets back to the offset after its checkpoint, where they are ahead.
 
     Parameters

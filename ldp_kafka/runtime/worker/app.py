@@ -26,7 +26,7 @@ from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.keys import Keyring, edge_randomness
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output, Stage
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Place
@@ -54,7 +54,7 @@ class Worker:
         role: str,
         sides: Mapping[str, Side],
         metrics: Metrics,
-        key: bytes | Keyring | None,
+        noise: EdgeNoise | None,
         until_idle: float | None,
     ) -> None:
         self.topology, self.role, self.metrics = topology, topology.role(role), metrics
@@ -70,10 +70,9 @@ class Worker:
         self.producers = Producers(configs, topics)
         specs = self.role.agents
         self.app = self._faust(side, specs)
-        randomness = edge_randomness(topology, key) if key is not None else None
         self.offsets = GroupOffsets(topology, role, specs, side.config, sides["collector"].config)
         self.agents = [
-            Agent(self, spec, partial(roles.make, topology, spec, randomness=randomness))
+            Agent(self, spec, partial(roles.make, topology, spec, randomness=noise))
             for spec in specs
         ]
         self.watch = Watch(
@@ -213,7 +212,7 @@ def work(
     sides: Mapping[str, Side],
     metrics: Metrics,
     *,
-    key: bytes | Keyring | None,
+    noise: EdgeNoise | None,
     until_idle: float | None = None,
 ) -> int:
     """Run one role of a topology in this process until SIGTERM or SIGINT; returns its exit code.
@@ -223,10 +222,10 @@ def work(
     role : one of the topology's
     sides : ``collector`` and, where the role reaches it, ``edge``: one object where they are one
         cluster
-    key : the edge's master key, for a role that needs it
+    noise : of the edge's key (`keys.edge_randomness`), for a role that needs it
     until_idle : seconds without anything to read after which it ends by itself
     """
     try:
-        return Worker(topology, role, sides, metrics, key, until_idle).main()
+        return Worker(topology, role, sides, metrics, noise, until_idle).main()
     finally:
         sys.stdout.flush()

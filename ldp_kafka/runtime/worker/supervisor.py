@@ -54,27 +54,31 @@ def run(
 def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: int | None) -> int:
     from ldp_kafka.metrics import Metrics, serve
     from ldp_kafka.runtime.kafka.admin import partitions_of
+    from ldp_kafka.runtime.kafka.deployment import read_deployment
     from ldp_kafka.runtime.kafka.setup import client_config, prepare, resolve
-    from ldp_kafka.runtime.keys import read_key
+    from ldp_kafka.runtime.keys import edge_randomness, read_key
 
     until = admit(topology) if role.needs_key else None  # a collector does not have the edge's file
     key = read_key(topology.edge.key_file) if role.needs_key else None
     shared = topology.collector_kafka is topology.edge_kafka
+    noise = None
     try:
         edge, collector = resolve(topology)
-        # else `prepare` asks: a worker that finds no broker would fail instead of coming again
-        if os.environ.get(SUPERVISED):
-            partitions_of(
-                client_config(topology, "collector", collector), topology.partials_topic, timeout=5
-            )
+        if not os.environ.get(SUPERVISED):
+            prepare(topology, None, (EDGE, COLLECTOR) if shared else role.sides)
+        else:
+            # a worker that finds no broker would fail instead of coming again
+            config = client_config(topology, COLLECTOR, collector)
+            partitions_of(config, topology.partials_topic, timeout=5)
+        if key is not None:
+            deployment = read_deployment(topology, client_config(topology, EDGE, edge))
+            noise = edge_randomness(topology, key, deployment)
     except BrokerError:
         if os.environ.get(SUPERVISED):
             return RETRY
         raise
     if os.environ.get(SUPERVISED):
         _die_with_parent()
-    else:
-        prepare(topology, None, (EDGE, COLLECTOR) if shared else role.sides)
     metrics = Metrics(topology.name, role.name, topology.privacy.method)
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
@@ -94,7 +98,7 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
             role.name,
             sides,
             metrics,
-            key=key,
+            noise=noise,
             until_idle=None if until_idle_ms is None else until_idle_ms / 1000,
         )
     finally:

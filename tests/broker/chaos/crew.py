@@ -29,9 +29,11 @@ from pathlib import Path
 import faust
 
 import ldp_kafka as lk
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
+from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import resolve
-from ldp_kafka.runtime.keys import read_key
+from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.worker import app as worker
 from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.topology import Topology
@@ -68,16 +70,21 @@ def work(topology: Topology) -> int:
         step_clock(Path(os.environ[CLOCK]))
     _, collector = resolve(topology)
     side = worker.Side(topology.collector_kafka, collector)
+    try:
+        deployment = read_deployment(topology, side.config)
+    except BrokerError:
+        return RETRY
+    noise = edge_randomness(topology, read_key(topology.edge.key_file), deployment)
     workers = [
         worker.Worker(
             topology,
             role,
             {"collector": side, "edge": side},
             Metrics(topology.name, role, topology.privacy.method),
-            key,
+            drawn,
             None,
         )
-        for role, key in (("collect", None), ("perturb", read_key(topology.edge.key_file)))
+        for role, drawn in (("collect", None), ("perturb", noise))
     ]
     beside, last = workers
     beside.guard()

@@ -18,7 +18,6 @@ from ldp_kafka.accounting import NEVER, LifetimeLedger
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Partial
 from ldp_kafka.runtime import local, roles
-from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.packing import unpack
@@ -27,7 +26,7 @@ from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
-from tests.broker.flow import KEY, Flow, Reader, header
+from tests.broker.flow import Flow, Reader, header
 from tests.fold.judge import shard
 
 TOGETHER = 50  # messages folded at a time
@@ -115,7 +114,7 @@ def judge(flow: Flow, kept: dict[str, tuple[list, list]]) -> Verdict:
     topology = flow.topology
     raw = flow.raw()
     with BOOKING, booked(topology.method.ledger) as book:
-        expected = local.run(topology, edge_randomness(topology, KEY), raw, together=TOGETHER)
+        expected = local.run(topology, flow.noise(), raw, together=TOGETHER)
     verdict = Verdict(events=int(expected.counts["events"]), releases=len(expected.releases))
     seen = outcome(flow, expected, verdict)
     paid = states(flow, raw, kept, verdict)
@@ -215,7 +214,7 @@ def states(
     state of, and the last complete one with the log's end; what users paid by their own ledgers.
     """
     topology = flow.topology
-    randomness = edge_randomness(topology, KEY)
+    randomness = flow.noise()
     agents = [
         ("perturb", "perturb", lambda number: make_perturb(topology, number, randomness), raw),
         (
@@ -347,7 +346,7 @@ def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], 
 
 def users(flow: Flow, raw) -> set[bytes]:
     """Digests of all who are in the raw log."""
-    randomness = edge_randomness(flow.topology, KEY)
+    randomness = flow.noise()
     reader = make_perturb(flow.topology, 0, randomness).reader
     found: set[bytes] = set()
     for events in (reader.read(message.value).events for log in raw for message in log):
@@ -361,7 +360,7 @@ def users(flow: Flow, raw) -> set[bytes]:
 def owner(flow: Flow, raw) -> dict[str, tuple[bytes, int]]:
     """Whose report, and of which slot, an id is: as only the edge can tell."""
     topology = flow.topology
-    randomness = edge_randomness(topology, KEY)
+    randomness = flow.noise()
     reader, method = make_perturb(topology, 0, randomness).reader, topology.method
     found: dict[str, tuple[bytes, int]] = {}
     for log in raw:

@@ -32,7 +32,7 @@ def played(request):
     values = made_up(topology, 300, 10)
     source = from_arrays(topology, values, START)
     logs = as_log(topology, messages(topology, source, 2048))
-    run = local.run(topology, edge_randomness(topology, KEY), logs)
+    run = local.run(topology, edge_randomness(topology, KEY, "here"), logs)
     return (
         topology,
         values,

@@ -131,6 +131,7 @@ def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
     topology, broker, rng = loads(TOPOLOGIES[name]), Broker(), np.random.default_rng(seed)
     statuses, steps, slot, place = {}, [], 0, folder / "0"
     place.mkdir()
+    provisioned(topology, place)
     for life, at in enumerate([*cuts, None]):
         plan = Plan(at)
         after = folder / str(life + 1)
@@ -152,7 +153,6 @@ def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
                 user="m",
                 database=place / "m.db",
                 key_file=place / "m.key",
-                create=True,
                 producer=broker,
                 clock=lambda: (FIRST + 99) * SLOT,
             )
@@ -238,14 +238,25 @@ class Outcome:
         return found
 
 
+def provisioned(topology, folder):
+    """A folder that has the files of a new device."""
+    Client.provision(
+        topology, database=folder / "m.db", key_file=folder / "m.key", deployment="here"
+    )
+    return folder
+
+
 def opened(folder, text=TOPOLOGIES["sw_direct"], **options):
-    """A client in a folder, with a broker of its own unless one is given."""
+    """A client in a folder, which is a new device's where nothing is in it, with a broker of its
+    own unless one is given.
+    """
     folder = Path(folder)
+    if not list(folder.iterdir()):
+        provisioned(loads(text), folder)
     given = {
         "user": "m",
         "database": folder / "m.db",
         "key_file": folder / "m.key",
-        "create": True,
         "producer": Broker(),
         "clock": lambda: (FIRST + 99) * SLOT,
     }

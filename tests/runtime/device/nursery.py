@@ -33,7 +33,7 @@ from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.depth import depth
-from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, loads
+from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, loads, provisioned
 from tests.runtime.device.test_client_crashes import ForgetsEarly, LeavesEarly, client_of
 
 SLOTS = 4  # one more than a window
@@ -79,8 +79,24 @@ class SyncsLater(Client):
         self._store._db.execute("PRAGMA synchronous=NORMAL")
 
 
+class CountsEarly(Client):
+    """A commit is counted before it is made."""
+
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        store = self._store
+        commit = store.commit
+
+        def early(*what):
+            store._counter.count(store._commits + 1)
+            return commit(*what)
+
+        store.commit = early
+
+
 KINDS = {
-    kind.__name__: kind for kind in (Client, LeavesEarly, ForgetsEarly, DrawsAgain, SyncsLater)
+    kind.__name__: kind
+    for kind in (Client, LeavesEarly, ForgetsEarly, DrawsAgain, SyncsLater, CountsEarly)
 }
 
 
@@ -136,7 +152,6 @@ def live(kind, device, life):
         user="m",
         database=disk / "m.db",
         key_file=disk / "m.key",
-        create=True,
         producer=Broker(device / "world"),
         clock=lambda: (FIRST + 99) * SLOT,
     )
@@ -197,6 +212,7 @@ def anew(device):
     shutil.rmtree(device, ignore_errors=True)
     for name in ("disk", "world"):
         (device / name).mkdir(parents=True)
+    provisioned(TOPOLOGY, device / "disk")
     return device
 
 

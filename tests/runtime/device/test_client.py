@@ -26,13 +26,25 @@ from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.device.client import Client, Status
+from ldp_kafka.runtime.device.state import bound_to
+from ldp_kafka.runtime.device.store import DeviceStore
 from ldp_kafka.runtime.kafka import setup
 from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.collect_devices import partition_of
 from ldp_kafka.runtime.wire.codec import encode
-from tests.runtime.device.lives import FIRST, SLOT, TEXT, TOPOLOGIES, Broker, loads, opened
+from tests.runtime.device.lives import (
+    FIRST,
+    SLOT,
+    TEXT,
+    TOPOLOGIES,
+    Broker,
+    loads,
+    opened,
+    provisioned,
+)
 
 NOW = (FIRST + 99) * SLOT
 ETM = TEXT.replace("lateness: 1000", "lateness: 2") % ("etm", "domain: [0, 100]", "per_user")
@@ -91,7 +103,7 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
             client = opened(tmp_path, text, producer=broker)
         client.report(value, slot * SLOT + at, user=user)
     client.close()
-    randomness = edge_randomness(topology, read_key(tmp_path / "m.key"))
+    randomness = edge_randomness(topology, read_key(tmp_path / "m.key"), "here")
     expected = [
         report
         for part in local.run(topology, randomness, [raw, []]).reports
@@ -317,7 +329,7 @@ def test_what_the_disk_is_told(tmp_path):
             for name in ("synchronous", "journal_mode", "locking_mode", "fullfsync")
         ] == [2, "wal", "exclusive", 1]
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-        assert modes == {"m.db": 0o600, "m.db-wal": 0o600, "m.key": 0o600}
+        assert modes == dict.fromkeys(("m.db", "m.db-wal", "m.key", "m.key.count"), 0o600)
     assert (tmp_path / "m.key").stat().st_size == 32
 
 
@@ -466,6 +478,7 @@ def test_the_database_is_bound(tmp_path):
     text = TOPOLOGIES["sw_direct"]
     other = tmp_path / "other.key"
     other.write_bytes(os.urandom(32))
+    (tmp_path / "other.key.count").write_bytes((tmp_path / "m.key.count").read_bytes())
     other.chmod(0o600)
     held = (tmp_path / "m.db").read_bytes()
     for changed, options in (
@@ -481,25 +494,101 @@ def test_the_database_is_bound(tmp_path):
         assert client.report(2.0, NOW) == "late"
 
 
-def test_nothing_is_made_unasked(tmp_path):
-    """A lost database, or a lost key, is not a new budget."""
-    with pytest.raises(ConfigurationError, match="key"):
-        opened(tmp_path, create=False)
+def started(folder, **options):
+    """What a start says, without making anything."""
+    files = {"database": folder / "m.db", "key_file": folder / "m.key"}
+    Client(loads(TOPOLOGIES["sw_direct"]), user="m", producer=Broker(), **files | options).close()
+
+
+def test_a_start_makes_nothing(tmp_path):
+    """Whatever is lost, no report is drawn anew: each loss has its error and its way out."""
+    with pytest.raises(ConfigurationError, match="device init"):
+        started(tmp_path)
     assert not list(tmp_path.iterdir())
+    with opened(tmp_path) as client:
+        assert client.report(1.0, NOW) == "sent"
+    away = tmp_path.parent / "away"
+    for name, error in (
+        ("m.key", "the key is missing.*bring it back"),
+        ("m.db", "the database is missing.*new name"),
+        ("m.key.count", "the counter of this device's commits is missing.*bring it back"),
+    ):
+        (tmp_path / name).rename(away)
+        with pytest.raises(StateError, match=error):
+            started(tmp_path)
+        with pytest.raises(ConfigurationError, match="was provisioned: that is done once"):
+            provisioned(loads(TOPOLOGIES["sw_direct"]), tmp_path)
+        away.rename(tmp_path / name)
+    started(tmp_path)
+
+
+@pytest.mark.parametrize("left", [0, 1, 1000])
+def test_a_truncated_database_is_refused(tmp_path, left):
+    """As is an empty one."""
+    with opened(tmp_path) as client:
+        client.report(1.0, NOW)
+    content = (tmp_path / "m.db").read_bytes()
+    (tmp_path / "m.db").write_bytes(content[:left])
+    with pytest.raises(StateError, match=r"empty|no SQLite database|damaged"):
+        started(tmp_path)
+
+
+def test_an_older_copy_is_refused(tmp_path):
+    """Of any age: what was spent since would look unspent. The newest one is taken, and so is one
+    whose last commit was not counted.
+    """
+    copies = []
+    for slot in range(4):
+        with opened(tmp_path) as client:
+            client.report(float(slot), (FIRST + slot) * SLOT)
+        copies.append({name: (tmp_path / name).read_bytes() for name in ("m.db", "m.key.count")})
+    for copy in copies[:-1]:
+        (tmp_path / "m.db").write_bytes(copy["m.db"])
+        with pytest.raises(StateError, match=r"older copy.*bring the last one back"):
+            started(tmp_path)
+    (tmp_path / "m.db").write_bytes(copies[-1]["m.db"])
+    (tmp_path / "m.key.count").write_bytes(copies[-2]["m.key.count"])
+    started(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 32, b"x" * 31])
+def test_a_damaged_counter_is_refused(tmp_path, damage):
+    """One of its two places may be: a write was cut short."""
     opened(tmp_path).close()
-    (tmp_path / "m.key").rename(tmp_path / "away")
-    for create in (False, True):
-        with pytest.raises(StateError, match="bring it back"):
-            opened(tmp_path, create=create)
-    (tmp_path / "away").rename(tmp_path / "m.key")
-    (tmp_path / "m.db").rename(tmp_path / "away")
-    with pytest.raises(ConfigurationError, match="create=True"):
-        opened(tmp_path, create=False)
-    (tmp_path / "m.db").touch(0o600)
-    with pytest.raises(StateError, match="empty"):
-        opened(tmp_path, create=False)
-    (tmp_path / "away").replace(tmp_path / "m.db")
-    opened(tmp_path, create=False).close()
+    counter = tmp_path / "m.key.count"
+    whole = counter.read_bytes()
+    counter.write_bytes(damage)
+    with pytest.raises(StateError, match="is damaged"):
+        started(tmp_path)
+    for place in (0, 16):
+        half = bytearray(whole)
+        half[place : place + 8] = b"\xff" * 8
+        counter.write_bytes(half)
+        started(tmp_path)
+
+
+def test_a_device_keeps_its_deployment(tmp_path):
+    """Equal values of two devices that have one key and topology, in two deployments."""
+    topology, sent = loads(TOPOLOGIES["sw_direct"]), []
+    key = bytes(range(32))
+    for name in ("eu", "us"):
+        folder = tmp_path / name
+        folder.mkdir()
+        files = {"database": folder / "m.db", "key_file": folder / "m.key"}
+        Client.provision(topology, deployment=name, **files)
+        (folder / "m.key").write_bytes(key)
+        with pytest.raises(StateError, match="another key"):
+            started(folder)
+        (folder / "m.db").unlink()
+        noise = edge_randomness(topology, key, name)
+        DeviceStore.make(folder / "m.db", bound_to(topology, noise))
+        broker = Broker()
+        with Client(topology, user="m", producer=broker, clock=lambda: NOW, **files) as client:
+            client.report(50.0, NOW)
+        sent.append(broker.left[0][1])
+    assert len(set(sent)) == 2
+    ids = [lk.decode(value)[0].id for value in sent]
+    assert ids[0] != ids[1]
 
 
 def test_a_damaged_database_is_refused(tmp_path):
@@ -523,8 +612,8 @@ def test_a_damaged_database_is_refused(tmp_path):
             opened(tmp_path)
     place.write_bytes(whole)
     with closing(sqlite3.connect(place, isolation_level=None)) as db:
-        db.execute("PRAGMA user_version=2")
-    with pytest.raises(StateError, match="schema 2"):
+        db.execute("PRAGMA user_version=1")
+    with pytest.raises(StateError, match="schema 1"):
         opened(tmp_path)
     with closing(sqlite3.connect(place, isolation_level=None)) as db:
         db.execute("PRAGMA application_id=7")
@@ -543,10 +632,10 @@ def test_the_async_twin(tmp_path):
         "user": "m",
         "database": tmp_path / "m.db",
         "key_file": tmp_path / "m.key",
-        "create": True,
         "producer": broker,
         "clock": lambda: NOW,
     }
+    provisioned(loads(TOPOLOGIES["sw_direct"]), tmp_path)
 
     async def run():
         async with lk.AsyncClient(loads(TOPOLOGIES["sw_direct"]), **given) as client:
@@ -594,6 +683,7 @@ def test_the_readmes_example_runs(tmp_path, monkeypatch):
         for topic in topology.topics():
             broker.create_topic(topic.name, topic.partitions)
         setup.prepare(topology)
+        publish(topology.name, broker)
         exec(code, {})
         found = []
         reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "test"})

@@ -26,7 +26,7 @@ from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.depth import depth
-from tests.runtime.device.lives import FIRST, MEMORY, TOPOLOGIES, lives
+from tests.runtime.device.lives import FIRST, MEMORY, TOPOLOGIES, lives, loads, provisioned
 
 
 def client_of(queue):
@@ -174,7 +174,7 @@ class Broker:
                 self.flying.pop(0)(None, None)
 
 files = {"database": os.path.join(folder, "m.db"), "key_file": os.path.join(folder, "m.key")}
-client = Client(loads(TOPOLOGIES["capp"]), user="m", create=True, producer=Broker(),
+client = Client(loads(TOPOLOGIES["capp"]), user="m", producer=Broker(),
                 clock=lambda: (FIRST + 10**6) * SLOT, **files)
 slot = sum(1 for _ in open(os.path.join(folder, "told")))
 while last < 0 or slot < last:
@@ -193,6 +193,7 @@ def test_a_process_that_is_killed(tmp_path):
     """
     rng = np.random.default_rng()
     left = tmp_path / "left"
+    provisioned(loads(TOPOLOGIES["capp"]), tmp_path)
 
     def start(last):
         root = Path(__file__).parents[3]

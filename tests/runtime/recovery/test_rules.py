@@ -26,7 +26,7 @@ from ldp_kafka.runtime.recovery.start import (
 )
 from tests.cases import cases
 
-BINDINGS = {"fingerprint": "f", "layout": "l", "key": "k"}
+BINDINGS = {"fingerprint": "f", "layout": "l", "deployment": "d", "key": "k"}
 
 
 def held(offset, epoch="e", *, shards=("0",), lost=(), **changed):
@@ -56,6 +56,7 @@ BROKEN = {
     "version": (facts(), held(6, version=None)),
     "fingerprint": (facts(), held(6, fingerprint="g")),
     "layout": (facts(), held(6, layout="g")),
+    "deployment": (facts(), held(6, deployment="g")),
     "key": (facts(), held(6, key="g")),
     "log_end": (facts(end=6), held(6)),
     "log_start": (facts(None, 8), held(6)),

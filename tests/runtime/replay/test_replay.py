@@ -223,7 +223,9 @@ def test_a_local_run_releases_every_slot(batch):
         made = topology(partitions=partitions)
         source = from_arrays(made, values, START)
         run = local.run(
-            made, edge_randomness(made, bytes(32)), as_log(made, messages(made, source, batch))
+            made,
+            edge_randomness(made, bytes(32), "here"),
+            as_log(made, messages(made, source, batch)),
         )
         assert not run.dead_letters
         records = [json.loads(record.value) for record in run.releases]
@@ -444,7 +446,7 @@ def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
     written = sum(
         len(record.value)
         for record in local.run(
-            made, edge_randomness(made, bytes(32)), as_log(made, stream), together=50
+            made, edge_randomness(made, bytes(32), "here"), as_log(made, stream), together=50
         ).reports[0]
     )
     assert 0.9 * written < unread._bytes["collect"][0] < 2 * written

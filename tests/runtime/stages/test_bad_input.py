@@ -243,7 +243,9 @@ def logs(kind):
 
 def run(topology, messages, together=1):
     """Through every stage."""
-    return local.run(topology, edge_randomness(topology, KEY), [messages], together=together)
+    return local.run(
+        topology, edge_randomness(topology, KEY, "here"), [messages], together=together
+    )
 
 
 def everything(records):
@@ -320,7 +322,7 @@ def test_no_exception_shows_the_value(kind):
     """
     topology, poisoned, _, where, _ = logs(kind)
     message = poisoned[min(where)].value
-    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
     shown = [repr(edge.reader.read(message))]
     for reader in (
         decode,
@@ -359,7 +361,7 @@ def test_two_bad_rows_are_two_dead_letters():
         ("b", NOW + 48 * HOUR, 1.0),
         ("c", NOW, float("nan")),
     ]
-    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
     folded = edge.fold(edge.fresh(), [Message(5, NOW, batch(rows))])
     bodies = [
         json.loads(record.value)
@@ -383,7 +385,7 @@ def test_two_bad_rows_are_two_dead_letters():
 def test_bad_input_moves_no_watermark():
     """A time ahead, or a good time beside a bad value, must not close anybody's slots."""
     topology = loads(NUMERIC.format(format="arrow"))
-    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
     state = edge.fresh()
     edge.fold(state, [Message(0, NOW, batch([("a", NOW - 9 * HOUR, 1.0)]))])
     before = (state.watermark, state.closed)
@@ -403,7 +405,7 @@ def test_bad_input_moves_no_watermark():
 def test_a_record_without_a_timestamp_has_no_ahead():
     """Nothing to compare with; the calendar's end still holds."""
     topology = loads(NUMERIC.format(format="json"))
-    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
     folded = edge.fold(
         edge.fresh(),
         [Message(0, -1, text({"user": "u", "time": NOW + 99 * 24 * HOUR, "value": 1}))],
@@ -424,7 +426,7 @@ def test_exactly_max_ahead_is_allowed():
         batch([("u", limit, 1.0)]),
         text({"ldp_kafka": 1, "type": "tick", "time": limit}),
     ):
-        edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
+        edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
         state = edge.fresh()
         assert not [
             name
@@ -437,7 +439,7 @@ def test_exactly_max_ahead_is_allowed():
 def test_of_two_rows_the_one_beyond_max_ahead_is_refused():
     """To the millisecond, in one batch."""
     topology = loads(NUMERIC.format(format="arrow"))
-    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
     limit = NOW + 24 * HOUR
     folded = edge.fold(
         edge.fresh(), [Message(0, NOW, batch([("a", limit, 1.0), ("b", limit + 1, 1.0)]))]
@@ -463,7 +465,7 @@ def test_values_outside_the_domain_are_clamped_not_refused():
 def test_records_do_not_show_values():
     """The repr of what moves between rooms, were it logged."""
     topology = loads(NUMERIC.format(format="arrow"))
-    edge = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
     decoded = edge.reader.read(batch([(USER, NOW, NUMBER)]))
     state = edge.fresh()
     edge.fold(state, [Message(0, NOW, batch([(USER, NOW, NUMBER)]))])

@@ -48,7 +48,7 @@ class Fed:
 
     def __init__(self, **options):
         self.topology = topology(**options)
-        self.randomness = edge_randomness(self.topology, KEY)
+        self.randomness = edge_randomness(self.topology, KEY, "here")
         self.edge = make_perturb(self.topology, 0, self.randomness)
         self.state, self.offset, self.counts = self.edge.fresh(), 0, {}
 
@@ -429,7 +429,7 @@ def test_noise_is_keyed():
     log = [Message(i, -1, message([(f"u{j}", i, j) for j in range(50)])) for i in range(3)]
     made = []
     for key in (KEY, KEY, bytes(32)):
-        edge = make_perturb(topology(), 0, edge_randomness(topology(), key))
+        edge = make_perturb(topology(), 0, edge_randomness(topology(), key, "here"))
         made.append(edge.fold(edge.fresh(), log).records)
     assert made[0] == made[1]
     assert all(a.value != b.value for a, b in zip(made[0], made[2], strict=True))
@@ -443,7 +443,7 @@ input: {slot: 1s, lateness: 0, partitions: 1, format: arrow}
 privacy: {method: lpu, mechanism: grr, epsilon: 2.0, window: 3, categories: 4}
 output: {statistics: [frequencies]}
 """)
-    edge = make_perturb(apps, 0, edge_randomness(apps, KEY))
+    edge = make_perturb(apps, 0, edge_randomness(apps, KEY, "here"))
     state, seen = edge.fresh(), {}
     for slot in range(6):
         made = pa.RecordBatch.from_pydict(
@@ -524,7 +524,7 @@ input: {slot: 1s, partitions: 2, format: arrow, partitioning: murmur2}
 privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 100]}
 output: {statistics: [mean]}
 """)
-    randomness = edge_randomness(made, KEY)
+    randomness = edge_randomness(made, KEY, "here")
     for partition in (0, 1):
         stage = make_perturb(made, partition, randomness)
         folded = stage.fold(
@@ -554,7 +554,7 @@ def test_packed_reports_are_cut_where_a_broker_would_refuse_them():
         " partitions: 1}\nprivacy: {method: lpu, mechanism: oue, epsilon: 1.0, window: 1,"
         " categories: 8192}\noutput: {statistics: [frequencies]}\n"
     )
-    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
+    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)), "here"))
     n = 2048
     events = Events(
         Ids.of([f"u{at}" for at in range(n)]), np.full(n, 1_700_000_000_000), np.arange(n)
@@ -577,7 +577,7 @@ def test_users_who_need_not_report_are_counted():
         " partitions: 1}\nprivacy: {method: lpu, epsilon: 1.0, window: 4, categories: 3}\noutput:"
         " {statistics: [frequencies]}\n"
     )
-    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32))))
+    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)), "here"))
     users = Ids.of([f"u{at % 300}" for at in range(400)])  # a hundred come twice
     counts = stage.fold(
         stage.fresh(),

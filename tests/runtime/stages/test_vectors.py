@@ -62,7 +62,7 @@ def topology_of(method, format="json", **changed):  # noqa: A002
 
 
 def edge_key(topology):
-    return edge_randomness(topology, bytes(range(32)))
+    return edge_randomness(topology, bytes(range(32)), "here")
 
 
 def run(topology, values, **options):

@@ -62,7 +62,7 @@ def logs_of(topology):
 
 def reports_of(topology, *, key=cases.KEY):
     """What the edge writes, as a topic keeps it."""
-    run = local.run(topology, edge_randomness(topology, key), logs_of(topology))
+    run = local.run(topology, edge_randomness(topology, key, "here"), logs_of(topology))
     return [
         Kept(number, offset, -1, None, record.value)
         for number, log in enumerate(run.reports)
@@ -111,7 +111,9 @@ EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
 
 def judged(topology, records, due=EVERYTHING, key=cases.KEY):
     held, unreadable, _ = read_held(records)
-    expected = recompute(topology, edge_randomness(topology, key), raw(topology), due, held.seed)
+    expected = recompute(
+        topology, edge_randomness(topology, key, "here"), raw(topology), due, held.seed
+    )
     return compare(held, expected), held, expected, unreadable
 
 

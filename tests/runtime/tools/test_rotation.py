@@ -64,7 +64,7 @@ def ring_at(slot, new=NEW):
 
 def folded(topology, ring, log, *, held=None, want=1):
     """The partition and what it reports."""
-    stage = make_perturb(topology, 0, edge_randomness(topology, ring))
+    stage = make_perturb(topology, 0, edge_randomness(topology, ring, "here"))
     shelf = Shelf(held)
     epoch = opened(stage, want=want, shelf=shelf)
     for message in log:
@@ -80,7 +80,7 @@ def draws(topology, records, keys):
     whose = {}
     users = Ids.of([f"u0.{user}" for user in range(cases.USERS)])
     for key in keys:
-        source = edge_randomness(topology, key)
+        source = edge_randomness(topology, key, "here")
         digests = source.digests(users)
         for slot in range(FIRST - 2, FIRST + SLOTS + 2):
             whose |= {
@@ -119,7 +119,8 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
     said = folded(topology, before, log[:reported])[1]
     if rebind:
         edges = [
-            make_perturb(topology, 0, edge_randomness(topology, ring)) for ring in (before, after)
+            make_perturb(topology, 0, edge_randomness(topology, ring, "here"))
+            for ring in (before, after)
         ]
         facts = facts_of(edges[0], PartitionOffsets(kept + 1, 0, len(log) + 1, begun=False))
         shelf = Shelf(old)
@@ -334,7 +335,7 @@ class Kept:
             self.topology, "perturb", self.topology.role("perturb").agents, self.config, self.config
         )
         (spec,) = self.topology.role("perturb").agents
-        key = edge_randomness(self.topology, ring).check
+        key = edge_randomness(self.topology, ring, "here").check
         facts = read_facts(offsets, spec, 0)
         found = inspect(
             self.topology,

@@ -65,7 +65,7 @@ def test_a_new_format_is_a_line():
     assert "toy: lines" in told["description"]
     with pytest.raises(TopologyError, match=r"one column such as [^;]* where format is toy"):
         loads(NUMERIC.format(format="toy, user: $.a.b"))
-    stage = make_perturb(topology, 0, edge_randomness(topology, KEY))
+    stage = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
     folded = stage.fold(stage.fresh(), [Message(0, -1, BEGINS + text)])
     assert (folded.counts["events"], folded.counts["reports"]) == (2, 2)
     assert {name for name in folded.counts if name.startswith("dead_letters:")} == {

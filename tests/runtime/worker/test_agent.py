@@ -49,7 +49,7 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
         send=lambda *_: None,
     )
     make = (
-        (lambda n: make_perturb(topology, n, edge_randomness(topology, bytes(32))))
+        (lambda n: make_perturb(topology, n, edge_randomness(topology, bytes(32), "here")))
         if role == "perturb"
         else (lambda n: roles.make(topology, "collect", n))
     )

@@ -123,7 +123,7 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         producer = Producer(config)
         for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
             epoch = opened(
-                make_perturb(topology, number, edge_randomness(topology, bytes(32))), number
+                make_perturb(topology, number, edge_randomness(topology, bytes(32), "here")), number
             )
             for offset, when in enumerate(times, 1):
                 event = json.dumps({"user": "a", "value": 1, "time": when}).encode()
