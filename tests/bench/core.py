@@ -70,6 +70,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
         lk.method(name, epsilon=1.0, window=10, domain=(0.0, 1.0)) for name in ("sw_direct", "capp")
     )
     system, keyed = lk.randomness.system(), lk.randomness.keyed(bytes(range(32)))
+    ids = [str(i) for i in range(len(streams))]
     users, none, pair = (
         keyed.digests([str(u) for u in range(n)]),
         np.empty((n, 0), np.int64),
@@ -97,7 +98,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
         "keyed noise, bound": lambda: noise(pair, 2),
         "sw_direct": lambda: direct.release(streams, system),
         "capp": lambda: capp.release(streams, system),
-        "capp keyed": lambda: capp.release(streams, keyed),
+        "capp keyed": lambda: capp.release(streams, keyed, users=ids, first_slot=0),
     }
     speed = {
         name: [

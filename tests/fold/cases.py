@@ -26,6 +26,7 @@ START = 1_760_000_040_000  # milliseconds; a slot begins there
 SLOT = 60_000
 LATENESS = 1
 USERS = 7  # of a partition
+HERE = "here/"  # the deployment, as it is read of an embedded broker that is called so
 KEY = bytes(range(32))
 
 TEXT = """
@@ -54,7 +55,7 @@ def topology(
 
 
 def randomness(of: Topology) -> Keyed:
-    return edge_randomness(of, KEY, "here")
+    return edge_randomness(of, KEY, HERE)
 
 
 def batch(rows: list[tuple[str, int, float]]) -> bytes:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ldp_kafka.randomness import Keyed, system
+from ldp_kafka.randomness import system
+from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.recovery import packing, start
 from ldp_kafka.runtime.recovery.epoch import Epoch, OffsetAction
 from ldp_kafka.runtime.recovery.snapshot import persist
@@ -30,7 +31,7 @@ class Mutant:
     patch: Callable[[pytest.MonkeyPatch], None] = lambda _: None
 
 
-class Fresh(Keyed):
+class Fresh(EdgeNoise):
     """Noise of the operating system in place of keyed noise; ids stay."""
 
     def at(self, *_: Any) -> Any:
@@ -339,7 +340,10 @@ def collector(kind: type[Collect], **more: Any) -> Recipe:
 
 
 def fresh_noise(stage: Any) -> Any:
-    return replace(stage, randomness=Fresh(cases.KEY, context=bytes.fromhex(stage.fingerprint)))
+    context = bytes.fromhex(stage.fingerprint) + cases.HERE.encode()
+    noise = Fresh(cases.KEY, context=context)
+    noise.deployment = cases.HERE
+    return replace(stage, randomness=noise)
 
 
 def choosing(how: Any) -> Callable[[pytest.MonkeyPatch], None]:

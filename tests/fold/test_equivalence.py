@@ -380,13 +380,16 @@ def test_harmless_change_takes_the_old_state(change, role):
 def test_another_key_refuses_the_old_state():
     """Under another key every user would look new, with the whole budget to spend again."""
     topology = cases.topology()
-    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)), "here"))
+    stage = make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)), cases.HERE))
     table = saved(opened(stage, want=0))
-    other = make_perturb(topology, 0, edge_randomness(topology, bytes(range(1, 33)), "here"))
+    other = make_perturb(topology, 0, edge_randomness(topology, bytes(range(1, 33)), cases.HERE))
     with pytest.raises(StateError, match="key changed"):
         opened(other, 0, table, 0)
     opened(
-        make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)), "here")), 0, table, 0
+        make_perturb(topology, 0, edge_randomness(topology, bytes(range(32)), cases.HERE)),
+        0,
+        table,
+        0,
     )
 
 

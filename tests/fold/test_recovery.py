@@ -29,7 +29,7 @@ from tests.fold.scripts import (
 SCRIPTED = depth(20, 400)  # random scripts at the edge
 CHAINED = depth(6, 120)  # random scripts through edge, collectors and merger
 SLOTS = depth(4, 8)  # of the routine that is disturbed
-POINTS = depth(15, 30)  # of it, undisturbed, at least: awaits and commits
+POINTS = depth(12, 30)  # of it, undisturbed, at least: awaits and commits
 # the second crashes at the edge: over three first ones, every await is one
 APART = depth(3, 1)
 # of the second crashes of collector and merger: over all first ones, every await is one

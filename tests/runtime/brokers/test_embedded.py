@@ -105,6 +105,7 @@ def test_run_file_lives_as_long_as_its_broker(run_directory):
         assert json.loads(path.read_text()) == {
             "address": broker.bootstrap_servers,
             "pid": os.getpid(),
+            "deployment": broker.deployment,
         }
         assert address_of("meters") == broker.bootstrap_servers
         with pytest.raises(BrokerError, match=r"topology other .*ldp-kafka run"):
@@ -182,7 +183,8 @@ def test_a_port_given_out_again_is_no_broker(broker):
         check=True,
         timeout=30,
     ).stdout
-    path.write_text(json.dumps({"address": broker.bootstrap_servers, "pid": int(dead)}))
+    written = json.loads(path.read_text())
+    path.write_text(json.dumps(written | {"pid": int(dead)}))
     with pytest.raises(BrokerError, match="is gone with its host"):
         address_of("meters")
 

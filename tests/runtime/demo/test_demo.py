@@ -77,15 +77,20 @@ def test_releases_are_judged_against_the_truth(played):
 def test_what_was_spent_is_within_the_budget(played):
     """All of it, since every user has a value in every slot."""
     topology, _, logs, _, _ = played
-    assert largest_spent(topology, KEY, logs) == topology.privacy.epsilon
+    assert (
+        largest_spent(topology, edge_randomness(topology, KEY, "here"), logs)
+        == topology.privacy.epsilon
+    )
 
 
 def test_another_key_or_release_is_noticed(played):
     """The comparison is byte for byte."""
     topology, _, logs, releases, first = played
-    assert again(topology, KEY, logs, releases)
-    assert not again(topology, bytes(32), logs, releases)
-    assert not again(topology, KEY, logs, releases | {first: releases[first] + b" "})
+    noise = edge_randomness(topology, KEY, "here")
+    assert again(topology, noise, logs, releases)
+    for key, deployment in ((bytes(32), "here"), (KEY, "elsewhere")):
+        assert not again(topology, edge_randomness(topology, key, deployment), logs, releases)
+    assert not again(topology, noise, logs, releases | {first: releases[first] + b" "})
 
 
 def test_the_picture_is_a_png(played, tmp_path):

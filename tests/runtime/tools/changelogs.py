@@ -28,7 +28,7 @@ def table(stage, log, *, token=EPOCH):
 
 def edge_table(topology, logs, *, until=None, key=cases.KEY):
     """Of all raw partitions; ``until``: only so many messages of each."""
-    randomness = edge_randomness(topology, key, "here")
+    randomness = edge_randomness(topology, key, cases.HERE)
     made = {}
     for number, log in enumerate(logs):
         made |= table(make_perturb(topology, number, randomness), log[:until])

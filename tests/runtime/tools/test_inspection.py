@@ -58,6 +58,7 @@ def look(
     folded_before=False,
 ):
     bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
+    bindings["deployment"] = cases.HERE if spec is PERTURB else ""
     if key is not None:
         bindings["key"] = key if spec is PERTURB else ""
     facts = Facts(
@@ -307,6 +308,7 @@ DOCTORED = {
     ),
     "another fingerprint": (another("fingerprint"), {"fingerprint"}),
     "another layout": (another("layout"), {"layout"}),
+    "another deployment": (another("deployment"), {"deployment"}),
     "another key": (another("key"), {"key"}),
     "a ledger beyond its budget": (lambda held: overspent(held, BUDGET), {"budget"}),
     "a ledger that does not add up": (lambda held: rewritten(held, torn), {"ledger"}),

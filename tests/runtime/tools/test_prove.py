@@ -62,7 +62,7 @@ def logs_of(topology):
 
 def reports_of(topology, *, key=cases.KEY):
     """What the edge writes, as a topic keeps it."""
-    run = local.run(topology, edge_randomness(topology, key, "here"), logs_of(topology))
+    run = local.run(topology, edge_randomness(topology, key, cases.HERE), logs_of(topology))
     return [
         Kept(number, offset, -1, None, record.value)
         for number, log in enumerate(run.reports)
@@ -112,7 +112,7 @@ EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
 def judged(topology, records, due=EVERYTHING, key=cases.KEY):
     held, unreadable, _ = read_held(records)
     expected = recompute(
-        topology, edge_randomness(topology, key, "here"), raw(topology), due, held.seed
+        topology, edge_randomness(topology, key, cases.HERE), raw(topology), due, held.seed
     )
     return compare(held, expected), held, expected, unreadable
 
@@ -231,6 +231,7 @@ def kept(tmp_path, monkeypatch):
     key.write_bytes(cases.KEY)
     key.chmod(0o600)
     with EmbeddedBroker() as broker:
+        broker.deployment = "here"
         publish(made.name, broker)
         prepare(made, broker)
         config = {"bootstrap.servers": broker.bootstrap_servers}

@@ -64,7 +64,7 @@ def ring_at(slot, new=NEW):
 
 def folded(topology, ring, log, *, held=None, want=1):
     """The partition and what it reports."""
-    stage = make_perturb(topology, 0, edge_randomness(topology, ring, "here"))
+    stage = make_perturb(topology, 0, edge_randomness(topology, ring, cases.HERE))
     shelf = Shelf(held)
     epoch = opened(stage, want=want, shelf=shelf)
     for message in log:
@@ -80,7 +80,7 @@ def draws(topology, records, keys):
     whose = {}
     users = Ids.of([f"u0.{user}" for user in range(cases.USERS)])
     for key in keys:
-        source = edge_randomness(topology, key, "here")
+        source = edge_randomness(topology, key, cases.HERE)
         digests = source.digests(users)
         for slot in range(FIRST - 2, FIRST + SLOTS + 2):
             whose |= {
@@ -119,7 +119,7 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
     said = folded(topology, before, log[:reported])[1]
     if rebind:
         edges = [
-            make_perturb(topology, 0, edge_randomness(topology, ring, "here"))
+            make_perturb(topology, 0, edge_randomness(topology, ring, cases.HERE))
             for ring in (before, after)
         ]
         facts = facts_of(edges[0], PartitionOffsets(kept + 1, 0, len(log) + 1, begun=False))
@@ -290,6 +290,7 @@ def kept(tmp_path, monkeypatch):
     (tmp_path / "edge.key").chmod(0o600)
     made = load(path)
     with EmbeddedBroker() as broker:
+        broker.deployment = "here"
         publish(made.name, broker)
         prepare(made, broker)
         world = Kept(made, path, {"bootstrap.servers": broker.bootstrap_servers})
@@ -335,7 +336,7 @@ class Kept:
             self.topology, "perturb", self.topology.role("perturb").agents, self.config, self.config
         )
         (spec,) = self.topology.role("perturb").agents
-        key = edge_randomness(self.topology, ring, "here").check
+        key = edge_randomness(self.topology, ring, cases.HERE).check
         facts = read_facts(offsets, spec, 0)
         found = inspect(
             self.topology,

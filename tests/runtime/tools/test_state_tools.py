@@ -55,6 +55,7 @@ def kept(tmp_path):
     )
     made = load(path)
     with EmbeddedBroker() as broker:
+        broker.deployment = "here"
         publish(made.name, broker)
         prepare(made, broker)
         config = {"bootstrap.servers": broker.bootstrap_servers}
