@@ -59,7 +59,7 @@ def test_undisturbed():
 
     assert finish(world, script) == set()
     assert len(set(metas)) > 3
-    assert world.waited > 15
+    assert world.waited > POINTS
 
 
 def crash(world, worker, steps):
