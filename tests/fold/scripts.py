@@ -274,11 +274,11 @@ def zombie_dropped(world: World) -> None:
     all.
     """
     old = world.begin(0)
-    old.deliver(0, 10)
+    old.deliver(0, 7)
     old.snapshot(0)
     old.run()
     new = world.begin(0)
-    new.deliver(0, 10)
+    new.deliver(0, 7)
     keep(new)
     old.deliver(0, 1)  # of two users, so that a shard stays as it was
     old.snapshot(0)
