@@ -10,6 +10,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from ldp_kafka.runtime.kafka.deployment import read_deployment
+from ldp_kafka.runtime.kafka.setup import prepare
 from tests.broker.flow import KEY, Flow, configure
 from tests.broker.test_faults import until, until_acknowledged
 
@@ -93,6 +95,16 @@ def test_other_fields(flow):
         flow.path.write_text(text)
 
 
+def test_another_deployment(flow):
+    """Every value that came again would be drawn again."""
+    text = flow.path.read_text()
+    flow.path.write_text(text.replace("edge:", "edge:\n  deployment: elsewhere"))
+    try:
+        assert "written under another deployment" in halted(flow)
+    finally:
+        flow.path.write_text(text)
+
+
 def test_a_compacted_log(flow):
     client = AdminClient({"bootstrap.servers": flow.boot})
     configure(client, flow.topology.raw_topic, "cleanup.policy", "compact")
@@ -144,3 +156,27 @@ def test_more_partitions(flow):
     )
     said = halted(flow, 2)
     assert "must have 2 partitions, found 3" in said
+
+
+def test_a_raw_topic_that_was_made_anew(kafka, tmp_path, prefix):
+    """With the same events in it: their noise would be fresh, a second draw for the same values."""
+    made, rnd = Flow(kafka, tmp_path, prefix), random.Random(11)
+    try:
+        made.start("collect"), made.start("perturb")
+        made.slot(rnd, 0, USERS)
+        until_acknowledged(made)
+        made.stop()
+        topic = made.topology.raw_topic
+        records = made.read(topic)
+        client = AdminClient({"bootstrap.servers": kafka})
+        client.delete_topics([topic])[topic].result(20)
+        until(lambda: topic not in client.list_topics(timeout=10).topics)
+        prepare(made.topology)
+        before = made.deployment
+        assert read_deployment(made.topology, {"bootstrap.servers": kafka}) != before
+        for message in records:
+            made.put(message.partition(), message.value())
+        made.producer.flush(20)
+        assert "the raw topic was made anew" in halted(made)
+    finally:
+        made.close()

@@ -1,0 +1,94 @@
+"""One topology and one key in two places: nothing that leaves them tells equal values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.brokers.run_files import publish
+from ldp_kafka.runtime.kafka.deployment import read_deployment
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.reports import read_reports
+from ldp_kafka.topology import loads
+
+KEY = bytes(range(5, 37))
+USERS, SLOTS, SLOT = 500, 8, 60_000
+TEXT = """
+topology: meters
+kafka: {{bootstrap_servers: "{boot}"}}
+input: {{topic: raw, slot: 60s, lateness: 0, partitions: 1}}
+privacy: {{method: sw_direct, epsilon: 1.0, window: 4, domain: [0, 100]}}
+output: {{statistics: [mean, per_user]}}
+edge: {{deployment: {deployment}}}
+"""
+
+
+def reports(deployment):
+    """{id: value} and the pseudonyms of one crowd at one place."""
+    topology = loads(TEXT.format(boot="127.0.0.1:1", deployment="null"))
+    names = Ids.of([f"m{i}" for i in range(USERS)])
+    log = [
+        Message(
+            slot + 1,
+            -1,
+            encode(Events(names, np.full(USERS, slot * SLOT), np.full(USERS, 50.0))),
+        )
+        for slot in range(SLOTS)
+    ]
+    noise = edge_randomness(topology, KEY, deployment)
+    found, series = {}, set()
+    for record in local.run(topology, noise, [log]).reports[0]:
+        for report in read_reports(record.value).singles():
+            found[report.id] = report.value
+            series.add(report.series)
+    return found, series
+
+
+def test_equal_values_are_not_told_by_equal_reports():
+    """No id and no pseudonym comes twice; equal reports are no more than chance gives. The same
+    deployment gives the same bytes.
+    """
+    eu, of_eu = reports("eu")
+    us, of_us = reports("us")
+    assert len(eu) == len(us) == USERS * SLOTS
+    assert not eu.keys() & us.keys()
+    assert not of_eu & of_us
+    same = np.array(list(eu.values())) == np.array(list(us.values()))
+    assert same.mean() < 0.01  # of some two thousand outputs none has a thousandth
+    assert reports("eu") == (eu, of_eu)
+
+
+def test_each_embedded_broker_is_a_deployment_of_its_own():
+    """Its run file says which, to all processes; without one the topology must."""
+    seen = set()
+    for _ in range(2):
+        with EmbeddedBroker() as broker:
+            broker.create_topic("raw", 1)
+            topology = loads(TEXT.format(boot=broker.bootstrap_servers, deployment="null"))
+            config = {"bootstrap.servers": broker.bootstrap_servers}
+            with pytest.raises(ConfigurationError, match=r"edge\.deployment must say"):
+                read_deployment(topology, config)
+            written = loads(TEXT.format(boot=broker.bootstrap_servers, deployment="here"))
+            assert read_deployment(written, config) == "/here"
+            publish("meters", broker)
+            seen.add(read_deployment(topology, config))
+            assert read_deployment(topology, config) in seen
+            seen.add(read_deployment(written, config))
+            with pytest.raises(BrokerError, match="no topic other"):
+                read_deployment(topology, config, "other")
+    assert len(seen) == 4
+
+
+def test_the_key_check_and_the_context_tell():
+    """Two deployments are two keys, as far as a state can tell."""
+    topology = loads(TEXT.format(boot="127.0.0.1:1", deployment="null"))
+    noises = [edge_randomness(topology, KEY, name) for name in ("eu", "us", "")]
+    assert len({noise.check for noise in noises}) == 3
+    assert [noise.deployment for noise in noises] == ["eu", "us", ""]
