@@ -258,6 +258,11 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
             f"{source.topic} is someone else's topic: it gets no ticks, so a partition without"
             " events holds every release back"
         )
+    if topology.edge.budget_file is None:
+        yield (
+            "edge.budget_file is not set: other topologies on"
+            f" {source.topic} add to what is lost of its users, and nobody sums"
+        )
     if source.partitioning == "trusted":
         yield (
             "partitioning trusted: whoever writes the raw topic must keep a user in one partition;"
