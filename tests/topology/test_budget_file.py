@@ -173,8 +173,8 @@ WRONG = [
         "edge: household-meters",
         "edge: ${NOWHERE}",
         (
-            "edge.yaml:1: edge: must be 1 to 200 letters, digits, dots, dashes and underscores, the"
-            " first a letter or digit; got nothing"
+            "edge.yaml:1: edge: the environment variable NOWHERE must be set, or have a default:"
+            " ${NOWHERE:-default}"
         ),
     ),
     (
