@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
 from ldp_kafka.accounting import Guarantee
+from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError, InvariantError, Reason
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
@@ -282,7 +283,7 @@ class Metrics:
         info.clear()
         said = (
             guarantee.level,
-            f"{guarantee.epsilon:g}",
+            at_most(guarantee.epsilon),
             str(guarantee.window),
             guarantee.calibration,
             guarantee.protects,

@@ -350,6 +350,13 @@ def test_a_release_without_reports_has_no_standard_error():
     assert "ldp_release_standard_error" not in samples(metrics)
 
 
+def test_the_epsilon_that_is_shown_is_true():
+    """Rounded up, as wherever a guarantee is printed."""
+    metrics = made("perturb")
+    metrics.guarantee(GUARANTEE._replace(epsilon=1.2345601))
+    assert any("epsilon=1.23457," in name for name in samples(metrics))
+
+
 def test_the_guarantee_is_one_series():
     """A second one replaces the first; none at all reads as infinite."""
     metrics = made()

@@ -9,7 +9,7 @@ from math import ceil, inf
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.guarantee import MICRO, Guarantee
-from ldp_kafka.accounting.words import moment, nats, span
+from ldp_kafka.accounting.words import exactly, moment, nats, span
 from ldp_kafka.errors import ConfigurationError
 
 __all__ = [
@@ -85,7 +85,7 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         return f"epsilon {nats(self.epsilon)}" + (
-            f" and delta {float(self.delta):g}" if self.delta else ""
+            f" and delta {exactly(self.delta)}" if self.delta else ""
         )
 
 

@@ -6,6 +6,8 @@ from decimal import Decimal
 from math import inf
 from typing import Any, NamedTuple
 
+from ldp_kafka.accounting.words import at_most
+
 __all__ = ["MICRO", "Guarantee", "micro"]
 
 MICRO = 1_000_000  # budgets are counted in whole micro-epsilon
@@ -47,8 +49,8 @@ class Guarantee(NamedTuple):
     """What else is asked of neighbours, in words; empty: nothing."""
 
     def describe(self, *, linkable: bool = False) -> str:
-        r"""The line that is printed wherever a topology is; ``linkable``: its reports carry one
-        pseudonym a user.
+        r"""The line that is printed wherever a topology is, its numbers rounded up; ``linkable``:
+        its reports carry one pseudonym a user.
 
         Examples
         --------
@@ -72,7 +74,7 @@ class Guarantee(NamedTuple):
         protects += f", {self.within}" * bool(self.within)
         if self.epsilon == inf:
             return f"{self._none(protects)}{linked}"
-        failure = f" and delta {self.delta:g}" if self.delta else ""
+        failure = f" and delta {at_most(self.delta)}" if self.delta else ""
         if self.level == "user":
             over = (
                 f"over the first {self.window} report{'s' * (self.window != 1)} of a user, after"
@@ -82,9 +84,9 @@ class Guarantee(NamedTuple):
             over = f"over any {self.window} consecutive slots of a user"
         changed = "stream" if self.level == "user" else "window"
         return (
-            f"{self.level}, epsilon {self.epsilon:g}{failure} {over}; protects {protects};"
+            f"{self.level}, epsilon {at_most(self.epsilon)}{failure} {over}; protects {protects};"
             f" calibration {self.calibration}; reports that one changed {changed} can alter:"
-            f" {self.influence:g}; holds against anyone without the edge key{linked}"
+            f" {at_most(self.influence)}; holds against anyone without the edge key{linked}"
         )
 
     def _none(self, protects: str) -> str:

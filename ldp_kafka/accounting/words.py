@@ -4,13 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from difflib import get_close_matches
+from fractions import Fraction
+from math import isfinite
 
-__all__ = ["did_you_mean", "instant", "moment", "nats", "span"]
+__all__ = ["at_least", "at_most", "did_you_mean", "exactly", "instant", "moment", "nats", "span"]
 
 _UNITS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DIGITS = 6  # that a bound is printed with
+
+
+def at_most(bound: float) -> str:
+    """An upper bound with six digits, such as an epsilon or a delta: rounded up, since what is
+    printed must be true. A float is the decimal that it was written as.
+
+    Examples
+    --------
+    >>> at_most(1.0), at_most(0.1), at_most(1e-05), at_most(2 / 3), at_most(1.000001)
+    ('1', '0.1', '1e-05', '0.666667', '1.00001')
+    """
+    return _rounded(bound, ROUND_CEILING)
+
+
+def at_least(bound: float) -> str:
+    """The same of what is a lower bound: rounded down.
+
+    Examples
+    --------
+    >>> at_least(0.1), at_least(2 / 3), at_least(1.9999999)
+    ('0.1', '0.666666', '1.99999')
+    """
+    return _rounded(bound, ROUND_FLOOR)
+
+
+def _rounded(bound: float, rounding: str) -> str:
+    if not isfinite(bound):
+        return f"{bound:g}"
+    return _spelled(Context(_DIGITS, rounding).create_decimal(repr(float(bound))))
+
+
+def exactly(value: Fraction) -> str:
+    """A decimal fraction to the last digit: a sum of several, or what is left of a limit.
+
+    Examples
+    --------
+    >>> exactly(Fraction("1e-6")), exactly(Fraction("0.1") + Fraction("1e-20"))
+    ('1e-06', '0.10000000000000000001')
+    """
+    with localcontext(prec=2000):
+        return _spelled(Decimal(value.numerator) / value.denominator)
+
+
+def _spelled(number: Decimal) -> str:
+    """Every digit of it, as a float is spelled that is printed with six."""
+    with localcontext(prec=2000):
+        number = number.normalize()
+    if not number or -5 < number.adjusted() < _DIGITS:
+        return f"{number:f}"
+    digits, _, exponent = f"{number:e}".partition("e")
+    return f"{digits}e{int(exponent):+03d}"
 
 
 def nats(micros: int) -> str:

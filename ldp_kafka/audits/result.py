@@ -7,6 +7,8 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from math import inf, isinf
 from typing import Any, NamedTuple
 
+from ldp_kafka.accounting.words import at_least, at_most
+
 __all__ = ["AuditResult", "Bin", "Hits"]
 
 
@@ -78,12 +80,12 @@ class AuditResult:
         bound = (
             "infinite" if isinf(self.epsilon_lower) else f"at least {_floor(self.epsilon_lower)}"
         )
-        at = f" at delta {self.delta:g}" if self.delta else ""
+        at = f" at delta {at_least(self.delta)}" if self.delta else ""
         sure = f" with confidence {_percent(self.alpha)} %" if self.alpha else ", for certain"
         if self.claimed is None:
             return f"epsilon is {bound}{at}{sure}"
         return (
-            f"epsilon is {bound}{at}{sure} (claimed {self.claimed:g}):"
+            f"epsilon is {bound}{at}{sure} (claimed {at_most(self.claimed)}):"
             f" {'VIOLATED' if self.violated else 'not violated'}"
         )
 

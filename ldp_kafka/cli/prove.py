@@ -28,11 +28,13 @@ def prove_once(topology: Path, key_file: Path | None, json_: bool) -> int:
 
     A report's id stands for its user, slot and phase. A replay after a crash writes the same report
     again, which is harmless. Another report under the same id would be a second draw of noise, and
-    would spend a second epsilon. The exit code is 1 where there is one.
+    would spend a second epsilon. The same id in several partitions is a user who is in several
+    partitions of the raw topic, with a budget in each. The exit code is 1 where there is either.
 
     With --key-file, and where the raw topic can be read, all reports are made again from the raw
-    log. Those that are missing, different or unexpected are counted, and make the exit code 1. The
-    raw log must still hold every event.
+    log. Those that are missing, different or unexpected are counted, and so are users who are in
+    several partitions; either makes the exit code 1. Nobody is named. The raw log must still hold
+    every event.
 
     Records that have expired are not checked. The command only reads, and may run beside the
     workers.

@@ -216,6 +216,8 @@ def _show(found: Sequence[Held]) -> None:
 
 
 def _row(held: Held) -> list[str]:
+    from ldp_kafka.accounting.words import nats
+
     complete = sum(epoch.complete for epoch in held.epochs)
     epochs = str(complete) if complete == len(held.epochs) else f"{complete} of {len(held.epochs)}"
     position = held.position
@@ -234,7 +236,7 @@ def _row(held: Held) -> list[str]:
         _or_none(held.slots),
         str(held.shards),
         f"{held.bytes:,}",
-        "-" if held.budget is None else f"{(held.spent or 0) / 1e6:g} of {held.budget / 1e6:g}",
+        "-" if held.budget is None else f"{nats(held.spent or 0)} of {nats(held.budget)}",
     ]
 
 

@@ -133,16 +133,21 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
 def plan(topology: Path, users: int, json_: bool) -> None:
     """Say what a topology will do: its guarantee, topics, traffic and state, and the error to
     expect.
+
+    The exit code is 2 where its budget file does not admit it: run would refuse it.
     """
     from ldp_kafka.topology import plan as make
+    from ldp_kafka.topology import unset
 
     loaded = load_topology(topology)
     made = make(loaded, users)
     if json_:
-        print_json(made.as_json())
+        print_json({**made.as_json(), "unset": [_as_json(each) for each in unset(loaded)]})
     else:
         click.echo("\n".join(made.lines()))
         _say_unset(loaded)
+    if made.edge_budget is not None:
+        made.edge_budget.require()
 
 
 @click.command(

@@ -7,6 +7,8 @@ from functools import partial
 from math import isfinite
 from typing import Any, NamedTuple
 
+from ldp_kafka.accounting.words import at_most
+
 __all__ = ["TABLES", "Table", "rows_of", "text"]
 
 
@@ -116,7 +118,7 @@ def text(rows: Sequence[dict[str, Any]]) -> list[str]:
     """
     if not rows:
         return []
-    cells = [list(rows[0]), *([_cell(value) for value in row.values()] for row in rows)]
+    cells = [list(rows[0]), *([_cell(*cell) for cell in row.items()] for row in rows)]
     widths = [max(len(line[at]) for line in cells) for at in range(len(cells[0]))]
     words = [isinstance(value, str) for value in rows[0].values()]
     return [
@@ -128,7 +130,9 @@ def text(rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _cell(value: Any) -> str:
+def _cell(column: str, value: Any) -> str:
     if value is None:
         return "-"
+    if column == "epsilon":
+        return at_most(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)

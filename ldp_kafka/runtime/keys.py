@@ -19,6 +19,7 @@ from pathlib import Path
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import KEY_BYTES, Keyed
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.document import Unset
 
 __all__ = [
     "VARIABLE",
@@ -102,16 +103,18 @@ class Keyring:
         return f"Keyring({len(self.later)} rotations)"  # never a key
 
 
-def read_key(path: Path | None) -> Keyring:
+def read_key(path: Path | Unset | None) -> Keyring:
     """The master key from its file, or from the environment (base64 of what a file would hold)
-    where the topology names no file.
+    where the topology names no file, or leaves its name to a variable that is not set.
 
     Raises
     ------
     ConfigurationError : no key, an unsafe file mode, fewer than 32 bytes, or not a ring
     """
-    if path is None:
+    if path is None or isinstance(path, Unset):
         text = os.environ.get(VARIABLE)
+        if not text and path is not None:
+            raise ConfigurationError(f"the edge needs a key: {path.problem}")
         if not text:
             raise ConfigurationError(
                 "the edge needs a key: set edge.key_file in the topology (ldp-kafka key new FILE"

@@ -77,7 +77,10 @@ def run(
 
 
 def fold(
-    stages: Mapping[int, Stage[Any]], messages: Iterable[tuple[int, Message]], together: int
+    stages: Mapping[int, Stage[Any]],
+    messages: Iterable[tuple[int, Message]],
+    together: int,
+    states: Mapping[int, Any] | None = None,
 ) -> Iterator[tuple[int, Output]]:
     """Fold logs from their beginning, each partition by its stage: what each fold gave.
 
@@ -86,8 +89,10 @@ def fold(
     stages : of each partition
     messages : (partition, message), in the order of each partition
     together : messages of a partition that are folded at a time
+    states : of each partition, which the messages are folded into; None: fresh ones
     """
-    states = {partition: stage.fresh() for partition, stage in stages.items()}
+    if states is None:
+        states = {partition: stage.fresh() for partition, stage in stages.items()}
     waiting: dict[int, list[Message]] = {partition: [] for partition in stages}
 
     def folded(partition: int) -> tuple[int, Output]:

@@ -96,6 +96,13 @@ class Admission:
         """From when it does not run."""
         return None if self.at is None else self.edge.admits[self.at].until_ms
 
+    def require(self) -> None:
+        """ConfigurationError that says why the topology may not run, where it may not."""
+        if self.refusals:
+            raise ConfigurationError(
+                "\n".join(f"{self.edge.file}: {reason}" for reason in self.refusals)
+            )
+
     def lines(self) -> list[str]:
         """Text for people: the sum, where the part of each comes from, and what stands
         against it.
@@ -215,10 +222,7 @@ def admit(topology: Topology, now_ms: int | None = None) -> int | None:
     found = admission(topology, now_ms)
     if found is None:
         return None
-    if found.refusals:
-        raise ConfigurationError(
-            "\n".join(f"{found.edge.file}: {reason}" for reason in found.refusals)
-        )
+    found.require()
     return found.until_ms
 
 

@@ -27,7 +27,11 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
-_ROLES = {"edge": "the perturb role needs it", "collector": "every role needs it"}
+_ROLES = {
+    "edge": "the perturb role needs it",
+    "collector": "every role needs it",
+    "key": "whoever perturbs needs it, or the key itself in LDP_KAFKA_EDGE_KEY",
+}
 """Who needs what a side's block says: perturb reads at the edge and writes to the collector's
 cluster.
 """
@@ -35,7 +39,7 @@ cluster.
 
 class Unset(str):
     """Text as it was written, with a variable in it that is not set here: one side's way to Kafka,
-    or the edge's file of budgets, which only some roles need.
+    or the edge's key or file of budgets, which only some roles need.
     """
 
     __slots__ = ("problem",)
@@ -83,8 +87,8 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
 
     ``${NAME}`` and ``${NAME:-default}`` in scalars are taken from ``environment``, ``$$`` is a
     dollar sign; a plain scalar is typed after that, a quoted one stays text. A variable that is not
-    set is a problem, but for the edge's key (None), for its file of budgets and for the addresses
-    and client options below ``kafka.edge`` and ``kafka.collector`` (`Unset`).
+    set is a problem, but `Unset` for what stands below ``edge``, and for the addresses and client
+    options below ``kafka.edge`` and ``kafka.collector``.
 
     Raises
     ------
@@ -180,8 +184,8 @@ class _Builder:
         return value
 
     def _filled(self, text: str, path: Path) -> str | None:
-        """Variables replaced; None if one is not set and the edge's key may wait for `run`, or
-        after an error; `Unset` where only some roles need it.
+        """Variables replaced; None after an error; `Unset` where one is not set that only some
+        roles need.
         """
         missing: list[str] = []
 
@@ -216,20 +220,21 @@ class _Builder:
                 path, f"the environment {names} not set here, and has no default: {_ROLES[side]}"
             )
             return later
-        if missing and path[:1] != ("edge",):
-            for name in missing:
-                self.refuse(
-                    path,
-                    f"the environment variable {name} must be set, or have a default:"
-                    f" ${{{name}:-default}}",
-                )
+        for name in missing:
+            self.refuse(
+                path,
+                f"the environment variable {name} must be set, or have a default:"
+                f" ${{{name}:-default}}",
+            )
         return None if missing else filled
 
 
 def _needed_at(path: Path) -> str | None:
     """The side whose roles alone need what stands here: its way to Kafka, the edge's file of
-    budgets, without which nothing may run unasked, or what noise is bound to.
+    budgets, without which nothing may run unasked, its key, or what noise is bound to.
     """
+    if path == ("edge", "key_file"):
+        return "key"
     if path in (("edge", "budget_file"), ("edge", "deployment")):
         return "edge"
     kafka = (

@@ -235,15 +235,16 @@ class _Work:
         return Output(tuple(given["statistics"]), given["shrinkage"])
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:
-        key, budget = given["key_file"], given["budget_file"]
         return Edge(
-            self._beside(key) if key else None,
-            budget if budget is None or isinstance(budget, Unset) else self._beside(budget),
+            self._beside(given["key_file"] or None),
+            self._beside(given["budget_file"]),
             given["deployment"],
         )
 
-    def _beside(self, text: str) -> FilePath:
-        """A path that is written relative to the file."""
+    def _beside(self, text: str | None) -> FilePath | Unset | None:
+        """A path that is written relative to the file, where it is known."""
+        if text is None or isinstance(text, Unset):
+            return text
         return FilePath(self.document.file).parent / FilePath(text).expanduser()
 
     def runtime(self, given: dict[str, Any], _: str) -> Runtime:

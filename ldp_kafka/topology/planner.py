@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp_kafka.accounting import MICRO, Guarantee
+from ldp_kafka.accounting import Guarantee, micro
+from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.statistics import Prediction, reporting
 from ldp_kafka.topology.budget_file import Admission, admission
@@ -126,7 +127,7 @@ class Plan:
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
             (
-                f"spending     epsilon {self.epsilon_per_report:g}"
+                f"spending     epsilon {at_most(self.epsilon_per_report)}"
                 f" {'a' if alike else 'the first'} report"
             ),
             *([] if self.edge_budget is None else self.edge_budget.lines()),
@@ -220,13 +221,15 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             " of one report has no bound"
         )
     elif said.epsilon == inf:
-        horizon = promised * MICRO // topology.method.cost
+        horizon = micro(promised) // topology.method.cost
         yield (
-            f"{why}: epsilon {promised:g} is true of the first {horizon:g} slots of a stream and of"
-            " none beyond them; calibration sound holds for ever"
+            f"{why}: epsilon {at_most(promised)} is true of the first {horizon:,} slots of a stream"
+            " and of none beyond them; calibration sound holds for ever"
         )
     elif said.epsilon > promised:
-        yield f"{why}: what truly holds is epsilon {said.epsilon:g}, not {promised:g}"
+        yield (
+            f"{why}: what truly holds is epsilon {at_most(said.epsilon)}, not {at_most(promised)}"
+        )
     for name in topology.statistics.linkers:
         yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.flow.raw is None:
@@ -254,6 +257,11 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
         yield (
             f"{source.topic} is someone else's topic: it gets no ticks, so a partition without"
             " events holds every release back"
+        )
+    if topology.edge.budget_file is None:
+        yield (
+            "edge.budget_file is not set: other topologies on"
+            f" {source.topic} add to what is lost of its users, and nobody sums"
         )
     if source.partitioning == "trusted":
         yield (

@@ -367,11 +367,12 @@ class Output(Checked):
 @dataclass(frozen=True)
 class Edge:
     """What only the edge knows: where its key is, and the file that limits what all topologies on
-    the raw topic lose together; None where that was left open. And, where the broker gives topics
+    the raw topic lose together; None where that was left open, `Unset` where a variable is to name
+    it. And, where the broker gives topics
     no ids, what tells this deployment from every other.
     """
 
-    key_file: FilePath | None
+    key_file: FilePath | Unset | None
     budget_file: FilePath | Unset | None = None
     deployment: str | Unset | None = None
 

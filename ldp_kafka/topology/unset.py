@@ -14,10 +14,11 @@ __all__ = ["require", "unset"]
 
 
 def unset(
-    topology: Topology, sides: Iterable[str] = ("edge", "collector", "budget")
+    topology: Topology, sides: Iterable[str] = ("edge", "collector", "key", "budget")
 ) -> tuple[TopologyError, ...]:
     """One error, not raised, for each address or option of these sides that is not known here;
-    ``budget`` is the edge's file of budgets, which the perturb role alone needs.
+    ``key`` is the edge's key and ``budget`` its file of budgets, which the perturb role alone
+    needs.
     """
     known: dict[str, tuple[object, ...]] = {
         "edge": (
@@ -29,6 +30,7 @@ def unset(
             topology.collector_kafka.bootstrap_servers,
             *topology.collector_kafka.client.values(),
         ),
+        "key": (topology.edge.key_file,),
         "budget": (topology.edge.budget_file,),
     }
     texts = [text for side in sides for text in known[side]]

@@ -1,10 +1,23 @@
-"""Times as users write them, and names that they nearly wrote."""
+"""Bounds that stay true when they are printed, times as users write them, and names that they
+nearly wrote.
+"""
 
 from __future__ import annotations
 
-import pytest
+import ast
+import re
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 
-from ldp_kafka.accounting.words import did_you_mean, instant, moment
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import ldp_kafka
+from ldp_kafka.accounting import Guarantee
+from ldp_kafka.accounting.admission import Loss
+from ldp_kafka.accounting.words import at_least, at_most, did_you_mean, exactly, instant, moment
 from tests.cases import cases
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
@@ -61,3 +74,96 @@ def test_the_nearest_name():
     assert did_you_mean("perturbs", {"collect": 0, "perturb": 1}) == " (did you mean perturb?)"
     assert did_you_mean("zzz", ["perturb"]) == did_you_mean(None, []) == did_you_mean(7, ["a"])
     assert did_you_mean(7, ["a"]) == ""
+
+
+def unit(text):
+    """One in the last of the six digits that a number may be printed with."""
+    return Decimal(1).scaleb(Decimal(text).adjusted() - 5)
+
+
+@given(st.floats(0, exclude_min=True, allow_infinity=False))
+@example(2 / 3)
+@example(0.99999949)
+@example(999999.5)
+@example(1e-320)
+@example(5e-324)
+@example(1.7976931348623157e308)
+def test_a_printed_bound_is_true_and_near(bound):
+    """Never on the wrong side of the number, and one unit of its last digit nearer would be."""
+    written = Decimal(repr(bound))
+    above, below = at_most(bound), at_least(bound)
+    assert Decimal(below) <= written <= Decimal(above)
+    assert float(above) >= bound >= float(below)
+    # where the last digit is carried, a unit of the number itself
+    assert Decimal(above) - unit(repr(bound)) < written < Decimal(below) + unit(repr(bound))
+    assert max(len(Decimal(text).as_tuple().digits) for text in (above, below)) <= 6
+
+
+@given(st.decimals(min_value="0.000001", max_value=999, places=3).filter(bool))
+@example(Decimal("0.1"))
+@example(Decimal("0.3"))
+def test_what_was_given_is_printed_as_it_was_given(epsilon):
+    """Not the binary fraction beside it."""
+    for text in (at_most(float(epsilon)), at_least(float(epsilon))):
+        assert text == f"{float(epsilon):g}"
+        assert Decimal(text) == epsilon
+
+
+@cases(
+    ("bound", "printed"),
+    [
+        (1.0, "1"),
+        (0.1, "0.1"),
+        (30, "30"),
+        (1e-5, "1e-05"),
+        (0.0001, "0.0001"),
+        (123456.0, "123456"),
+        (1234561.0, "1.23457e+06"),
+        (1.0000001, "1.00001"),
+        (9.999999, "10"),
+        (0.0, "0"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_bounds_in_print(bound, printed):
+    """As numbers always were, but for the direction."""
+    assert at_most(bound) == printed
+
+
+def test_the_line_of_a_guarantee_is_rounded_up():
+    """Epsilon and delta: nothing more than what truly holds is said."""
+    line = Guarantee("user", 1.2345601, 1.2345601e-5, 9, 9, "values", "published").describe()
+    assert "epsilon 1.23457 and delta 1.23457e-05 over" in line
+    line = Guarantee("w-event", 1.2345601, 0.0, 9, 9, "values", "published").describe()
+    assert "epsilon 1.23457 over" in line
+
+
+@given(st.lists(st.floats(0, 1, exclude_max=True), min_size=1, max_size=3))
+def test_sums_of_deltas_are_printed_to_the_last_digit(deltas):
+    """A limit must not be rounded up, nor what is spent of it down."""
+    total = sum((Fraction(repr(delta)) for delta in deltas), Fraction(0))
+    assert Fraction(exactly(total)) == total
+    if total:
+        assert str(Loss(1, total)) == f"epsilon 0.000001 and delta {exactly(total)}"
+
+
+def rounded_bounds(tree):
+    """What is printed with a format of its own though its name says that it is a bound."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+            said = ast.unparse(node.value)
+            if re.search("epsilon|delta|spent|promised|claimed|budget", said):
+                yield said
+
+
+def test_bounds_are_rounded_in_one_place():
+    """Nobody prints one as any other number, to the nearest digit."""
+    root = Path(ldp_kafka.__file__).parent
+    found = {
+        str(path.relative_to(root)): [*rounded_bounds(ast.parse(path.read_text("utf-8")))]
+        for path in root.rglob("*.py")
+    }
+    assert {name: said for name, said in found.items() if said} == {}
+    assert [*rounded_bounds(ast.parse("f'{guarantee.epsilon:g} {name:<{wide}}'"))] == [
+        "guarantee.epsilon"
+    ]

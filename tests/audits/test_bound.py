@@ -15,6 +15,7 @@ from scipy.stats import binom
 
 import ldp_kafka as lk
 from ldp_kafka.audits import audit, audit_pairs, audit_reports, binomial, bound
+from ldp_kafka.audits.result import AuditResult, Hits
 from tests.depth import depth
 
 ALPHA = 0.3  # of the calibration: so that errors happen often enough to be counted
@@ -311,6 +312,16 @@ def test_the_result_speaks():
         not in audit(
             lk.mechanism("grr", epsilon=1.0, categories=4), 0, 1, claimed=inf, reports=1000
         ).verdict
+    )
+
+
+def test_what_was_claimed_is_not_made_stronger_in_print():
+    """The claim is rounded up, and the delta beside the bound that was found down."""
+    found = AuditResult(
+        2.0, 0.0, 1.2345601, 9.9999999e-6, "", "", Hits(9, 10, 0.5), Hits(1, 10, 0.1)
+    )
+    assert found.verdict == (
+        "epsilon is at least 2 at delta 9.99999e-06, for certain (claimed 1.23457): VIOLATED"
     )
 
 

@@ -18,6 +18,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError, TopologyError
 from ldp_kafka.runtime.worker import supervisor as runner
 from ldp_kafka.topology import admission, admit, load, load_edge, loads, plan, schema
+from tests.cases import cases
 
 DAY = 86_400_000
 T2027 = 1_798_761_600_000  # 2027-01-01
@@ -172,8 +173,8 @@ WRONG = [
         "edge: household-meters",
         "edge: ${NOWHERE}",
         (
-            "edge.yaml:1: edge: must be 1 to 200 letters, digits, dots, dashes and underscores, the"
-            " first a letter or digit; got nothing"
+            "edge.yaml:1: edge: the environment variable NOWHERE must be set, or have a default:"
+            " ${NOWHERE:-default}"
         ),
     ),
     (
@@ -346,7 +347,7 @@ def test_who_is_not_admitted(house):
 
 
 def test_no_edge_file():
-    """Nobody sums, and a plan says nothing of it."""
+    """Nobody sums, and a plan has no sum."""
     topology = loads(
         "topology: m\ninput: {slot: 1h}\nprivacy: {method: sw_direct, epsilon: 1, window: 2,"
         " domain: [0, 1]}\noutput: {statistics: [mean]}"
@@ -425,7 +426,7 @@ def test_plan_prints_it(house, capsys):
         [each["fingerprint"] for each in budget["admits"]],
     ) == ("household-meters", True, fingerprints)
     house(b={"epsilon": 1.6})
-    assert main(["plan", str(folder / "b.yaml")]) == 0
+    assert main(["plan", str(folder / "b.yaml")]) == 2
     text = capsys.readouterr().out
     assert re.search(
         r"^refused      edge household-meters, .* 0\.1 too much; room for it: never, as long as"
@@ -434,6 +435,59 @@ def test_plan_prints_it(house, capsys):
         re.MULTILINE,
     )
     assert f"{load(folder / 'b.yaml').fingerprint}; refused\n" in text
+
+
+@cases(
+    ("name", "change"),
+    [
+        ("b", {"b": {"epsilon": 1.6}}),
+        ("c", {"c": {}}),
+        ("a", {"edge": EDGE.replace("a.yaml}", "a.yaml, until: 2020-01-01}")}),
+    ],
+)
+def test_plan_ends_as_run_does(house, capsys, monkeypatch, name, change):
+    """Where the budget file refuses: code 2 and the same words, after all that the plan says."""
+    monkeypatch.delenv("LDP_KAFKA_EDGE_KEY", raising=False)
+    path = str(house(**change) / f"{name}.yaml")
+    assert main(["run", path]) == 2
+    why = capsys.readouterr().err
+    assert main(["plan", path]) == 2
+    said = capsys.readouterr()
+    assert said.err == why
+    assert all(word in said.out for word in ("guarantee ", "edge budget ", "refused  "))
+    assert main(["plan", path, "--json"]) == 2
+    said = capsys.readouterr()
+    assert said.err == why
+    assert json.loads(said.out)["edge_budget"]["admitted"] is False
+
+
+NOBODY_SUMS = "edge.budget_file is not set: other topologies on meters.raw add to what is lost"
+
+
+def test_plan_warns_where_nobody_sums(house, capsys, monkeypatch):
+    """Without a budget file; not where a variable names it elsewhere, and not of devices, which no
+    file can sum.
+    """
+    monkeypatch.delenv("EDGE_FILE", raising=False)
+    folder = house(b={"edge": "'${EDGE_FILE}'"})
+    alone = folder / "alone.yaml"
+    alone.write_text((folder / "a.yaml").read_text().replace("edge: {budget_file: edge.yaml}", ""))
+    devices = folder / "devices.yaml"
+    devices.write_text(
+        alone.read_text().replace("topic: meters.raw", "source: devices")
+        + "kafka: {edge: {bootstrap_servers: a:1}, collector: {bootstrap_servers: b:1}}\n"
+    )
+    for path, expected in (
+        (alone, 1),
+        (folder / "a.yaml", 0),
+        (folder / "b.yaml", 0),
+        (devices, 0),
+    ):
+        assert main(["plan", str(path)]) == 0
+        assert capsys.readouterr().out.count(f"warning      {NOBODY_SUMS}") == expected
+        assert main(["plan", str(path), "--json"]) == 0
+        warnings = json.loads(capsys.readouterr().out)["warnings"]
+        assert sum(warning.startswith(NOBODY_SUMS) for warning in warnings) == expected
 
 
 @pytest.mark.parametrize("role", [[], ["--role", "perturb"]])

@@ -1,12 +1,14 @@
 """Variables of the environment in topology files."""
 
+import base64
 import json
 
 import pytest
 
 from ldp_kafka.cli import main
-from ldp_kafka.errors import BrokerError, TopologyError
+from ldp_kafka.errors import BrokerError, ConfigurationError, TopologyError
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
+from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.topology import loads, unset
 from tests.cases import cases
 
@@ -57,7 +59,7 @@ def test_defaults_are_typed_as_yaml():
         topology.input.create,
         topology.privacy.epsilon,
     ) == ("meters", 3, True, 1.5)
-    assert topology.edge.key_file is None
+    assert [problem.key for problem in unset(topology)] == ["edge.key_file"]
 
 
 def test_the_environment_comes_first(monkeypatch):
@@ -130,7 +132,13 @@ def test_an_unset_variable_is_named_with_its_line():
 
 
 def test_the_edges_key_may_wait():
-    assert loads(TEXT.replace("${KEY}", "${DIRECTORY}/edge.key")).edge.key_file is None
+    topology = loads(TEXT.replace("${KEY}", "${DIRECTORY}/edge.key"), "t.yaml")
+    assert [str(problem) for problem in unset(topology)] == [
+        (
+            "t.yaml:17: edge.key_file: the environment variable DIRECTORY is not set here, and has"
+            " no default: whoever perturbs needs it, or the key itself in LDP_KAFKA_EDGE_KEY"
+        ),
+    ]
 
 
 def test_pieces_and_dollars(monkeypatch):
@@ -175,6 +183,7 @@ SECRETS = {
     "EDGE_PASSWORD": "1",
     "COLLECTOR_PASSWORD": "2",
     "SUFFIX": "3",
+    "KEY": "edge.key",
 }
 
 
@@ -201,6 +210,10 @@ def test_nobody_needs_the_others_secrets(secrets):
         (
             "t.yaml:10: kafka.edge.client.sasl.password: the environment variable EDGE_PASSWORD is"
             " not set here, and has no default: the perturb role needs it"
+        ),
+        (
+            "t.yaml:20: edge.key_file: the environment variable KEY is not set here, and has no"
+            " default: whoever perturbs needs it, or the key itself in LDP_KAFKA_EDGE_KEY"
         ),
     ]
     for needed in (lambda: client_config(topology, "edge"), lambda: prepare(topology)):
@@ -254,7 +267,53 @@ def test_validate_and_plan_say_what_is_missing(secrets, tmp_path, capsys):
         assert all(name in said.err for name in SECRETS)
     assert main(["validate", str(path), "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert [each["line"] for each in found["unset"]] == [5, 10, 16]
+    assert [each["line"] for each in found["unset"]] == [5, 10, 16, 20]
+    assert main(["plan", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unset"] == found["unset"]
     assert main(["topics", str(path)]) == 2
     said = capsys.readouterr().err
-    assert all(name in said for name in SECRETS)
+    assert all(name in said for name in SECRETS if name != "KEY")
+
+
+EDGE = """\
+  key_file: "${KEY}"
+  budget_file: "${DIRECTORY}/${UNSET}"
+  deployment: "${NAME}"
+"""
+
+
+@pytest.mark.parametrize("command", ["validate", "plan"])
+def test_every_variable_below_edge_that_is_not_set_is_named(command, tmp_path, capsys):
+    """With its line and its key, for people and for programs; what is not set is no mistake, and
+    no key that would be missed later without a word.
+    """
+    path = tmp_path / "t.yaml"
+    path.write_text(TEXT.replace("  key_file: ${KEY}\n", EDGE).replace("${NAME:-meters}", "m"))
+    assert main([command, str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    named = (found[0] if command == "validate" else found)["unset"]
+    assert {each["key"]: (each["file"], each["line"]) for each in named} == {
+        "edge.key_file": (str(path), 17),
+        "edge.budget_file": (str(path), 18),
+        "edge.deployment": (str(path), 19),
+    }
+    assert main([command, str(path)]) == 0
+    said = capsys.readouterr().err
+    assert all(name in said for name in ("KEY is", "DIRECTORY, UNSET are", "NAME is"))
+    assert said.count("note: ") == 3
+
+
+def test_nothing_is_left_out_that_no_role_could_do_without():
+    """A block that is one variable says nothing of a key, or of none."""
+    with pytest.raises(TopologyError, match=r"t.yaml:16: edge: the environment variable KEY must"):
+        loads(TEXT.replace("edge:\n  key_file: ${KEY}", "edge: ${KEY}"), "t.yaml")
+
+
+def test_a_key_that_is_not_named_here(monkeypatch):
+    """Is taken from the environment, or the error says which variable is missing, and where."""
+    topology = loads(TEXT, "t.yaml")
+    monkeypatch.delenv("LDP_KAFKA_EDGE_KEY", raising=False)
+    with pytest.raises(ConfigurationError, match=r"needs a key: t.yaml:17: edge.key_file: .* KEY"):
+        read_key(topology.edge.key_file)
+    monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", base64.b64encode(bytes(32)).decode())
+    assert read_key(topology.edge.key_file).first == bytes(32)

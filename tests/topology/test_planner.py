@@ -137,6 +137,16 @@ def test_the_price_of_a_report_or_of_the_first(method, more, said):
     )
 
 
+def test_what_a_plan_prints_is_true():
+    """What truly holds and what was promised, rounded up; the slots of which it is true, counted
+    out.
+    """
+    shape = "domain: [0, 1], calibration: published"
+    found = plan(topology("capp", "per_user", 1.2345601, 1, shape))
+    assert any("epsilon 1.23457 is true of the first 1 slots" in said for said in found.warnings)
+    assert "spending     epsilon 1.23456 a report" in found.lines()  # in whole millionths
+
+
 def test_a_plan_is_json_without_infinities():
     for method, statistics, more in (
         ("capp", "per_user", "domain: [0, 1], calibration: published"),
@@ -229,14 +239,16 @@ output: {{statistics: [mean]}}
     assert calibration == "published" or not any("published" in warning for warning in warnings)
 
 
-def test_nothing_is_said_of_what_is_in_order():
+def test_nothing_is_said_of_what_is_in_order(monkeypatch):
     good = """\
 topology: meters
 kafka: {edge: {bootstrap_servers: a:1}, collector: {bootstrap_servers: b:1}}
 input: {slot: 1h, format: arrow, partitioning: murmur2}
 privacy: {method: sw_direct, epsilon: 10, window: 2, domain: [0, 10]}
 output: {statistics: [mean]}
+edge: {budget_file: "${BUDGET_FILE}"}
 """
+    monkeypatch.delenv("BUDGET_FILE", raising=False)
     assert plan(loads(good)).warnings == ()
 
 

@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 from ldp_kafka.errors import TopologyError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.statistics import STATISTICS
-from ldp_kafka.topology import load, loads, plan, schema
+from ldp_kafka.topology import load, loads, plan, schema, unset
 from ldp_kafka.topology.sections import PURE
 from tests.cases import cases
 
@@ -95,7 +95,7 @@ def test_shipped_topologies_load_and_plan(path, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     topology = load(path)
     assert topology.name == path.stem
-    assert topology.edge.key_file is None
+    assert [problem.key for problem in unset(topology)] == ["edge.key_file"]
     assert plan(topology).lines()
     assert path.read_text("utf-8").startswith(
         "# yaml-language-server: $schema=../ldp_kafka/topology/schema.json\n"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting.words import at_most
 from ldp_kafka.checks.failure import require
 from ldp_kafka.checks.method.trial import MethodTrial
 
@@ -29,7 +30,7 @@ def loss_within_epsilon(trial: MethodTrial) -> None:
     require(
         trial.worst <= trial.small.epsilon + SLACK,
         "the exact loss over neighbouring streams must not exceed epsilon (it is"
-        f" {trial.worst:.3f})",
+        f" {at_most(trial.worst)})",
     )
 
 

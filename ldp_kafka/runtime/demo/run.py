@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from ldp_kafka.accounting.words import at_most
 from ldp_kafka.runtime.demo.play import play
 from ldp_kafka.runtime.demo.plot import plot
 from ldp_kafka.runtime.demo.result import again, compare, largest_spent
@@ -99,7 +100,7 @@ def run_demo(
     caption = (
         f"{len(source.users):,} users. Guarantee:"
         f" {topology.guarantee.describe(linkable=topology.per_user)}. Largest epsilon spent in any"
-        f" user's window: {spent:g} of {topology.privacy.epsilon:g}."
+        f" user's window: {at_most(spent)} of {at_most(topology.privacy.epsilon)}."
     )
     starts = [topology.slot_start(int(slot)) for slot in result.slots]
     drawn = plot(

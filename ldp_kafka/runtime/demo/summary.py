@@ -8,6 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ldp_kafka.accounting.words import at_most
 from ldp_kafka.runtime.demo import show
 from ldp_kafka.runtime.demo.result import Result
 from ldp_kafka.runtime.demo.streams import Given
@@ -72,7 +73,7 @@ def print_summary(
     )
     click.echo(
         f"privacy:     largest epsilon spent by any user in {topology.method.run} slots:"
-        f" {summary['epsilon_spent']:g} of {summary['epsilon']:g}"
+        f" {at_most(summary['epsilon_spent'])} of {at_most(summary['epsilon'])}"
     )
     click.echo(
         "replay-safe: computed again without Kafka, the releases are"

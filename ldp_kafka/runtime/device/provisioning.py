@@ -16,6 +16,7 @@ from ldp_kafka.runtime.device.state import bound_to
 from ldp_kafka.runtime.device.store import DeviceStore
 from ldp_kafka.runtime.keys import edge_randomness, new_key, read_key
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.document import Unset
 
 __all__ = ["Files", "files_of", "found", "provision"]
 
@@ -37,7 +38,8 @@ def files_of(
     topology: Topology, database: str | os.PathLike[str], key_file: str | os.PathLike[str] | None
 ) -> Files:
     """Those of a client; ``key_file`` defaults to the topology's."""
-    return Files(Path(database), topology.edge.key_file if key_file is None else Path(key_file))
+    own = topology.edge.key_file if key_file is None else Path(key_file)
+    return Files(Path(database), None if isinstance(own, Unset) else own)
 
 
 def provision(topology: Topology, files: Files, deployment: str) -> None:

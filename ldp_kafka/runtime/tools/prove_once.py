@@ -2,7 +2,8 @@
 reports, by whoever can read them.
 
 With the edge's key and the raw log all reports are made once more, and those that lie in the topic
-must be they: none missing, none different, none besides.
+must be they: none missing, none different, none besides. And no user may be in several partitions,
+each of which has a budget for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
 from ldp_kafka.runtime import local
@@ -21,12 +24,12 @@ from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import EdgeNoise, Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.perturb import make_perturb
-from ldp_kafka.runtime.tools.report_index import ReportIndex, compare
+from ldp_kafka.runtime.stages.perturb import PerturbState, make_perturb
+from ldp_kafka.runtime.tools.report_index import Compared, ReportIndex, compare
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 
-__all__ = ["Answered", "Proof", "prove", "read_held", "recompute"]
+__all__ = ["Answered", "Proof", "Recomputed", "prove", "read_held", "recompute"]
 
 TOGETHER = 256  # raw messages that are folded at a time
 Progress = Callable[[int], None]
@@ -34,8 +37,8 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found; second, missing, different and unexpected are zero, or a promise
-    was broken.
+    """What was found; second, scattered, missing, different, unexpected and scattered_users are
+    zero, or a promise was broken.
     """
 
     reports: int
@@ -43,7 +46,9 @@ class Proof:
     ids: int
     """Distinct (user, slot, phase)."""
     repeats: int
-    """Reports that were there before, the same in every byte: what a replay writes."""
+    """Reports that were there before, the same in every byte: what a replay writes. In another
+    partition they are ``scattered``, too.
+    """
     second: int
     """Ids with two different reports, or more."""
     unreadable: int
@@ -60,11 +65,24 @@ class Proof:
     different: int = 0
     unexpected: int = 0
     """Ids that the raw log does not give."""
+    scattered: int = 0
+    """Ids that are in several partitions of the topic."""
+    scattered_users: int = 0
+    """Users who are in several partitions of the raw log, whether they ever report twice in a slot
+    or not: each partition has a budget for them.
+    """
 
     @property
     def clean(self) -> bool:
         """Whether everything is as promised."""
-        return not (self.second or self.missing or self.different or self.unexpected)
+        return not (
+            self.second
+            or self.scattered
+            or self.missing
+            or self.different
+            or self.unexpected
+            or self.scattered_users
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines."""
@@ -75,7 +93,8 @@ class Proof:
         out = [
             (
                 f"{self.reports:,} reports with {self.ids:,} ids, {self.repeats:,} of them repeated"
-                f" as they were: {self.second:,} ids have a second report"
+                f" as they were: {self.second:,} ids have a second report, {self.scattered:,} are"
+                " in several partitions"
             )
         ]
         out += (
@@ -90,9 +109,21 @@ class Proof:
                 f"recomputed from the raw log: {self.expected:,} reports; {self.missing:,} missing,"
                 f" {self.different:,} different, {self.unexpected:,} unexpected"
             )
+            out.append(
+                f"{self.scattered_users:,} users are in several partitions of the raw topic"
+                + ", with a budget in each: mend its partitioning" * (self.scattered_users > 0)
+            )
             if self.ids and self.unexpected == self.ids:
                 out.append("none of the ids comes from this key: it is another's")
         return out
+
+
+class Recomputed(NamedTuple):
+    """What a raw log gives."""
+
+    reports: ReportIndex
+    scattered_users: int
+    """Users with events in several partitions."""
 
 
 @dataclass
@@ -125,7 +156,7 @@ def read_held(
             answered.setdefault(record.partition, Answered(batch.offset, batch.offset)).take(
                 batch.offset
             )
-            held.add(batch)
+            held.add(batch, partition=record.partition)
     return held, unreadable, answered
 
 
@@ -136,8 +167,8 @@ def recompute(
     due: Mapping[int, tuple[int, int]],
     seed: int,
     folder: Path | None = None,
-) -> ReportIndex:
-    """All reports that a raw log gives.
+) -> Recomputed:
+    """All reports that a raw log gives, and who is in it twice.
 
     Parameters
     ----------
@@ -151,13 +182,21 @@ def recompute(
         for number in range(topology.input.partitions)
     }
     log = ((each.partition, Message(each.offset, each.timestamp, each.value)) for each in records)
-    for number, folded in local.fold(stages, log, TOGETHER):
+    states = {number: stage.fresh() for number, stage in stages.items()}
+    for number, folded in local.fold(stages, log, TOGETHER, states):
         low, high = due.get(number, (0, -1))
         for record in folded.records:
             batch = read_reports(record.value) if record.topic == topology.reports_topic else None
             if batch is not None:
-                made.add(batch, due=low <= batch.offset <= high)
-    return made
+                made.add(batch, partition=number, due=low <= batch.offset <= high)
+    return Recomputed(made, _scattered_users(states.values()))
+
+
+def _scattered_users(states: Iterable[PerturbState]) -> int:
+    """How many users have events in several of the partitions whose states these are."""
+    known = [each.users.state.users[: each.users.state.count] for each in states]
+    digests = np.ascontiguousarray(np.concatenate(known)).view("V16").ravel()
+    return int(np.count_nonzero(np.unique(digests, return_counts=True)[1] > 1))
 
 
 def prove(
@@ -178,14 +217,14 @@ def prove(
     ------
     StateError : the raw log no longer holds all that the reports were made of
     ConfigurationError, BrokerError : no such topic, no answer; no room for what does not fit into
-        memory: 25 bytes a report, in the folder for temporary files
+        memory: 27 bytes a report, in the folder for temporary files
     """
     with tempfile.TemporaryDirectory(prefix="ldp-kafka-") as folder:
         try:
             return _prove(topology, key, Path(folder), progress)
         except OSError as error:
             raise ConfigurationError(
-                f"{folder}: {error.strerror}: set TMPDIR to a folder with room for 25 bytes a"
+                f"{folder}: {error.strerror}: set TMPDIR to a folder with room for 27 bytes a"
                 " report"
             ) from None
 
@@ -222,7 +261,7 @@ def _prove(
     begins = {number: first for number, (first, _) in extent.items() if first > 0}
     if key is None:
         found = compare(held)
-        return Proof(held.reports, found.ids, held.repeats, found.second, unreadable, begins)
+        return _proof(held, found, unreadable, begins)
     raw = spans(edge, topology.raw_topic)
     for number, (first, _) in raw.items():
         if first > 0 and (
@@ -239,19 +278,30 @@ def _prove(
     randomness = edge_randomness(topology, key, read_deployment(topology, edge))
     records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
     expected = recompute(topology, randomness, records, due, held.seed, folder)
-    found = compare(held, expected)
+    return _proof(held, compare(held, expected.reports), unreadable, begins, expected)
+
+
+def _proof(
+    held: ReportIndex,
+    found: Compared,
+    unreadable: int,
+    begins: dict[int, int],
+    made: Recomputed | None = None,
+) -> Proof:
     return Proof(
-        held.reports,
-        found.ids,
-        held.repeats,
-        found.second,
-        unreadable,
-        begins,
-        True,
-        expected.reports,
-        found.missing,
-        found.different,
-        found.unexpected,
+        reports=held.reports,
+        ids=found.ids,
+        repeats=held.repeats,
+        second=found.second,
+        unreadable=unreadable,
+        begins=begins,
+        recomputed=made is not None,
+        expected=0 if made is None else made.reports.reports,
+        missing=found.missing,
+        different=found.different,
+        unexpected=found.unexpected,
+        scattered=found.scattered,
+        scattered_users=0 if made is None else made.scattered_users,
     )
 
 

@@ -1,7 +1,8 @@
-"""Many reports, 25 bytes each: who said what, and whether anybody said two things.
+"""Many reports, 27 bytes each: who said what, and whether anybody said two things, or said them
+in two places.
 
 Up to `FLUSH` of them wait in memory. With a folder what is more lies on disk, in `BUCKETS` files
-by id, each of which is sorted by itself: 10**9 reports are 25 GB of disk, and some 0.6 GB of memory
+by id, each of which is sorted by itself: 10**9 reports are 27 GB of disk, and some 0.6 GB of memory
 at a time, where they are compared with as many that were made once more.
 """
 
@@ -23,8 +24,8 @@ __all__ = ["Compared", "ReportIndex", "compare"]
 FLUSH = 2**21  # reports that wait before repeats among them go, or they are written to disk
 BUCKETS = 256  # a power of two
 
-_DUE, _PRESENT = 1, 2
-_ROW = np.dtype([("a", "u8"), ("b", "u8"), ("content", "u8"), ("is", "u1")])
+_DUE, _PRESENT, _SCATTERED = 1, 2, 4
+_ROW = np.dtype([("a", "u8"), ("b", "u8"), ("content", "u8"), ("partition", "u2"), ("is", "u1")])
 
 
 class Compared(NamedTuple):
@@ -42,6 +43,8 @@ class Compared(NamedTuple):
     """Held with a content that was not expected, where another was."""
     unexpected: int
     """Held, and nothing was expected."""
+    scattered: int = 0
+    """Held in several partitions, whether with one content or not: there each counts once."""
 
 
 class ReportIndex:
@@ -69,12 +72,14 @@ class ReportIndex:
         self._kept = 0
         self._name = os.urandom(4).hex()
 
-    def add(self, batch: Reports, *, due: bool = True) -> None:
-        """See the reports of a batch; ``due`` marks those that must be held by now."""
+    def add(self, batch: Reports, *, partition: int = 0, due: bool = True) -> None:
+        """See the reports of a batch in a partition; ``due`` marks those that must be held by
+        now.
+        """
         rows = np.zeros(len(batch), _ROW)
         rows["a"], rows["b"] = batch.ids[:, 0], batch.ids[:, 1]
         rows["content"] = self._contents(batch)
-        rows["is"] = _PRESENT | (_DUE if due else 0)
+        rows["partition"], rows["is"] = partition, _PRESENT | (_DUE if due else 0)
         self.reports += len(rows)
         self._rows.append(rows)
         self._waiting += len(rows)
@@ -138,13 +143,32 @@ class ReportIndex:
 
 
 def _distinct(rows: NDArray[np.void]) -> NDArray[np.void]:
-    """Each distinct (id, content) once, in order."""
+    """Each distinct (id, content) once, in order, with one of its partitions and whether it has
+    more.
+    """
     rows = rows[np.lexsort((rows["content"], rows["b"], rows["a"]))]
     starts = np.flatnonzero(_changes(rows, "a", "b", "content"))
     kept: NDArray[np.void] = rows[starts]
     if len(starts):
         kept["is"] = np.bitwise_or.reduceat(rows["is"], starts)
+        kept["is"][_differ(rows["partition"], starts)] |= _SCATTERED
     return kept
+
+
+def _differ(values: NDArray[np.uint16], starts: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Of each run of values, given by where it starts, whether they are not all the same."""
+    lowest, highest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    different: NDArray[np.bool_] = lowest < highest
+    return different
+
+
+def _scattered(mine: NDArray[np.void]) -> int:
+    """How many ids of distinct rows, in order, are in several partitions."""
+    if not len(mine):
+        return 0
+    starts = np.flatnonzero(_changes(mine, "a", "b"))
+    within = np.logical_or.reduceat(mine["is"] & _SCATTERED > 0, starts)
+    return int(np.count_nonzero(within | _differ(mine["partition"], starts)))
 
 
 def _mix(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -221,4 +245,5 @@ def _compare(mine: NDArray[np.void], theirs: NDArray[np.void] | None) -> Compare
         int(count(~any_held & due)),
         0 if theirs is None else int(count(any_expected & wrong)),
         0 if theirs is None else int(count(any_held & ~any_expected)),
+        _scattered(mine),
     )

@@ -51,7 +51,7 @@ from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
 from ldp_kafka.runtime.stages.perturb import Perturb, make_perturb
 from ldp_kafka.runtime.tools.state import alone, read_partitions
-from ldp_kafka.topology import Topology
+from ldp_kafka.topology import Topology, require
 
 __all__ = ["Rotation", "rebind", "rotate"]
 
@@ -83,8 +83,10 @@ def rotate(topologies: Sequence[Topology], *, at: int | None = None, do: bool) -
     StateError : a group has members, or a state breaks a rule: see `inspection.RULES`
     BrokerError : a broker did not answer
     """
+    for topology in topologies:
+        require(topology, ("key",))
     files = {topology.edge.key_file for topology in topologies}
-    if len(files) != 1 or (file := files.pop()) is None:
+    if len(files) != 1 or not isinstance(file := files.pop(), Path):
         raise ConfigurationError(
             "a key that is rotated is in a file: edge.key_file, the same one in each of the"
             " topologies"

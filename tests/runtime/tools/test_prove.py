@@ -12,11 +12,13 @@ from confluent_kafka import Producer
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, StateError
+from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import edge_randomness
@@ -114,7 +116,8 @@ def judged(topology, records, due=EVERYTHING, key=cases.KEY):
     expected = recompute(
         topology, edge_randomness(topology, key, cases.HERE), raw(topology), due, held.seed
     )
-    return compare(held, expected), held, expected, unreadable
+    assert expected.scattered_users == 0
+    return compare(held, expected.reports), held, expected.reports, unreadable
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -178,6 +181,124 @@ def test_what_is_missing_different_or_unexpected_is_found(topology):
         topology, [*records[:at], one, *records[at + 1 :], one._replace(value=write_reports(other))]
     )
     assert (found.second, found.missing, found.different, found.unexpected) == (0, 0, 0, rows)
+
+
+SAME = [(0, slot) for slot in range(3)] + [(1, slot) for slot in range(3)]
+APART = [(0, slot) for slot in range(3)] + [(1, slot) for slot in range(3, 6)]
+
+
+def strayed(events):
+    """Logs of two partitions: of two users who stay, and of one who is where ``events`` say, in
+    (partition, slot); each value follows from the slot.
+    """
+    logs = []
+    for number in range(2):
+        slots = [slot for at, slot in events if at == number]
+        rows = [("astray", slot) for slot in slots] + [(f"u{number}", slot) for slot in range(6)]
+        logs.append(
+            cases.log(
+                [
+                    cases.batch([(user, cases.START + slot * cases.SLOT, slot)])
+                    for user, slot in sorted(rows, key=lambda row: row[1])
+                ]
+            )
+        )
+    return logs
+
+
+def noted(logs):
+    """As a raw topic keeps them."""
+    return [
+        Kept(number, message.offset, message.timestamp, None, message.value)
+        for number, log in enumerate(logs)
+        for message in log
+    ]
+
+
+def told(topology, logs, noise):
+    """What the edge writes of them, as a topic keeps it."""
+    return [
+        Kept(number, offset, -1, None, record.value)
+        for number, log in enumerate(local.run(topology, noise, logs).reports)
+        for offset, record in enumerate(log, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("events", "ids", "users"),
+    [
+        pytest.param(SAME, 3, 1, id="the-same-report-twice"),
+        pytest.param(APART, 0, 1, id="never-twice-in-a-slot"),
+        pytest.param(APART[:3], 0, 0, id="at-home"),
+    ],
+)
+def test_a_user_in_several_partitions_is_found(events, ids, users):
+    """By the reports where they say the same of one slot, which is no second report; by the raw
+    log wherever the user reports. Where it all lies in order nothing is said.
+    """
+    topology, logs = TOPOLOGIES[1].values[0], strayed(events)
+    noise = edge_randomness(topology, cases.KEY, "here")
+    held, _, _ = read_held(told(topology, logs, noise))
+    made = recompute(topology, noise, noted(logs), EVERYTHING, held.seed)
+    alone, found = compare(held), compare(held, made.reports)
+    assert (alone.scattered, alone.second) == (found.scattered, found.second) == (ids, 0)
+    assert (found.missing, found.different, found.unexpected) == (0, 0, 0)
+    assert made.scattered_users == users
+
+
+def test_users_whom_the_edge_sends_away_are_in_one_partition():
+    """Where the partitioner is verified: what lies elsewhere is a dead letter and nobody's
+    budget.
+    """
+    text = cases.TEXT.format(
+        partitions=2, privacy=cases.CAPP, statistics="[mean]", lateness=1
+    ).replace("input: {", "input: {partitioning: murmur2, ")
+    topology, logs = loads(text), strayed(APART)
+    noise = edge_randomness(topology, cases.KEY, "here")
+    made = recompute(topology, noise, noted(logs), EVERYTHING, 1)
+    assert (made.scattered_users, made.reports.reports > 0) == (0, True)
+
+
+@pytest.mark.parametrize(("events", "ids"), [(SAME, 3), (APART, 0)])
+def test_the_command_tells_of_a_user_in_several_partitions(
+    events, ids, tmp_path, monkeypatch, capsys
+):
+    """Whatever the alert says of it, so does the command: in words, in JSON, by its exit code, and
+    without saying who it is.
+    """
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.delenv("LDP_KAFKA_BOOTSTRAP", raising=False)
+    path, key = tmp_path / "fold.yaml", tmp_path / "edge.key"
+    privacy = "{method: sw_direct, epsilon: 2.0, window: 3, domain: [0, 10]}"
+    path.write_text(
+        cases.TEXT.format(partitions=2, privacy=privacy, statistics="[mean]", lateness=1)
+    )
+    key.write_bytes(cases.KEY)
+    key.chmod(0o600)
+    made, logs = load(path), strayed(events)
+    with EmbeddedBroker() as broker:
+        publish(made.name, broker)
+        prepare(made, broker)
+        config = {"bootstrap.servers": broker.bootstrap_servers}
+        noise = edge_randomness(made, cases.KEY, read_deployment(made, config))
+        write(config, made.raw_topic, noted(logs))
+        write(config, made.reports_topic, told(made, logs, noise))
+        said = []
+        for more in ([], ["--key-file", str(key)]):
+            assert main(["prove-once", str(path), *more]) == (1 if ids or more else 0)
+            said.append(capsys.readouterr().out)
+        assert main(["prove-once", str(path), "--key-file", str(key), "--json"]) == 1
+        said.append(capsys.readouterr().out)
+    alone, text, data = said
+    assert f"0 ids have a second report, {ids} are in several partitions" in alone
+    assert "1 users are in several partitions of the raw topic, with a budget in each" in text
+    found = json.loads(data)
+    assert not found["clean"]
+    assert (found["scattered"], found["scattered_users"], found["second"]) == (ids, 1, 0)
+    assert (found["missing"], found["different"], found["unexpected"]) == (0, 0, 0)
+    digest = noise.digests(Ids.of(["astray"]))[0]
+    names = ("astray", digest.tobytes().hex(), *(f"{half:x}" for half in digest.tolist()))
+    assert not [name for name in names if name in alone + text + data]
 
 
 def test_fresh_noise_is_found():
@@ -359,6 +480,8 @@ def test_reports_of_devices():
 
     assert compare(read_held([report(1), report(1)])[0]).second == 0
     assert compare(read_held([report(1), report(2)])[0]).second == 1
+    elsewhere = report(1)._replace(partition=1)
+    assert compare(read_held([report(1), elsewhere])[0]).scattered == 1
     text = cases.TEXT.format(
         partitions=1, privacy=cases.CAPP, statistics="[mean]", lateness=1
     ).replace("input: {", "input: {source: devices, ")
