@@ -368,8 +368,7 @@ class Output(Checked):
 class Edge:
     """What only the edge knows: where its key is, and the file that limits what all topologies on
     the raw topic lose together; None where that was left open, `Unset` where a variable is to name
-    it. And, where the broker gives topics
-    no ids, what tells this deployment from every other.
+    it. And, where the broker gives topics no ids, what tells this deployment from every other.
     """
 
     key_file: FilePath | Unset | None
