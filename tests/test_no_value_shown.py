@@ -48,7 +48,7 @@ RAWS = {
     "categories": RAW % ("method: lpu, categories: 5", "frequencies"),
     "named": RAW % ("method: lpu, categories: [a, b, c]", "frequencies"),
 }
-NOW = 1_772_366_400_000
+NOW = 987_654_321_000  # as loud as the values
 
 # the parameters by which users' values come in; all others are public
 DATA = {"streams", "users", "value", "values"}
@@ -76,16 +76,17 @@ def good_for(made):
     values = np.zeros(
         (2, dimension) if dimension else 2, np.int64 if hasattr(made, "categories") else np.float64
     )
-    return PUBLIC | {"values": values, "randomness": lambda: lk.randomness.seeded(1)}
+    return PUBLIC | {"values": values, "randomness": lk.randomness.seeded(1)}
 
 
 def good_for_method(method):
     """The same, and a state whose rows can step."""
     good = good_for(method)
+    digests = good["randomness"].digests(["a", "b"])
     return good | {
         "streams": good["values"][None],
         "values": method.bound(good["values"]),
-        "state": lambda: method.state(lk.randomness.seeded(1).digests(["a", "b"])),
+        "state": lambda: method.state(digests),
         "rows": np.arange(2),
         "slot": 3,
         "users": ["a"],

@@ -140,7 +140,8 @@ class Method(Estimates):
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the
-        domain; or category numbers. ValueError where not finite, or no category.
+        domain; or category numbers. TypeError where no numbers, ValueError where not finite or no
+        category; neither shows a value.
         """
         return self.values.bound(values)
 
