@@ -125,7 +125,7 @@ class AdditiveNoise:
 
     def law(self, value: float) -> Law:
         """The exact law: a mixture of the two grid points' laws around the value."""
-        return self._law(int(self._snap(np.array([value], np.float64))[0]))
+        return self._law(int(self._snap(check_values([value]))[0]))
 
     def _law(self, step: int) -> Law:
         point, part = divmod(step, self._round)

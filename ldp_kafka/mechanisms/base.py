@@ -20,13 +20,16 @@ __all__ = [
     "Estimate",
     "Law",
     "Mechanism",
+    "as_array",
     "check_categories",
     "check_codes",
     "check_domain",
     "check_epsilon",
     "check_number",
+    "check_numbers",
     "check_reports",
     "check_values",
+    "check_vectors",
     "exp_below",
     "frequency_variance",
     "in_chunks",
@@ -302,13 +305,25 @@ def check_categories(categories: int) -> int:
     return int(categories)
 
 
-def check_codes(values: NDArray[Any], categories: int) -> NDArray[np.int64]:
+def as_array(values: Any, kinds: str, message: str) -> NDArray[Any]:
+    """``values`` as an array of one of these kinds of numpy's; TypeError with this message, and
+    nothing behind it, where they are none. What numpy says of them shows them, so values are made
+    arrays here and nowhere else.
+    """
+    try:
+        given = np.asarray(values)
+    except (TypeError, ValueError, OverflowError):
+        given = None
+    if given is None or given.dtype.kind not in kinds:
+        raise TypeError(message)
+    return given
+
+
+def check_codes(values: Any, categories: int) -> NDArray[np.int64]:
     """Category numbers (n,) as int64; TypeError unless integers, ValueError outside 0..categories -
     1 (the value is not shown) or unless (n,).
     """
-    codes = np.asarray(values)
-    if codes.dtype.kind not in "iu":
-        raise TypeError("categories must be integers")
+    codes = as_array(values, "iu", "categories must be integers")
     if codes.ndim != 1:  # the rows of a table would share their words, and with them their noise
         raise ValueError("values must be a column (n,)")
     if len(codes) and not (codes.min() >= 0 and codes.max() < categories):
@@ -316,25 +331,42 @@ def check_codes(values: NDArray[Any], categories: int) -> NDArray[np.int64]:
     return codes.astype(np.int64, copy=False)
 
 
-def check_values(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Numbers (n,) as float64; TypeError unless numbers (none is shown), ValueError unless (n,).
-    Whether they are finite is seen by whoever maps them.
+def check_numbers(values: Any) -> NDArray[np.float64]:
+    """Numbers of any shape as float64; TypeError, which shows none of them, unless numbers. Whether
+    they are finite is seen by whoever maps them.
+
+    Examples
+    --------
+    >>> check_numbers([1, 2.5])
+    array([1. , 2.5])
+    >>> check_numbers(["12 pounds"])
+    Traceback (most recent call last):
+    TypeError: values must be numbers
     """
-    given = np.asarray(values)
-    if given.dtype.kind not in "fiub":
-        raise TypeError("values must be numbers")
+    return as_array(values, "fiub", "values must be numbers").astype(np.float64, copy=False)
+
+
+def check_values(values: Any) -> NDArray[np.float64]:
+    """`check_numbers` of a column; ValueError unless (n,)."""
+    given = check_numbers(values)
     if given.ndim != 1:  # the rows of a table would share their words, and with them their noise
         raise ValueError("values must be a column (n,)")
-    return given.astype(np.float64, copy=False)
+    return given
+
+
+def check_vectors(values: Any, dimension: int) -> NDArray[np.float64]:
+    """`check_numbers` of vectors; ValueError unless (n, dimension)."""
+    given = check_numbers(values)
+    if given.ndim != 2 or given.shape[1] != dimension:
+        raise ValueError("values must be vectors: (n, dimension)")
+    return given
 
 
 def check_reports(reports: NDArray[Any], outputs: int) -> NDArray[np.int64]:
     """Reports (n,) as int64; TypeError unless integers, ValueError outside 0..outputs - 1 or unless
     (n,): what is none must not be counted as another one.
     """
-    given = np.asarray(reports)
-    if given.dtype.kind not in "iu":
-        raise TypeError("reports must be integers")
+    given = as_array(reports, "iu", "reports must be integers")
     if given.ndim != 1 or (len(given) and not (given.min() >= 0 and given.max() < outputs)):
         raise ValueError(f"reports must be a column (n,) of numbers from 0 to {outputs - 1}")
     return given.astype(np.int64, copy=False)

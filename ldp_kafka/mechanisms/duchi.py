@@ -115,7 +115,7 @@ class Duchi:
 
     def law(self, value: float) -> Law:
         """The exact law."""
-        cut = int(self._cut(np.array([value], np.float64))[0])
+        cut = int(self._cut(check_values([value]))[0])
         return Law(np.array(self._outputs), [WORD - cut, cut], WORD)
 
     def certificate(self) -> Certificate:

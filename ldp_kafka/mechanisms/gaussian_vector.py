@@ -17,6 +17,7 @@ from ldp_kafka.mechanisms.base import (
     Estimate,
     check_epsilon,
     check_number,
+    check_vectors,
     exp_below,
     in_chunks,
     own,
@@ -161,9 +162,7 @@ class GaussianVector(AdditiveNoise):
         vectors (n, dimension). ValueError for NaN and infinities, or another shape (no value is
         shown).
         """
-        exact: NDArray[np.float64] = np.asarray(values, dtype=np.float64)
-        if exact.ndim != 2 or exact.shape[1] != self.dimension:
-            raise ValueError("values must be vectors: (n, dimension)")
+        exact = check_vectors(values, self.dimension)
         if not np.isfinite(exact).all():
             raise ValueError("values must be finite")
         return in_chunks(

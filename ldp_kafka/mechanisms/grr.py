@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,7 @@ class GeneralizedRandomizedResponse:
     def law(self, value: int) -> Law:
         """The exact law."""
         weights = [self._lie] * self.categories
-        weights[int(self._checked(np.array([value]))[0])] = self._truth
+        weights[int(self._checked([value])[0])] = self._truth
         return Law(np.arange(self.categories), weights, self._word)
 
     def certificate(self) -> Certificate:
@@ -136,5 +137,5 @@ class GeneralizedRandomizedResponse:
         """(categories, truth, lie, size of a word)."""
         return self.categories, self._truth, self._lie, self._word
 
-    def _checked(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+    def _checked(self, values: Any) -> NDArray[np.int64]:
         return check_codes(values, self.categories)

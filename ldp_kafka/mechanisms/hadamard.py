@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import log
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +108,7 @@ class Hadamard:
 
     def law(self, value: int) -> Law:
         """The exact law, on 2 K reports."""
-        column = int(self._checked(np.array([value]))[0]) + 1
+        column = int(self._checked([value])[0]) + 1
         negative = np.bitwise_count(np.arange(self._order) & column) & 1
         pairs = ((self._truth, self._lie), (self._lie, self._truth))
         return Law(
@@ -164,7 +165,7 @@ class Hadamard:
         """(categories, order of the matrix, truth, lie)."""
         return self.categories, self._order, self._truth, self._lie
 
-    def _checked(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+    def _checked(self, values: Any) -> NDArray[np.int64]:
         return check_codes(values, self.categories)
 
 

@@ -5,6 +5,7 @@ say the cell by randomized response.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,9 +124,9 @@ class OptimalLocalHashing:
                 "categories and epsilon must make at most 2**20 possible reports for law to list"
                 " them: P (P - 1) g, P the prime, g the cells"
             )
-        hit = self._family.cell(np.arange(seeds), self._checked(np.array([value])))[
-            :, None
-        ] == np.arange(cells)
+        hit = self._family.cell(np.arange(seeds), self._checked([value]))[:, None] == np.arange(
+            cells
+        )
         least, extra = self._family.weights
         weights = [
             least * self._lie,
@@ -189,5 +190,5 @@ class OptimalLocalHashing:
         """(categories, prime, cells, truth, lie, size of a word)."""
         return self.categories, self.prime, self._family.cells, self._truth, self._lie, self._word
 
-    def _checked(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
+    def _checked(self, values: Any) -> NDArray[np.int64]:
         return check_codes(values, self.categories)

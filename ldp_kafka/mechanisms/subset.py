@@ -147,7 +147,7 @@ class SubsetSelection:
 
     def law(self, value: int) -> Law:
         """The exact law, for at most 12 categories; ConfigurationError above."""
-        k, value = self.categories, int(check_codes(np.array([value]), self.categories)[0])
+        k, value = self.categories, int(check_codes([value], self.categories)[0])
         if k > MOST_LISTED:
             raise ConfigurationError(
                 f"a law lists every set of omega categories: at most {MOST_LISTED} categories"

@@ -140,7 +140,7 @@ class UnaryEncoding:
 
     def law(self, value: int) -> Law:
         """The exact law, for at most 12 categories; ConfigurationError above."""
-        k, value = self.categories, int(check_codes(np.array([value]), self.categories)[0])
+        k, value = self.categories, int(check_codes([value], self.categories)[0])
         if k > MOST_LISTED:
             raise ConfigurationError(
                 f"a law lists 2**categories outputs: at most {MOST_LISTED} categories"

@@ -145,7 +145,7 @@ class Window:
 
     def law(self, value: float) -> Law:
         """The exact law: a mixture of the two grid points' laws around the value."""
-        point, part = divmod(int(self._snap(np.array([value], np.float64))[0]), ROUND)
+        point, part = divmod(int(self._snap(check_values([value]))[0]), ROUND)
         here, there = self._weights(point), self._weights(min(point + 1, self._others))
         support = (np.arange(self._points) - self._shift) * self.scale
         return Law(

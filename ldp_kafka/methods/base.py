@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, BudgetLedger, Field, Ledger, State, micro
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import check_epsilon
+from ldp_kafka.mechanisms.base import as_array, check_epsilon
 from ldp_kafka.methods.estimates import Estimates
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.methods.values import FIXED, VALUES
@@ -140,12 +140,15 @@ class Method(Estimates):
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """Values (n,) as the integers that the method works on: clamped, in units of 2**-32 of the
-        domain; or category numbers. ValueError where not finite, or no category.
+        domain; or category numbers. TypeError where no numbers, ValueError where not finite or no
+        category; neither shows a value.
         """
         return self.values.bound(values)
 
     def state(self, users: NDArray[np.uint64] | None = None) -> State:
         """A fresh state, empty or with one row a user digest."""
+        if users is not None:
+            users = as_array(users, "u", "users must be digests (n, 2), not ids")
         return State(self.fields, users)
 
     def step(
@@ -161,9 +164,11 @@ class Method(Estimates):
 
         Raises
         ------
+        TypeError : values are not what `bound` gives
         ValueError : the slot is not later than the last one of each user; nothing was drawn, and
             nothing is changed for anyone
         """
+        values = as_array(values, "iu", "values must be those that `bound` gave")
         last = state.columns["last"]
         if not (last.take(rows) < slot).all():
             raise ValueError("a user's slots must increase")
@@ -241,7 +246,7 @@ class Method(Estimates):
                 " reports would tell which values are equal"
             )
         first_slot = 0 if first_slot is None else first_slot
-        streams = np.asarray(streams)
+        streams = as_array(streams, "fiub", "streams must hold numbers")
         if self.dimension and (streams.ndim not in (2, 3) or streams.shape[-1] != self.dimension):
             raise ValueError("streams must be (T, dimension) or (users, T, dimension)")
         table = streams[None] if self.dimension and streams.ndim == 2 else np.atleast_2d(streams)

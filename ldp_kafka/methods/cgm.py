@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, check_numbers
 from ldp_kafka.methods.base import FIXED, check_slots
 from ldp_kafka.methods.chain import RATIO, Chain, check_bound
 from ldp_kafka.methods.elementary import natural_log
@@ -131,7 +131,7 @@ class CorrelatedGaussian(GaussianStream):
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         if self.change == "additive":
             return super().bound(values)
-        values = np.asarray(values, np.float64)
+        values = check_numbers(values)
         if not np.isfinite(values).all():
             raise ValueError("values must be finite")
         low, high = self._logs

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_number
+from ldp_kafka.mechanisms.base import Estimate, check_number, check_vectors
 from ldp_kafka.methods.base import FIXED, SENT, Step
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
 from ldp_kafka.methods.chain import Aimed, Chain, check_bound
@@ -144,9 +144,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
         """Vectors (n, dimension) within the ball, in units of 2**-32 of its diameter. ValueError
         where not finite, or of another shape.
         """
-        exact = np.asarray(values, np.float64)
-        if exact.ndim != 2 or exact.shape[1] != self.dimension:
-            raise ValueError("values must be vectors: (n, dimension)")
+        exact = check_vectors(values, self.dimension)
         if not np.isfinite(exact).all():
             raise ValueError("values must be finite")
         radius = self.domain[1]

@@ -30,6 +30,9 @@ class Aimed(NamedTuple):
     before: NDArray[np.int64]
     """Those of the reports before."""
 
+    def __repr__(self) -> str:
+        return f"Aimed({len(self.turn)} rows)"  # never a value
+
 
 class Chain:
     """The recursion of one user's reports: y_i = r_i y_(i-1) + (x~_i - r_i x~_(i-1)) + fresh noise.

@@ -43,6 +43,9 @@ class Observed(NamedTuple):
     reuse: NDArray[np.int64]
     """(n,) share of the last noisy value that was carried on, in units of 2**-24."""
 
+    def __repr__(self) -> str:
+        return f"Observed({len(self.new)} rows)"  # never a value
+
 
 class Sampled(UserLevel):
     """Samples some slots, filters the noisy samples, and lets what was released last stand in the

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, Ledger, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Law, check_epsilon
+from ldp_kafka.mechanisms.base import Law, check_epsilon, check_numbers
 from ldp_kafka.mechanisms.square_wave import SquareWave
 from ldp_kafka.methods.base import REFUSED, SENT, SILENT, Method, Step, check_slots
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
@@ -81,7 +81,7 @@ def choose_segments(
     >>> choose_segments(0.5 + 0.3 * np.sin(np.arange(12)), epsilon=1.0)
     2
     """
-    stream = np.asarray(values, np.float64)
+    stream = check_numbers(values)
     if not (stream.ndim == 1 and len(stream) >= 2):
         raise ConfigurationError("values must be one stream of at least two values")
     best, least = 2, inf

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, check_vectors
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
@@ -178,9 +178,7 @@ class Split(Method):
         """Vectors (n, dimension), each coordinate as `Method.bound` makes it. ValueError where not
         finite, or of another shape.
         """
-        exact = np.asarray(values, np.float64)
-        if exact.ndim != 2 or exact.shape[1] != self.dimension:
-            raise ValueError("values must be vectors: (n, dimension)")
+        exact = check_vectors(values, self.dimension)
         return super().bound(exact.reshape(-1)).reshape(exact.shape)
 
     def released(self, answers: NDArray[Any]) -> NDArray[Any]:

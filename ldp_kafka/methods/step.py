@@ -31,3 +31,6 @@ class Step(NamedTuple):
     """Of the reports: what tells those of one user and slot apart, such as the coordinate of a
     vector that they are of.
     """
+
+    def __repr__(self) -> str:
+        return f"Step({len(self.status)} rows, phase={self.phase})"  # never an answer

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_categories, check_codes, check_domain
+from ldp_kafka.mechanisms.base import (
+    Estimate,
+    check_categories,
+    check_codes,
+    check_domain,
+    check_numbers,
+)
 
 __all__ = ["FIXED", "VALUES", "Categories", "Numbers", "Values"]
 
@@ -79,7 +85,7 @@ class Numbers(Values):
 
     def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """In units of 2**-32 of the domain."""
-        values = np.asarray(values, np.float64)
+        values = check_numbers(values)
         if not np.isfinite(values).all():
             raise ValueError("values must be finite")
         lo, hi = self.domain

@@ -31,8 +31,11 @@ class Ids:
 
     @classmethod
     def of(cls, users: Iterable[str]) -> Ids:
-        """From texts."""
-        encoded = [str(user).encode() for user in users]
+        """From texts. ValueError, which shows none, where one cannot be written as UTF-8."""
+        try:
+            encoded = [str(user).encode() for user in users]
+        except UnicodeEncodeError:
+            raise ValueError("users must be text that UTF-8 can hold") from None
         return cls(np.frombuffer(b"".join(encoded), np.uint8), np.cumsum([0, *map(len, encoded)]))
 
     def __len__(self) -> int:

@@ -24,6 +24,9 @@ class Run(NamedTuple):
     counts: dict[str, float]
     """Sums of what the perturb stages counted."""
 
+    def __repr__(self) -> str:
+        return f"Run({len(self.releases)} releases)"  # never a count: some are of raw data
+
 
 def run(
     topology: Topology,

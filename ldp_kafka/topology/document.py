@@ -58,6 +58,9 @@ class Document(NamedTuple):
     unread: set[Path]
     """Places whose values are problems already, and stand as None in ``data``."""
 
+    def __repr__(self) -> str:
+        return f"Document({self.file!r})"  # never what it says: passwords are in it
+
     def problem(self, path: Path, message: str) -> tuple[Path, TopologyError]:
         """An error at ``path``, or at the nearest place above it that the file has."""
         known = path

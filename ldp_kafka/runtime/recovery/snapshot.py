@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["Snapshot", "persist"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Snapshot:
     """What has to be written, in this order; see `persist`."""
 
@@ -30,6 +30,9 @@ class Snapshot:
     def bytes(self) -> int:
         """Of all that is written."""
         return sum(map(len, self.records.values()))
+
+    def __repr__(self) -> str:
+        return f"Snapshot({len(self.shards)} shards)"  # never what they hold
 
 
 async def persist(

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import as_array
 from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.topology import Topology
 
@@ -110,7 +111,7 @@ def from_arrays(
     Source(3 users, 12 events, slots 472222 to 472225)
 
     """
-    table = np.asarray(values)
+    table = as_array(values, "fiub", "streams must hold numbers")
     d = topology.method.dimension
     if table.ndim != 2 + bool(d) or (d and table.shape[-1] != d) or not table.size:
         raise ConfigurationError(
@@ -153,7 +154,7 @@ def from_slots(
                 first + at,
                 who,
                 np.full(people, topology.slot_start(first + at)),
-                np.asarray(column, kind),
+                as_array(column, "fiub", "streams must hold numbers").astype(kind, copy=False),
             )
 
     return Source(ids, each(), first, first + slots - 1, people * slots)
@@ -236,12 +237,15 @@ def column_values(topology: Topology, column: Any, name: str) -> NDArray[Any]:
 
 
 def _column(column: Any, kind: Any, name: str) -> Any:
-    """A column as another type; the error shows none of its values, which Arrow's does."""
+    """A column as another type; the error shows none of its values, which Arrow's does, and no
+    name of a nested field.
+    """
     try:
         return pc.cast(column, kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        found = "nested" if pa.types.is_nested(column.type) else column.type
         raise ConfigurationError(
-            f"column {name} must be readable as {kind}; it is {column.type}"
+            f"column {name} must be readable as {kind}; it is {found}"
         ) from None
 
 

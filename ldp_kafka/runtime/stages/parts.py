@@ -25,6 +25,9 @@ class Counted(NamedTuple):
     offset: int
     said: bytes
 
+    def __repr__(self) -> str:
+        return f"Counted(offset={self.offset})"  # never what it said
+
 
 class PartOf(NamedTuple):
     """Which part of which phase of a slot."""
@@ -50,7 +53,7 @@ class PartOf(NamedTuple):
         return f"{self.slot}.{self.phase}.{self.number}"
 
 
-@dataclass
+@dataclass(repr=False)
 class Part:
     """Some of the reports of an open slot."""
 
@@ -70,6 +73,9 @@ class Part:
         columns = (found[name].tolist() for name in ("id", "said", "offset"))
         ids = {n: Counted(o, s) for n, s, o in zip(*columns, strict=True)}
         return cls(json.loads(sums), ids)
+
+    def __repr__(self) -> str:
+        return f"Part({len(self.ids)} reports)"  # never an id
 
 
 def look_at_parts(

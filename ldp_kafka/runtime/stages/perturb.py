@@ -41,7 +41,7 @@ ROW_BYTES = 48  # of a report, beside its packed bits
 COUNTS = ("events", "reports", "silent", "late", "duplicates", "refused", "clamped")
 
 
-@dataclass
+@dataclass(repr=False)
 class PerturbState:
     """What the edge knows of one partition."""
 
@@ -54,6 +54,9 @@ class PerturbState:
     """Greatest event time accepted, milliseconds."""
     closed: int = NEVER
     """Last closed slot."""
+
+    def __repr__(self) -> str:
+        return f"PerturbState({self.users!r}, closed={self.closed})"  # never a time of a user
 
 
 @dataclass(frozen=True)

@@ -172,6 +172,9 @@ class Users:
         for name, cells in columns.items():
             self.state.columns[name][..., : len(rows)] = cells
 
+    def __repr__(self) -> str:
+        return f"Users({self.state.count})"  # never a digest
+
 
 def read_shards(
     payloads: Sequence[bytes], fields: Mapping[str, Field]

@@ -28,6 +28,9 @@ from ldp_kafka.runtime.wire.single_reports import reports_of
 
 __all__ = ["decode", "encode"]
 
+# what Arrow says of what is no column
+UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError)
+
 Record = Event | Report | Request | Release | Tick | Partial
 
 
@@ -53,11 +56,16 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
     if isinstance(records, Reports):
         return write_reports(records)
     if isinstance(records, Events):
-        columns = [
-            pa.array(records.users.texts(), pa.string()),
-            pa.array(records.times),
-            lists(records.values),
-        ]
+        try:
+            columns = [
+                pa.array(records.users.texts(), pa.string()),
+                pa.array(records.times),
+                lists(records.values),
+            ]
+        except UNFIT:  # its text shows the value
+            raise ValueError(
+                "the times and values of a batch of events must be arrays of numbers"
+            ) from None
         return write_batch("event", ["user", "time", "value"], columns)
     if not isinstance(records, Sequence):
         return encode_json(records)
@@ -73,7 +81,7 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
     if kind is Event:
         try:
             columns = [pa.array([row[name] for row in rows]) for name in rows[0]]
-        except (pa.ArrowException, TypeError):  # its text shows the value
+        except UNFIT:  # its text shows the value
             raise ValueError(
                 "the values of a batch of events must be of one kind: numbers, or texts"
             ) from None

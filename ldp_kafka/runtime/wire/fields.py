@@ -41,6 +41,10 @@ class Decoded(NamedTuple):
     tick: int | None = None
     """Milliseconds, for a tick."""
 
+    def __repr__(self) -> str:
+        events = 0 if self.events is None else len(self.events)
+        return f"Decoded({events} events, {len(self.bad)} bad rows)"  # never a value
+
     def without(self, wrong: NDArray[np.bool_], reason: Reason) -> Decoded:
         """The events that are not wrong; the others are bad for this reason."""
         if self.events is None or not wrong.any():

@@ -1,0 +1,331 @@
+"""No value in a repr: every tuple and dataclass of the package, filled with what must not be seen,
+and every other class that says what it is in words of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pkgutil
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import ldp_kafka
+import ldp_kafka as lk
+from ldp_kafka.accounting import Field, State
+from ldp_kafka.runtime.device.async_client import AsyncClient
+from ldp_kafka.runtime.kafka.security import Security
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.log import Message, Output, Record
+from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.topology import loads
+from tests.cases import cases
+from tests.poison import LOUD, TEXT, WHOLE, shown
+from tests.runtime.device import lives
+
+NOW = 987_654_321_000  # as loud as the values
+KEY = TEXT.encode() * 4
+TOPOLOGY = """
+topology: meters
+input: {slot: 1h, partitions: 1}
+privacy: {method: sw_direct, domain: [0, 100], epsilon: 2.0, window: 4}
+output: {statistics: [mean]}
+kafka: {bootstrap_servers: "b:9092", client: {sasl.password: s3cret-77}}
+"""
+
+# why -> what is shown whole, each by module and name
+PUBLIC = {
+    "a setting": """
+        accounting.admission.Claim accounting.admission.Limit accounting.admission.Loss
+        accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
+        metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
+        runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
+        runtime.recovery.epoch.Limits runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
+        runtime.stages.counting.Counting runtime.stages.collect.Collect
+        runtime.stages.collect_devices.CollectDevices runtime.stages.merge.Merge
+        runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
+        runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
+        topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
+        topology.formats.InputFormat topology.model.Topology topology.planner.Plan
+        topology.planner.Traffic topology.roles.Agent topology.roles.Role topology.roles.Topic
+        topology.sections.Edge topology.sections.Input topology.sections.Output
+        topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
+    """,
+    "mathematics of the parameters, or of a value that an analyst chose": """
+        mechanisms.base.Certificate mechanisms.base.Law mechanisms.frequencies.AffineSupport
+        mechanisms.window.Moments methods.response_curve.Affine
+        methods.response_curve.ResponseCurve methods.response_curve._Shape
+        statistics.prediction.Prediction statistics.prediction.ShrunkPrediction
+        statistics.prediction.SinglePrediction
+    """,
+    "releases, and sums of reports, which are on the collector's side of the trust line": """
+        mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
+        methods.shrinkage.Prior methods.shrinkage.Shrunk records.Partial records.Release
+        records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
+        runtime.stages.collect_devices.DevicesState runtime.stages.counting.SourceState
+        runtime.stages.merge.MergeState runtime.stages.parts.PartOf runtime.stages.slot_sums.At
+        runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
+    """,
+    "places in logs, and counts over all users, which the operator's tools print": """
+        runtime.log.Look runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
+        runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
+        runtime.recovery.rules.PartitionOffsets runtime.recovery.start.Refusal
+        runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof
+        runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
+        runtime.tools.state.Move runtime.tools.state.Plan
+    """,
+    "a checkpoint, which hides itself, and places in logs": """
+        runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
+    """,
+    "the inputs and data of whoever tests, audits or evaluates": """
+        audits.bits.Bit audits.bits.BitsResult audits.bound._Event audits.preimage.Part
+        audits.result.AuditResult audits.result.Bin audits.result.Hits audits.views.View
+        checks.deal.Draw checks.enumeration.Outcomes checks.method.trial.MethodTrial
+        checks.trial.MechanismTrial evaluation.capp.Block evaluation.capp.Row
+        evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
+        evaluation.guide.Noise evaluation.metrics.Curve evaluation.sppa.Error
+        evaluation.sppa.Monitoring evaluation.tables.Table
+    """,
+}
+OPEN = {name: why for why, names in PUBLIC.items() for name in names.split()}
+
+# what a repr shows on purpose: where a record lies, and how much it holds
+SHOWS: dict[str, dict[str, Any]] = {
+    "records.Report": {"id": "0" * 32, "slot": 3, "phase": 0},
+    "records.Reports": {"offset": 3, "closed": 2},
+    "runtime.kafka.reader.Kept": {"partition": 0, "offset": 3},
+    "runtime.log.Message": {"offset": 3},
+    "runtime.log.Record": {"topic": "t", "partition": 0},
+    "runtime.recovery.checkpoints.Checkpoint": {"epoch": "e", "offset": 3},
+    "runtime.replay.messages.Raw": {"partition": 0, "events": 3},
+    "runtime.replay.source.SlotEvents": {"slot": 3},
+    "runtime.replay.source.Source": {"events": 3, "first": 1, "last": 2},
+    "runtime.stages.parts.Counted": {"offset": 3},
+    "methods.step.Step": {"phase": 0},
+    "topology.document.Document": {"file": "meters.yaml"},
+    "topology.sections.KafkaSide": {"bootstrap_servers": "b:9092"},
+}
+FILLERS = (
+    np.full((2, 2), WHOLE, np.uint64),
+    np.array([LOUD, -LOUD]),
+    [TEXT, LOUD],
+    (TEXT.encode(), LOUD),
+    {TEXT: LOUD},
+    TEXT,
+    TEXT.encode(),
+    LOUD,
+)
+
+
+@cache
+def classes():
+    """Every class of the package that is defined in it, by module and name."""
+    found = {}
+    for module in pkgutil.walk_packages(ldp_kafka.__path__, "ldp_kafka."):
+        for kind in vars(import_module(module.name)).values():
+            if inspect.isclass(kind) and kind.__module__ == module.name:
+                found[f"{module.name.removeprefix('ldp_kafka.')}.{kind.__qualname__}"] = kind
+    return found
+
+
+def holds(kind):
+    """Whether it is a tuple with names, or a dataclass: its repr shows all of it by default."""
+    return hasattr(kind, "_fields") or (is_dataclass(kind) and "__dataclass_fields__" in vars(kind))
+
+
+def speaks(kind):
+    """Whether it is another class with a repr of its own."""
+    own = "__repr__" in vars(kind) or "__str__" in vars(kind)
+    return own and not holds(kind) and not issubclass(kind, Enum)
+
+
+def names_of(kind):
+    return kind._fields if hasattr(kind, "_fields") else [each.name for each in fields(kind)]
+
+
+def filled(kind, filler, shows):
+    """One with the same in every field, whatever the field is for, but for what it shows."""
+    values = {name: shows.get(name, filler) for name in names_of(kind)}
+    if hasattr(kind, "_fields"):
+        return tuple.__new__(kind, values.values())
+    made = object.__new__(kind)
+    for name, value in values.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
+def said_by(made):
+    return f"{made!r} {made!s} {made} {[made]}"
+
+
+def faults_of(kind, shows=()):
+    """What its repr shows of fillers; and that no filler fits, where that is so."""
+    found, fits = [], 0
+    for filler in FILLERS:
+        try:
+            text = said_by(filled(kind, filler, dict(shows)))
+        except (TypeError, AttributeError, LookupError):
+            continue  # it asks the field for what this filler has not
+        fits += 1
+        found += [f"{kind.__qualname__} shows {text[:200]}"] if shown(text) else []
+    return found or ([] if fits else [f"{kind.__qualname__}: no filler fits, list an instance"])
+
+
+def edge():
+    """The stage at the edge, and its state after one message, under a loud key."""
+    topology = loads(TOPOLOGY)
+    stage = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
+    state = stage.fresh()
+    output = stage.fold(state, [Message(0, NOW, encode(lk.Event(TEXT, NOW, LOUD)))])
+    assert state.users.state.count == 1
+    return stage, state, output
+
+
+def state():
+    made = State({"last": Field("i8", initial=WHOLE)}, np.full((3, 2), WHOLE, np.uint64))
+    assert str(WHOLE) in str(made.columns) and str(WHOLE) in str(made.users)
+    return made
+
+
+def output():
+    made = Output(lambda *_: Record("t", 0, None, b""))
+    made.send(Record("t", 0, TEXT.encode(), TEXT.encode()))
+    made.count("clamped", WHOLE)
+    made.gauge("value", LOUD)
+    return made
+
+
+async def asynchronous(folder):
+    lives.provisioned(loads(lives.TOPOLOGIES["sw_direct"]), folder)
+    made = AsyncClient(
+        loads(lives.TOPOLOGIES["sw_direct"]),
+        user=TEXT,
+        database=folder / "m.db",
+        key_file=folder / "m.key",
+        producer=lives.Broker(),
+    )
+    before = said_by(made)
+    async with made as client:
+        return before + said_by(client)
+
+
+def device(folder):
+    with lives.opened(folder, user=TEXT) as client:
+        client.report(LOUD, lives.FIRST * lives.SLOT)
+        return said_by(client) + said_by(client._store)
+
+
+# of what the fillers do not fit: what an instance that holds poisons says
+INSTANCES = {
+    "accounting.state.State": lambda _: said_by(state()),
+    "randomness.fresh.System": lambda _: said_by(lk.randomness.system()),
+    "randomness.repeatable.Keyed": lambda _: said_by(lk.randomness.keyed(KEY)),
+    "runtime.device.async_client.AsyncClient": lambda folder: asyncio.run(asynchronous(folder)),
+    "runtime.device.client.Client": device,
+    "runtime.device.store.DeviceStore": device,
+    "runtime.kafka.security.Security": lambda _: said_by(
+        Security(
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": TEXT,
+                "sasl.password": TEXT,
+            }
+        )
+    ),
+    "runtime.log.Output": lambda _: said_by(output()) + said_by(edge()[2]),
+    "runtime.stages.perturb.Perturb": lambda _: said_by(edge()[0]),
+    "runtime.stages.perturb.PerturbState": lambda _: said_by(edge()[1]),
+    "runtime.stages.users.Users": lambda _: said_by(edge()[1].users),
+}
+
+
+def test_no_repr_shows_a_value():
+    """Whatever is new is filled too: where that shows something it hides it, or says above why all
+    of it is public.
+    """
+    found = [
+        fault
+        for name, kind in classes().items()
+        if holds(kind) and name not in OPEN and name not in INSTANCES
+        for fault in faults_of(kind, SHOWS.get(name, {}))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_no_instance_shows_a_value(name, tmp_path):
+    text = INSTANCES[name](tmp_path)
+    assert not shown(text), text
+    # digests of users, and the key itself
+    assert KEY.hex() not in text and KEY[:8].hex() not in text
+
+
+def test_whatever_speaks_is_listed():
+    """A class with words of its own has an instance above; and no name above is of nothing."""
+    kinds = classes()
+    assert {name for name, kind in kinds.items() if speaks(kind)} <= INSTANCES.keys()
+    assert (OPEN.keys() | SHOWS.keys() | INSTANCES.keys()) <= kinds.keys()
+    assert not OPEN.keys() & (SHOWS.keys() | INSTANCES.keys())
+    assert len(OPEN) == sum(len(names.split()) for names in PUBLIC.values())
+
+
+def test_a_topology_hides_its_passwords():
+    """It is public, but for what reaches the broker."""
+    topology = loads(TOPOLOGY)
+    assert topology.edge_kafka.client["sasl.password"] == TEXT
+    assert not shown(said_by(topology) + said_by(topology.flow))
+
+
+class Default(NamedTuple):
+    """A tuple as somebody writes it at first."""
+
+    slot: int
+    values: Any
+
+
+@dataclass
+class Plain:
+    """A dataclass as somebody writes it at first."""
+
+    users: Any
+
+
+class Half(NamedTuple):
+    """A tuple whose repr shows its first value only."""
+
+    values: Any
+
+    def __repr__(self):
+        return f"Half({self.values[0]}, ...)"
+
+
+class Deep(NamedTuple):
+    """A tuple that asks its field for what nothing has."""
+
+    values: Any
+
+    def __repr__(self):
+        return f"Deep({self.values.state.count})"
+
+
+@cases("kind", [Default, Plain, Half])
+def test_a_default_repr_is_found(kind):
+    assert any("shows" in fault for fault in faults_of(kind, {"slot": 3}))
+
+
+def test_what_cannot_be_filled_is_found():
+    assert faults_of(Deep) == ["Deep: no filler fits, list an instance"]
+
+
+def test_what_a_repr_may_show_is_no_way_around():
+    """Only the fields named."""
+    assert faults_of(Default, {"values": 1})
+    assert not faults_of(Default, {"slot": 1, "values": 1})
