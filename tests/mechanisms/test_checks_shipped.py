@@ -14,7 +14,14 @@ import ldp_kafka as lk
 from ldp_kafka.audits import audit
 from ldp_kafka.checks import MECHANISM_CHECKS, CheckFailure, check_mechanism
 from ldp_kafka.checks.trial import MEMBERS, PRECISE, MechanismTrial
+from ldp_kafka.randomness import use_of
 from tests.cases import cases
+
+
+def own_words(mechanism, values, randomness):
+    """A word for each value, of a use of the key that is this mechanism's at this budget."""
+    use = use_of(type(mechanism).__name__, mechanism.epsilon)
+    return randomness.within(use).words(len(values), 1)[:, 0]
 
 
 class YesOrNo:
@@ -38,7 +45,7 @@ class YesOrNo:
 
     def perturb(self, values, randomness):
         values = self._checked(values)
-        words = randomness.words(len(values), 1)[:, 0]
+        words = own_words(self, values, randomness)
         return np.where(words < np.uint32(self.truth), values, 1 - values)
 
     def law(self, value):
@@ -87,7 +94,7 @@ class Mostly(YesOrNo):
     def perturb(self, values, randomness):
         values = self._checked(values)
         return np.where(
-            randomness.words(len(values), 1)[:, 0] < np.uint32(1.03 * self.truth),
+            own_words(self, values, randomness) < np.uint32(1.03 * self.truth),
             values,
             1 - values,
         )

@@ -14,9 +14,16 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.checks import CheckFailure, check_mechanism
 from ldp_kafka.checks.trial import SAMPLES
+from ldp_kafka.randomness import use_of
 from tests.cases import cases
 
 WORD, UNSURE = 2**32, 2**30
+
+
+def own_words(mechanism, values, randomness):
+    """A word for each value, of a use of the key that is this mechanism's at this budget."""
+    use = use_of(type(mechanism).__name__, mechanism.epsilon)
+    return randomness.within(use).words(len(values), 1)[:, 0]
 
 
 class UpDownOrUnsure:
@@ -47,7 +54,7 @@ class UpDownOrUnsure:
         return np.rint(self.lie + share * (self.truth - self.lie)).astype(np.int64)
 
     def perturb(self, values, randomness):
-        word, cut = randomness.words(len(values), 1)[:, 0].astype(np.int64), self.cuts(values)
+        word, cut = own_words(self, values, randomness).astype(np.int64), self.cuts(values)
         return np.where(word < cut, 1.0, np.where(word < self.sure, -1.0, 0.0))
 
     def law(self, value):
@@ -88,7 +95,7 @@ class TooSure(UpDownOrUnsure):
     """Reports +1 for the highest value 3 % more often than its law says."""
 
     def perturb(self, values, randomness):
-        word, cut = randomness.words(len(values), 1)[:, 0].astype(np.int64), self.cuts(values)
+        word, cut = own_words(self, values, randomness).astype(np.int64), self.cuts(values)
         return np.where(
             word < np.minimum(cut * 103 // 100, self.sure),
             1.0,
@@ -100,7 +107,7 @@ class TooShy(UpDownOrUnsure):
     """And 3 % less often."""
 
     def perturb(self, values, randomness):
-        word, cut = randomness.words(len(values), 1)[:, 0].astype(np.int64), self.cuts(values)
+        word, cut = own_words(self, values, randomness).astype(np.int64), self.cuts(values)
         return np.where(word < cut * 97 // 100, 1.0, np.where(word < self.sure, -1.0, 0.0))
 
 
