@@ -78,6 +78,7 @@ PUBLIC = {
         runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
         runtime.recovery.rules.PartitionOffsets runtime.recovery.start.Refusal
         runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof
+        runtime.tools.prove_once.Recomputed
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
         runtime.tools.state.Move runtime.tools.state.Plan
     """,
