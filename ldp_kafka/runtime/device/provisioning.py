@@ -86,12 +86,12 @@ def found(files: Files) -> None:
         )
     if not key:
         raise StateError(
-            f"{files.key}: the key is missing, and its database is there: bring it back; under a"
-            " new key every budget would look unspent"
+            f"{files.key}: the key is missing, and this device was provisioned: bring it back;"
+            " under a new key every budget would look unspent"
         )
     if not database:
         raise StateError(
-            f"{files.database}: the database is missing, and the key of this device is there: bring"
-            " it back; what its users have spent is in it. If it is lost, the topology needs a new"
-            " name and the device a new key and database"
+            f"{files.database}: the database is missing, and this device was provisioned: bring it"
+            " back; what its users have spent is in it. If it is lost, the topology needs a new name"
+            " and the device a new key and database"
         )

@@ -522,6 +522,31 @@ def test_a_start_makes_nothing(tmp_path):
     started(tmp_path)
 
 
+@pytest.mark.parametrize("made", [["m.key"], ["m.key", "m.key.count"], ["m.db"], ["m.key.count"]])
+def test_a_provisioning_that_was_cut_short(tmp_path, made):
+    """Is no device: a start refuses what it left, and so does another provisioning until it is
+    taken away.
+    """
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    provisioned(loads(TOPOLOGIES["sw_direct"]), whole)
+    cut = tmp_path / "cut"
+    cut.mkdir()
+    for name in made:
+        (whole / name).rename(cut / name)
+    with pytest.raises(StateError, match="missing"):
+        started(cut)
+    with pytest.raises(
+        ConfigurationError, match="may be removed, if the device has never reported"
+    ):
+        provisioned(loads(TOPOLOGIES["sw_direct"]), cut)
+    assert sorted(path.name for path in cut.iterdir()) == sorted(made)
+    for path in cut.iterdir():
+        path.unlink()
+    provisioned(loads(TOPOLOGIES["sw_direct"]), cut)
+    started(cut)
+
+
 @pytest.mark.parametrize("left", [0, 1, 1000])
 def test_a_truncated_database_is_refused(tmp_path, left):
     """As is an empty one."""
