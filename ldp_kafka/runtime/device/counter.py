@@ -40,7 +40,7 @@ class Counter:
         try:
             self.least = self._read()
         except BaseException:
-            os.close(self._file)
+            self.close()
             raise
 
     @classmethod
@@ -70,8 +70,10 @@ class Counter:
         self.least = commits
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._file)
+        """Close the file; a second close changes nothing, whose number may be another's by then."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
 
     def _read(self) -> int:
         content = os.pread(self._file, 2 * _PLACE, 0)

@@ -92,6 +92,6 @@ def found(files: Files) -> None:
     if not database:
         raise StateError(
             f"{files.database}: the database is missing, and this device was provisioned: bring it"
-            " back; what its users have spent is in it. If it is lost, the topology needs a new name"
-            " and the device a new key and database"
+            " back; what its users have spent is in it. If it is lost, the topology needs a new"
+            " name, and the device a new key and database"
         )

@@ -244,8 +244,7 @@ class DeviceStore:
     def _release(self) -> None:
         with suppress(sqlite3.Error):  # all that counts was committed
             self._db.close()
-        with suppress(OSError):  # a second close
-            self._counter.close()
+        self._counter.close()
 
     def abandon(self) -> None:
         """In a forked child: the file is the parent's. SQLite believes that it has it, and would
