@@ -232,13 +232,14 @@ def test_shipped_topologies_are_valid_and_plan(name, capsys):
 
 @pytest.mark.parametrize("statistics", ["mean", "mean, per_user"])
 def test_validate_and_plan_promise_the_same(good, statistics, capsys):
-    """Also where the reports of a user are linkable."""
+    """Also by what the reports of a user are linked."""
     good.write_text(GOOD.replace("[mean]", f"[{statistics}]"))
     assert main(["validate", str(good)]) == 0
     line = capsys.readouterr().out.removeprefix(f"{good}: valid; ").strip()
     assert main(["plan", str(good)]) == 0
     assert f"guarantee    {line}\n" in capsys.readouterr().out
-    assert ("linkable" in line) == ("per_user" in statistics)
+    by = "a pseudonym" if "per_user" in statistics else "raw message, order or time"
+    assert line.endswith(f"; not anonymous: reports of a user can be linked by {by}")
 
 
 def test_key_new(tmp_path, capsys):

@@ -48,9 +48,9 @@ class Guarantee(NamedTuple):
     within: str = ""
     """What else is asked of neighbours, in words; empty: nothing."""
 
-    def describe(self, *, linkable: bool = False) -> str:
-        r"""The line that is printed wherever a topology is, its numbers rounded up; ``linkable``:
-        its reports carry one pseudonym a user.
+    def describe(self, *, linked: str = "") -> str:
+        r"""The line that is printed wherever a topology is, its numbers rounded up; ``linked``: by
+        what whoever reads the reports links those of a user, which the guarantee does not prevent.
 
         Examples
         --------
@@ -64,8 +64,11 @@ class Guarantee(NamedTuple):
         >>> line = Guarantee("user", 1.0, 1e-5, 100, 100, "values", "sound").describe()
         >>> line.split("; ")[0].split(", ")[1]
         'epsilon 1 and delta 1e-05 over the first 100 reports of a user'
+        >>> line = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe(linked="time")
+        >>> line.split("; ")[-1]
+        'not anonymous: reports of a user can be linked by time'
         """
-        linked = "; the reports of a user are linkable" if linkable else ""
+        known = f"; not anonymous: reports of a user can be linked by {linked}" if linked else ""
         protects = (
             "time only: when a value was taken, not what it is"
             if self.protects == "time"
@@ -73,7 +76,7 @@ class Guarantee(NamedTuple):
         )
         protects += f", {self.within}" * bool(self.within)
         if self.epsilon == inf:
-            return f"{self._none(protects)}{linked}"
+            return f"{self._none(protects)}{known}"
         failure = f" and delta {at_most(self.delta)}" if self.delta else ""
         if self.level == "user":
             over = (
@@ -86,7 +89,7 @@ class Guarantee(NamedTuple):
         return (
             f"{self.level}, epsilon {at_most(self.epsilon)}{failure} {over}; protects {protects};"
             f" calibration {self.calibration}; reports that one changed {changed} can alter:"
-            f" {at_most(self.influence)}; holds against anyone without the edge key{linked}"
+            f" {at_most(self.influence)}; holds against anyone without the edge key{known}"
         )
 
     def _none(self, protects: str) -> str:

@@ -111,9 +111,7 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
                 }
             )
             if not json_:
-                click.echo(
-                    f"{file}: valid; {topology.guarantee.describe(linkable=topology.per_user)}"
-                )
+                click.echo(f"{file}: valid; {topology.guarantee.describe(linked=topology.linked)}")
                 _say_unset(topology)
     if json_:
         print_json(found)

@@ -150,6 +150,15 @@ class Topology(Checked):
         """Whether reports carry a pseudonym that links those of a user."""
         return any(STATISTICS[name].linkable for name in self.output.statistics)
 
+    @property
+    def linked(self) -> str:
+        """By what whoever reads the reports links those of a user, in words."""
+        if self.per_user:
+            return "a pseudonym"
+        if self.flow.raw is None:
+            return "connection or time of arrival"
+        return "raw message, order or time"
+
     @cached_property
     def statistics(self) -> Selection:
         """What is released of the method's reports, made once."""

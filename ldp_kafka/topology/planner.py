@@ -56,6 +56,8 @@ class Plan:
     guarantee: Guarantee
     linkable: bool
     """Whether the reports of a user carry one pseudonym."""
+    linked: str
+    """By what whoever reads the reports links those of a user."""
     epsilon_per_report: float
     """Of the first report; others of ``ba_sw``, and of a Gaussian budget, have other prices."""
     topics: tuple[Topic, ...]
@@ -76,7 +78,7 @@ class Plan:
     @property
     def guarantee_line(self) -> str:
         """The guarantee in words."""
-        return self.guarantee.describe(linkable=self.linkable)
+        return self.guarantee.describe(linked=self.linked)
 
     def as_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -88,6 +90,7 @@ class Plan:
             "guarantee": {
                 **self.guarantee.as_json(),
                 "linkable": self.linkable,
+                "linked": self.linked,
                 "line": self.guarantee_line,
             },
             "epsilon_per_report": self.epsilon_per_report,
@@ -168,6 +171,7 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
         users=users,
         guarantee=topology.guarantee,
         linkable=topology.per_user,
+        linked=topology.linked,
         epsilon_per_report=method.price,
         topics=tuple(topology.topics()),
         batched=batched,
@@ -238,14 +242,26 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             " report at fixed times where that is a secret"
         )
         yield (
+            "a device can be linked across slots by its connection, and by the times at which it"
+            " reports where they are its own; what is guaranteed holds all the same"
+        )
+        yield (
             "who reports from two devices has two budgets, which add up; any device can send any"
             " report, as often as its credentials allow"
         )
-    elif not INPUT_FORMATS[topology.input.format].batches:
+    elif INPUT_FORMATS[topology.input.format].batches:
+        yield (
+            "the reports of one raw message can be linked to each other: they share a batch, which"
+            " carries its offset; what is guaranteed holds all the same; send all users of a slot"
+            " in one message where reports should not be linked"
+        )
+    else:
         batches = " or ".join(name for name, one in INPUT_FORMATS.items() if one.batches)
         yield (
-            "one event a message shows the collector the order in which users report; gateways that"
-            f" send one batch (format {batches}) a slot hide it"
+            "one event a message shows the collector the order in which users report: who reports"
+            " in a fixed order or at fixed times can be linked across slots; what is guaranteed"
+            " holds all the same; gateways that send all users of a slot in one batch (format"
+            f" {batches}) hide the order"
         )
 
 

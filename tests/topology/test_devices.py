@@ -163,6 +163,8 @@ def test_its_plan():
         and "in the database of the device" in text
     )
     assert "two budgets" in text and "shows who is connected" in text
+    assert "linked across slots by its connection" in text
+    assert made.guarantee_line.endswith("can be linked by connection or time of arrival")
     for word in ("gateways", "partitioning trusted", "perturb "):
         assert word not in text
     assert "gateways" in "\n".join(plan(topology("topic"), 500).lines())

@@ -82,7 +82,7 @@ def run_demo(
             f"{topology.name}: {len(source.users):,} users, {values.shape[1]} slots of"
             f" {topology.input.slot_ms // 60_000} minutes, values from gateways in batches"
         )
-        say(f"guarantee: {topology.guarantee.describe(linkable=topology.per_user)}")
+        say(f"guarantee: {topology.guarantee.describe(linked=topology.linked)}")
         output.mkdir(parents=True, exist_ok=True)
         log = output / "workers.log"
         played = play(topology, raw, source.first, values.shape[1], log, keep=keep, say=say)
@@ -99,7 +99,7 @@ def run_demo(
     picture = output / f"{name}.png"
     caption = (
         f"{len(source.users):,} users. Guarantee:"
-        f" {topology.guarantee.describe(linkable=topology.per_user)}. Largest epsilon spent in any"
+        f" {topology.guarantee.describe(linked=topology.linked)}. Largest epsilon spent in any"
         f" user's window: {at_most(spent)} of {at_most(topology.privacy.epsilon)}."
     )
     starts = [topology.slot_start(int(slot)) for slot in result.slots]

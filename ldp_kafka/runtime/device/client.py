@@ -95,7 +95,9 @@ class Client:
     key of its own; the collector needs none of them.
 
     When a report leaves tells when the value was there, to the second; where that is a secret,
-    report at fixed times. A clock that was ahead keeps its user silent until that time has come.
+    report at fixed times. Times of a device's own link its reports, as its connection does: give
+    all devices the same, or draw one in each slot. A clock that was ahead keeps its user silent
+    until that time has come.
 
     May be used from several threads, one process at a time; calls wait for the disk (a report is a
     synced transaction and a synced counter). Delivery reports are served within `report`, `poll`
