@@ -13,12 +13,14 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.evaluation import data, streams
+from ldp_kafka.runtime import local
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays, from_slots
 from tests import real_data
+from tests.broker.flow import KEY, Flow, Reader
 from tests.broker.flow import TEXT as flow_text
-from tests.broker.flow import Flow, Reader
 from tests.depth import depth
 
 TEXT = """
@@ -179,11 +181,11 @@ def remove(boot: str, flow: Flow) -> None:
 
 def test_partitions_do_not_matter(kafka, tmp_path, prefix):
     """The same input without late events over 1 and 3 partitions (1, 2 and 4 without a broker:
-    `tests/fold`): the same mean in every slot, bit for bit. The topologies have one name, as their
-    noise depends on it.
+    `tests/fold`): the same mean in every slot, bit for bit, where the two raw topics are given one
+    deployment. As they lie at the broker they are two, and share no release.
     """
     values = np.random.default_rng(7).uniform(0, 100, (300, 20))
-    found = []
+    found, folded = [], []
     for partitions in (1, 3):
         folder = tmp_path / str(partitions)
         folder.mkdir()
@@ -202,12 +204,18 @@ def test_partitions_do_not_matter(kafka, tmp_path, prefix):
             verdict, _ = through(flow, from_arrays(flow.topology, values, START), batch=32)
             assert verdict.clean, verdict
             found.append({m.key(): m.value() for m in flow.read(flow.topology.releases_topic)})
+            # each raw topic has noise of its own; with one for both, what lies in them
+            noise = edge_randomness(flow.topology, KEY, "here")
+            again = local.run(flow.topology, noise, flow.raw(), together=50)
+            folded.append({record.key: record.value for record in again.releases})
             flow.stop()
         finally:
             flow.close()
         remove(kafka, flow)
-    assert found[0] == found[1]
-    assert len(found[0]) == 20
+    assert folded[0] == folded[1]
+    assert len(folded[0]) == 20
+    assert found[0].keys() == found[1].keys() == folded[0].keys()
+    assert not set(found[0].values()) & set(found[1].values()), "two deployments share no release"
 
 
 @pytest.mark.parametrize("gaps", ["strict", "allow"])
