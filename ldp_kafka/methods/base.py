@@ -207,7 +207,10 @@ class Method(Estimates):
             [[name, getattr(self, name)] for name in sorted(type(self).parameters)],
             [self.epsilon, self.window, self.calibration],
             [getattr(self, name, None) for name in ("domain", "categories", "dimension")],
-            [int(number) for number in self.tables()],
+            # one that is tried on arrays needs no more than epsilon, perturb and law
+            [int(number) for number in self.tables()]
+            if hasattr(self.mechanism, "tables")
+            else [type(self.mechanism).__qualname__, float(self.mechanism.epsilon)],
         )
 
     def release(
