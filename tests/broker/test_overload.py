@@ -153,7 +153,8 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
         assert largest - rest < GROWTH, f"{rest >> 20} MiB became {largest >> 20} MiB"
         for low, shown, high in lags:  # it is told every five seconds, and grows as the input comes
             assert low - 8 * rate <= shown <= high, (low, shown, high)
-        assert len({shown for _, shown, _ in lags}) > 3
+        # half of the times at least: the worker that tells it has a tenth of the time
+        assert len({shown for _, shown, _ in lags}) > SECONDS / 10
 
         flow.start("collect")
         flow.finish(events.count // USERS)

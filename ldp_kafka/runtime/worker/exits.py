@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import traceback
-from typing import NoReturn
+from collections import Counter
+from typing import Any, NoReturn
 
 from ldp_kafka.errors import LdpKafkaError
 
-__all__ = ["HALT", "RETRY", "WRONG", "end"]
+__all__ = ["HALT", "RETRY", "WRONG", "end", "standing"]
 
 # exit codes; 2: it may not run as it is configured; 75 is EX_TEMPFAIL: start me again
 HALT, WRONG, RETRY = (1, 2, 75)
@@ -30,3 +33,22 @@ def end(error: BaseException | str, code: int | None = None) -> NoReturn:
         text = error
     os.write(2, f"ldp-kafka: {text}\n".encode())
     os._exit(code or HALT)
+
+
+def standing() -> str:
+    """Where every coroutine of every event loop of this process waits, a line each: for the log of
+    one that hangs. Places in code, never a value.
+    """
+    tasks = [each for each in gc.get_objects() if issubclass(type(each), asyncio.Task)]
+    places = Counter(_place(task.get_coro()) for task in tasks if not task.done())
+    return "".join(f"\n  {count} x {place}" for place, count in sorted(places.items()))
+
+
+def _place(waits: Any) -> str:
+    """The innermost of coroutines that wait for each other."""
+    place = type(waits).__name__
+    while (frame := getattr(waits, "cr_frame", None)) is not None:
+        code = frame.f_code
+        place = f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+        waits = waits.cr_await
+    return place

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import faust
 
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.exits import end, standing
 
 __all__ = ["Process", "passing"]
 
@@ -43,7 +43,8 @@ class Process(faust.Worker):  # type: ignore[misc]
         begin = time.monotonic()
         while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
             if time.monotonic() - max(begin, self.saved()) >= LEAVE:
-                end(BrokerError(f"ending in order came to nothing for {LEAVE:g} s: ended at once"))
+                text = f"ending in order came to nothing for {LEAVE:g} s: ended at once"
+                end(BrokerError(f"{text}; it waited here:{standing()}"))
 
     def left(self) -> None:
         """It has ended."""

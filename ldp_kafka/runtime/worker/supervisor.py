@@ -241,15 +241,26 @@ def _starter(
 
 
 def _watch(children: list[_Child], stop: threading.Event) -> int:
-    """Until told to stop, all have ended by themselves, or one says halt."""
+    """Until told to stop, all have ended by themselves, or one says halt.
+
+    Roles stand in pipeline order. One that had nothing to read for long enough while an earlier one
+    was still at work is started again once that has ended: it reads what came after its own end.
+    """
     done: set[int] = set()
+    early: set[int] = set()
     while not stop.wait(0.1):
         for at, child in enumerate(children):
             code = child.process.poll()
             if at in done or code is None:
                 continue
             if code == 0:
-                done.add(at)
+                if not done.issuperset(range(at)):
+                    early.add(at)
+                elif at in early:
+                    early.remove(at)
+                    child.restart()
+                else:
+                    done.add(at)
                 if len(done) == len(children):
                     return 0
             elif child.again:

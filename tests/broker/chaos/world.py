@@ -408,7 +408,8 @@ class World:
         for crew in self.crews:
             self.leave(crew)
         if self.heard(marks, "ldp-kafka: ", ("ending in order came to nothing",)):
-            self.unexpected.append("a worker hung in its end, and nothing was wrong")
+            said = "\n".join(crew.said for crew in self.crews)
+            self.unexpected.append(f"a worker hung in its end, and nothing was wrong: {said}")
 
     def verdicts(self) -> dict[str, Verdict]:
         """Of every method; a raw record that a broker has acknowledged must be there."""

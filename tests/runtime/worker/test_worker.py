@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -137,12 +138,13 @@ def test_no_partition_is_left_to_nobody(raw, code):
 
 
 def test_a_worker_that_hangs_while_it_ends_is_ended():
-    """It asks to be started again, as after a crash."""
+    """It asks to be started again, as after a crash, and says where it hung."""
     done = subprocess.run(
         [sys.executable, "-c", HANG], capture_output=True, text=True, check=False, timeout=30
     )
     assert done.returncode == 75
     assert "ending in order came to nothing for 0.2 s" in done.stderr
+    assert re.search(r"\n  1 x \S+/tasks.py:\d+ in sleep\n", done.stderr)
 
 
 def crashed(*modules: str) -> BaseException:
