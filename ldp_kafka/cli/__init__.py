@@ -9,6 +9,7 @@ import sys
 import click
 
 from ldp_kafka.cli.audit import audit
+from ldp_kafka.cli.core_dumps import forbid_core_dumps
 from ldp_kafka.cli.device import device
 from ldp_kafka.cli.evaluate import evaluate
 from ldp_kafka.cli.mechanisms import mechanisms
@@ -65,6 +66,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns one of `options.CODES`."""
+    forbid_core_dumps()
     try:
         return int(cli.main(arguments, prog_name="ldp-kafka", standalone_mode=False) or 0)
     except click.ClickException as error:

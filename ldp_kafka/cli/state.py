@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ldp_kafka.runtime.keys import Keyring
     from ldp_kafka.runtime.recovery.inspection import Held
     from ldp_kafka.topology import Topology
+    from ldp_kafka.topology.roles import Role
 
 __all__ = ["state"]
 
@@ -47,19 +48,26 @@ def inspect(topology: Path, role: str | None, json_: bool) -> None:
 
     An epoch is one assignment of a partition to a worker. Its checkpoint offset is the last offset
     of the log that its state includes. The next worker loads the epoch with the largest checkpoint
-    offset among those whose records are complete. The command only reads, and may run beside the
-    workers.
+    offset among those whose records are complete. The edge's state is sealed: without its key only
+    offsets, records and sizes are shown. The command only reads, and may run beside the workers.
     """
     from ldp_kafka.runtime.demo.show import waiting
     from ldp_kafka.runtime.tools.state import read_state
 
     loaded = load_topology(topology)
+    keyed = any(each.needs_key for each in _asked(loaded, role))
+    key = _key_if_readable(loaded) if keyed else None
     with waiting("the changelogs are read"):
-        found = read_state(loaded, None if role is None else [role])
+        found = read_state(loaded, None if role is None else [role], key=key)
     if json_:
         print_json({"topology": loaded.name, "partitions": [held.as_json() for held in found]})
     else:
         _show(found)
+    if keyed and key is None:
+        click.echo(
+            "note: the edge's key cannot be read here, so what its state holds stays sealed",
+            err=True,
+        )
 
 
 @state.command(
@@ -76,22 +84,23 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     one does not hold.
 
     The state to load is complete, and its checkpoint offset is not behind the committed offset. It
-    was written under this topology and, where the key can be read here, under this key. Every user
-    is in its own shard, once, with a ledger that adds up and is within the budget. The log still
-    holds everything after the checkpoint offset.
+    was written under this topology and the edge's key, and no record of the edge was altered since.
+    Every user is in its own shard, once, with a ledger that adds up and is within the budget. The
+    log still holds everything after the checkpoint offset. The edge's part needs its key; where
+    that is not at hand, --role collect looks at the collector's.
     """
     from ldp_kafka.runtime.demo.show import waiting
-    from ldp_kafka.runtime.recovery.inspection import RULES
+    from ldp_kafka.runtime.keys import read_key
+    from ldp_kafka.runtime.recovery.inspection import OF_A_KEY, RULES
     from ldp_kafka.runtime.tools.state import verify_state
 
     loaded = load_topology(topology)
-    asked = loaded.roles if role is None else [loaded.role(role)]
-    keyed = any(each.needs_key for each in asked)
-    key = _key(loaded) if keyed else None
+    keyed = any(each.needs_key for each in _asked(loaded, role))
+    key = read_key(loaded.edge.key_file) if keyed else None
     with waiting("the changelogs are read"):
         found = verify_state(loaded, None if role is None else [role], key=key)
     broken = [(held, violation) for held in found for violation in held.violations]
-    rules = [rule for rule in RULES if rule != "key" or key is not None]
+    rules = [rule for rule in RULES if rule not in OF_A_KEY or key is not None]
     if json_:
         said = [
             {"table": held.table, "partition": held.partition, **violation._asdict()}
@@ -106,11 +115,6 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
     if not broken:
         users = sum(held.users or 0 for held in found)
         click.echo(f"{len(found)} partitions, {users:,} users: {', '.join(rules)} hold")
-    if keyed and key is None:
-        click.echo(
-            "note: the edge's key cannot be read here, so the state was not compared with it",
-            err=True,
-        )
     return FAILED if broken else 0
 
 
@@ -143,10 +147,11 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     does not: only the state tells whether the key is still the same.
     """
     from ldp_kafka.runtime.demo.show import waiting
+    from ldp_kafka.runtime.keys import read_key
     from ldp_kafka.runtime.tools.state import rewind as set_back
 
     loaded = load_topology(topology)
-    key = _key(loaded) if loaded.role(role).needs_key else None
+    key = read_key(loaded.edge.key_file) if loaded.role(role).needs_key else None
     with waiting("the changelogs are read"):
         plan = set_back(loaded, role, do=yes, key=key)
     done = yes and bool(plan.moves) and not plan.refusals
@@ -177,7 +182,11 @@ def rewind(topology: Path, role: str, yes: bool, json_: bool) -> int:
     return 0
 
 
-def _key(topology: Topology) -> Keyring | None:
+def _asked(topology: Topology, role: str | None) -> Sequence[Role]:
+    return topology.roles if role is None else [topology.role(role)]
+
+
+def _key_if_readable(topology: Topology) -> Keyring | None:
     """The edge's key; None where it cannot be read here."""
     from ldp_kafka.errors import ConfigurationError
     from ldp_kafka.runtime.keys import read_key

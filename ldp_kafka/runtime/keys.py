@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.randomness import KEY_BYTES, Keyed
+from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.document import Unset
 
@@ -145,9 +146,12 @@ def read_key(path: Path | Unset | None) -> Keyring:
 
 
 class EdgeNoise(Keyed):
-    """Keyed noise of one topology in one deployment; see `edge_randomness`."""
+    """Keyed noise of one topology in one deployment, and what seals the state that it is drawn
+    from; see `edge_randomness`.
+    """
 
     deployment: str
+    seal: Seal
 
 
 def edge_randomness(topology: Topology, key: bytes | Keyring, deployment: str) -> EdgeNoise:
@@ -161,12 +165,11 @@ def edge_randomness(topology: Topology, key: bytes | Keyring, deployment: str) -
         other values under the same key
     """
     ring = key if isinstance(key, Keyring) else Keyring(key)
-    found = EdgeNoise(
-        ring.first,
-        context=bytes.fromhex(topology.fingerprint) + deployment.encode(),
-        later=ring.turns(topology.input.slot_ms),
-    )
+    context = bytes.fromhex(topology.fingerprint) + deployment.encode()
+    found = EdgeNoise(ring.first, context=context, later=ring.turns(topology.input.slot_ms))
     found.deployment = deployment
+    keys = [ring.first, *(new for _, new in ring.later)]
+    found.seal = Seal(keys, context + b"\0" + topology.raw_topic.encode(), found.check)
     return found
 
 

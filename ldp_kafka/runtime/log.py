@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from ldp_kafka.errors import Reason
+from ldp_kafka.runtime.sealing import Seal
 
 __all__ = ["Look", "Message", "Output", "Record", "Stage"]
 
@@ -129,6 +130,10 @@ class Stage(Protocol[S]):
         """What tells one secret key from another, where the state depends on it; empty
         elsewhere.
         """
+
+    @property
+    def seal(self) -> Seal | None:
+        """What seals its records; None where the state holds nothing of a user's own."""
 
     def fresh(self) -> S:
         """The state before the first message."""

@@ -9,7 +9,7 @@ from typing import Any
 from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import Epoch, Limits, OffsetAction
-from ldp_kafka.runtime.recovery.rules import BINDINGS, Facts, PartitionOffsets
+from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets, bindings_of
 
 FAR = 10**12  # the end of a log that has everything
 
@@ -46,10 +46,9 @@ class Shelf:
 
 def facts_of(stage: Stage[Any], position: PartitionOffsets, number: int = 0, **more: Any) -> Facts:
     """Of a log that begins with a header record, unless told otherwise."""
-    bindings = {name: getattr(stage, name) for name in BINDINGS}
     return Facts(
         **{"topic": "log", "partition": number, "position": position, "header": True}
-        | {"bindings": bindings}
+        | {"bindings": bindings_of(stage), "seal": stage.seal}
         | more
     )
 

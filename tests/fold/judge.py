@@ -19,11 +19,13 @@ from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message, Record, Stage
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
+from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.arrow import read_batch
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 from tests.fold.driver import World
+from tests.sealed import plain
 
 Shard = Mapping[bytes, tuple[Any, ...]]
 
@@ -50,7 +52,7 @@ class Pure:
     """The straight fold of one log: what came out, and the state at every offset."""
 
     def __init__(self, stage: Stage[Any], log: Sequence[Message]) -> None:
-        state = stage.fresh()
+        self.stage, state = stage, stage.fresh()
         self.records: list[Record] = []
         self.counts: Counter[str] = Counter()
         self._metas = {-1: stage.meta(state)}
@@ -101,19 +103,20 @@ class Judge:
     def written(self, world: World, key: str, value: bytes | None) -> None:
         number, name, _ = key.split("/")
         if value is not None:
-            cover = int.from_bytes(value[:8], "big", signed=True)
             pure = self.pure[int(number)]
+            seal = pure.stage.seal
+            cover, payload = unpack(value if seal is None else plain(key, value, seal))
             if name == META:
-                if json.loads(value[8:])["state"] != pure.meta(cover):
+                if json.loads(payload)["state"] != pure.meta(cover):
                     self.complaints.add("state")
-            elif shard(value[8:]) != pure.shard(name, cover):
+            elif shard(payload) != pure.shard(name, cover):
                 self.complaints.add("state")
         self.kept(world, int(number))
 
     def kept(self, world: World, number: int) -> None:
         committed = world.committed[number]
         if committed is not None and committed > world.start:
-            best = latest(checkpoints(world.changelog, number))
+            best = latest(checkpoints(world.changelog, number, self.pure[number].stage.seal))
             if best is None or best.offset < committed - 1:
                 self.complaints.add("acknowledged")
 

@@ -342,7 +342,7 @@ def collector(kind: type[Collect], **more: Any) -> Recipe:
 def fresh_noise(stage: Any) -> Any:
     context = bytes.fromhex(stage.fingerprint) + cases.HERE.encode()
     noise = Fresh(cases.KEY, context=context)
-    noise.deployment = cases.HERE
+    noise.deployment, noise.seal = cases.HERE, stage.seal
     return replace(stage, randomness=noise)
 
 

@@ -114,9 +114,9 @@ class Place:
         facts = self.facts
         if not key:
             known = {name: of for name, of in facts.bindings.items() if name != "key"}
-            facts = replace(facts, bindings=known)
+            facts = replace(facts, bindings=known, seal=None)
         held = inspect(self.topology, self.spec, self.table, facts)
-        plan = plan_rewind(held, facts, checkpoints(self.table, 0), 1)
+        plan = plan_rewind(held, facts, checkpoints(self.table, 0, facts.seal), 1)
         for move in plan.moves:
             self.committed = move.to
         return plan.refusals

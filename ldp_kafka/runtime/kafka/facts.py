@@ -7,7 +7,7 @@ from typing import Any
 
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Stage
-from ldp_kafka.runtime.recovery.rules import BINDINGS, Facts
+from ldp_kafka.runtime.recovery.rules import Facts, bindings_of
 from ldp_kafka.topology.roles import Agent
 
 __all__ = ["read_facts"]
@@ -35,7 +35,8 @@ def read_facts(
         gaps=spec.gaps,
         # Who has folded what expired is asked only where something did
         folded_before=position.start > 0 and (not spec.raw or offsets.reported(spec, partition)),
-        bindings={name: getattr(stage, name) for name in BINDINGS} if stage is not None else {},
+        bindings={} if stage is None else bindings_of(stage),
+        seal=None if stage is None else stage.seal,
         partitions=spec.partitions,
         partitions_found=offsets.partitions(spec.topic),
     )

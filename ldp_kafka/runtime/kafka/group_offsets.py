@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.kafka.admin import extents
 from ldp_kafka.runtime.kafka.admin.asking import asker
-from ldp_kafka.runtime.kafka.changelog import compacted
+from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas
 from ldp_kafka.runtime.kafka.reader import reading
-from ldp_kafka.runtime.recovery.checkpoints import META
-from ldp_kafka.runtime.recovery.packing import unpack
+from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
+from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
@@ -23,9 +22,6 @@ __all__ = ["BEGUN", "GroupOffsets"]
 
 EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
 PROBE = 10.0  # seconds
-# records at the end of a changelog: a snapshot ends with its meta, unless it has tombstones to
-# write
-TAIL = 8
 BEGUN = "ldp_kafka: nothing folded yet"
 """Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a
 worker's first commit takes it away.
@@ -118,42 +114,26 @@ class GroupOffsets:
                 f" reports: {error.args[0].str()}"
             ) from None
 
-    def latest(self, numbers: Iterable[int]) -> int:
+    def newest(
+        self, spec: Agent, numbers: Iterable[int], seal: Seal | None
+    ) -> dict[int, Checkpoint]:
+        """What the last snapshots of these partitions say of themselves: checkpoints without
+        shards. One that nobody has written yet is not there.
+        """
+        topic = self._topology.changelog(self._role, spec.name)
+        within = extents(self._own, topic, sorted(numbers))
+        metas = newest_metas(self._own, topic, within)
+        return {n: checkpoints(held, n, seal)[0] for n, held in metas.items()}
+
+    def latest(self, spec: Agent, numbers: Iterable[int], seal: Seal | None) -> int:
         """The greatest event time (ms) of partitions of values, or of devices' reports, that other
         workers own, as their latest snapshots have it; -1 if none is known.
 
         It is what their owners have folded, so it has passed every check; it lies where they run,
-        and nobody else writes it.
+        and what the edge keeps is sealed.
         """
-        (agent,) = [spec for spec in self._specs if spec.ticks]
-        topic = self._topology.changelog(self._role, agent.name)
-        found = -1
-        try:
-            starts = {}
-            for number in numbers:
-                start, end = self._asker.get_watermark_offsets(
-                    TopicPartition(topic, number), timeout=10
-                )
-                starts[number] = max(start, end - TAIL)
-            with reading(self._own, topic, starts, **_PROBE) as reader:
-                waiting, until = set(starts), time.monotonic() + PROBE
-                while waiting and time.monotonic() < until:
-                    for message in reader.consume(TAIL, 1):
-                        if message.error() is not None and message.error().code() == EOF:
-                            waiting.discard(message.partition())
-                        elif (
-                            message.error() is None
-                            and message.value() is not None
-                            and f"/{META}/" in (message.key() or b"").decode()
-                        ):
-                            found = max(
-                                found, json.loads(unpack(message.value())[1])["state"]["watermark"]
-                            )
-        except KafkaException as error:
-            raise BrokerError(
-                f"{topic}: the broker did not give the latest snapshots: {error.args[0].str()}"
-            ) from None
-        return found
+        found = self.newest(spec, numbers, seal).values()
+        return max((each.meta.get("state", {}).get("watermark", -1) for each in found), default=-1)
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has. BrokerError where the broker does not say, or does not

@@ -41,7 +41,7 @@ def begin(
     """
 
     def attempt(records: Mapping[str, bytes]) -> Epoch[Any]:
-        found = decide(facts, checkpoints(records, facts.partition))
+        found = decide(facts, checkpoints(records, facts.partition, facts.seal))
         if isinstance(found, Refusal):
             raise found.exception()
         return kind(stage, found, where=facts.topic, **injected)

@@ -5,6 +5,9 @@ is drawn anew each time and never used again. In its epoch a worker writes recor
 ``partition/shard/epoch``: one for each shard of the state, and one, ``meta``, for all that is in no
 shard. Each record begins with its *checkpoint offset*: the last offset of the log that it has
 folded. ``meta`` lists the shards that belong to it, each with the least offset that it must have.
+
+The edge's records are sealed (`ldp_kafka.runtime.sealing`), all but what a ``meta`` binds and
+lists. They are opened only where their ``meta`` names the key that is at hand.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from typing import Any, NamedTuple
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.recovery.packing import HEAD, unpack
+from ldp_kafka.runtime.sealing import Seal, Sealed
 
 __all__ = ["META", "VERSION", "Checkpoint", "checkpoints", "key_of", "latest"]
 
 META = "meta"
-VERSION = 3  # of what `Epoch.snapshot` writes; what has none is of version 1
+VERSION = 4  # of what `Epoch.snapshot` writes; what has none is of version 1
 
 
 class Checkpoint(NamedTuple):
@@ -29,14 +33,21 @@ class Checkpoint(NamedTuple):
     offset: int
     """The last offset that the state has folded; -1 where ``meta`` is not there."""
     meta: Mapping[str, Any]
-    """What ``meta`` says; empty where it is not there."""
+    """What ``meta`` says; empty where it is not there. Its ``state`` is what the stage wrote."""
     shards: Mapping[str, tuple[int, bytes]]
     """Each shard that is there: its checkpoint offset, and what it holds."""
     keys: Sequence[str]
     """Of its records in the table, that of ``meta`` first."""
     meta_bytes: int = 0
+    """Of the record, as it lies there."""
     damaged: bool = False
     """Whether one of its records cannot be read."""
+    sealed: bool = False
+    """Whether it is still sealed: it was written under another key than the one at hand, or none
+    is.
+    """
+    altered: str = ""
+    """Why one of its records is not what this edge sealed there; empty where all are."""
 
     @property
     def listed(self) -> Mapping[str, int]:
@@ -75,12 +86,15 @@ def key_of(partition: int, shard: str, epoch: str) -> str:
     return f"{partition}/{shard}/{epoch}"
 
 
-def checkpoints(table: Mapping[str, bytes], partition: int) -> list[Checkpoint]:
+def checkpoints(
+    table: Mapping[str, bytes], partition: int, seal: Seal | None = None
+) -> list[Checkpoint]:
     """All checkpoints of one partition, complete or not.
 
     Parameters
     ----------
     table : what the changelog holds, of all partitions or of this one
+    seal : opens what the edge has sealed; without it such records stay sealed
     """
     records: dict[str, dict[str, bytes]] = {}
     for key, value in list(table.items()):
@@ -88,27 +102,75 @@ def checkpoints(table: Mapping[str, bytes], partition: int) -> list[Checkpoint]:
         shard, _, epoch = rest.rpartition("/")
         if number == str(partition) and value is not None:
             records.setdefault(epoch, {})[shard] = value
-    return [_read(partition, epoch, held) for epoch, held in records.items()]
+    return [_read(partition, epoch, held, seal) for epoch, held in records.items()]
 
 
-def _read(partition: int, epoch: str, records: Mapping[str, bytes]) -> Checkpoint:
-    shards: dict[str, tuple[int, bytes]] = {}
+def _read(
+    partition: int, epoch: str, records: Mapping[str, bytes], seal: Seal | None
+) -> Checkpoint:
+    held: dict[str, _Record] = {}
     damaged = False
     for shard, value in records.items():
         damaged = damaged or "/" in shard or not shard or len(value) < HEAD
         try:
-            shards[shard] = unpack(value)
+            held[shard] = _unpacked(value)
         except StateError:
             damaged = True
-    offset, payload = shards.pop(META, (-1, b"{}"))
+    head = held.pop(META, _Record(-1, b"{}", b"", sealed=False))
+    sealed = head.sealed
     try:
-        meta = json.loads(payload)
+        meta = json.loads(head.clear)
     except ValueError:
         meta = None
     if not _is_meta(meta):
         meta, damaged = {}, True
-    keys = [key_of(partition, shard, epoch) for shard in sorted(records, key=META.__ne__)]
-    return Checkpoint(epoch, offset, meta, shards, keys, len(payload) if meta else 0, damaged)
+    altered = ""
+    # Of another version or key it is not altered, but another's: that is what has to be said
+    if seal is not None and (meta.get("version"), meta.get("key")) == (VERSION, seal.check):
+        try:
+            state = seal.open(key_of(partition, META, epoch), records[META])
+            meta, sealed = {**meta, "state": json.loads(state)}, False
+            held = {
+                shard: each._replace(
+                    payload=seal.open(key_of(partition, shard, epoch), records[shard]), sealed=False
+                )
+                for shard, each in held.items()
+            }
+        except StateError as error:
+            altered = str(error)
+    return Checkpoint(
+        epoch,
+        head.offset,
+        meta,
+        {shard: (each.offset, each.payload) for shard, each in held.items()},
+        [key_of(partition, shard, epoch) for shard in sorted(records, key=META.__ne__)],
+        len(records.get(META, b"")) if meta else 0,
+        damaged,
+        sealed or any(each.sealed for each in held.values()),
+        altered,
+    )
+
+
+class _Record(NamedTuple):
+    """One record as it lies there."""
+
+    offset: int
+    clear: bytes
+    """What anybody may read: of a record that is not sealed all of it."""
+    payload: bytes
+    sealed: bool
+
+    def __repr__(self) -> str:
+        return f"_Record(offset={self.offset})"  # never what it holds
+
+
+def _unpacked(value: bytes) -> _Record:
+    """StateError where a record is damaged."""
+    found = Sealed.read(value)
+    if found is not None:
+        return _Record(found.offset, found.clear, found.body, sealed=True)
+    offset, payload = unpack(value)
+    return _Record(offset, payload, payload, sealed=False)
 
 
 def _is_meta(meta: Any) -> bool:

@@ -31,7 +31,7 @@ from ldp_kafka.errors import ConfigurationError, GapError
 from ldp_kafka.runtime.log import Message, Output, Stage
 from ldp_kafka.runtime.recovery.checkpoints import META, VERSION, key_of
 from ldp_kafka.runtime.recovery.packing import pack
-from ldp_kafka.runtime.recovery.rules import BINDINGS
+from ldp_kafka.runtime.recovery.rules import bindings_of
 from ldp_kafka.runtime.recovery.snapshot import Snapshot, persist
 from ldp_kafka.runtime.recovery.start import Start
 
@@ -39,6 +39,7 @@ __all__ = ["Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 
 # bytes of a record of the changelog: what a broker takes by default, less its key
 LARGEST = 990_000
+ROUND = 64  # bytes that the sealed part of a ``meta`` is a multiple of
 
 S = TypeVar("S")
 
@@ -302,18 +303,33 @@ class Epoch(Generic[S]):
         self.shard_offsets, self._whole = offsets, False
         pending, self.pending = self.pending, []
         obsolete, self._obsolete = self._obsolete, []
-        meta = {
-            "version": VERSION,
-            **{name: getattr(self.stage, name) for name in BINDINGS},
-            "manifest": self.shard_offsets,
-            "state": self.stage.meta(self.state),
-        }
+        seal = self.stage.seal
+        keys = {shard: self._key(shard) for shard in dumped}
         return Snapshot(
-            {self._key(shard): pack(offsets[shard], payload) for shard, payload in dumped.items()},
-            (self._key(META), pack(self.offset, json.dumps(meta).encode())),
+            {
+                key: pack(offsets[shard], dumped[shard])
+                if seal is None
+                else seal.pack(key, offsets[shard], dumped[shard])
+                for shard, key in keys.items()
+            },
+            (self._key(META), self._meta()),
             pending,
             [*obsolete, *(self._key(shard) for shard in sorted(ended))],
         )
+
+    def _meta(self) -> bytes:
+        """The record of all that is in no shard. What it binds and lists anybody may read."""
+        clear = {
+            "version": VERSION,
+            **bindings_of(self.stage),
+            "manifest": self.shard_offsets,
+        }
+        state, seal = self.stage.meta(self.state), self.stage.seal
+        if seal is None:
+            return pack(self.offset, json.dumps({**clear, "state": state}).encode())
+        secret = json.dumps(state).encode()
+        secret += b" " * (-len(secret) % ROUND)  # its length tells nothing
+        return seal.pack(self._key(META), self.offset, secret, json.dumps(clear).encode())
 
     def _key(self, shard: str) -> str:
         return key_of(self.partition, shard, self.token)

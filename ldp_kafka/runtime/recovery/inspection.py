@@ -24,7 +24,7 @@ from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
-__all__ = ["DAMAGE", "RULES", "EpochRecords", "Held", "Violation", "inspect"]
+__all__ = ["DAMAGE", "OF_A_KEY", "RULES", "EpochRecords", "Held", "Violation", "inspect"]
 
 RULES = {
     **{name: rule.holds for name, rule in rules.RULES.items()},
@@ -34,8 +34,16 @@ RULES = {
 }
 """What `inspect` looks at, by name."""
 
-DAMAGE = {"readable", "shards", "ledger", "budget"}  # rules: where one is broken, a state is wrong
-FOREIGN = {"version", "fingerprint", "layout"}  # rules: where one is broken, fields are another's
+DAMAGE = {
+    "readable",
+    "sealed",
+    "shards",
+    "ledger",
+    "budget",
+}  # rules: where one is broken, a state is wrong
+# rules: where one is broken, nothing is looked at further: fields are another's, or cannot be read
+FOREIGN = {"version", "fingerprint", "layout", "sealed"}
+OF_A_KEY = {"key", "sealed"}  # rules that are looked at only where the edge's key is at hand
 
 
 class Violation(NamedTuple):
@@ -79,7 +87,7 @@ class Held:
     closed: int | None = None
     """Last closed slot; of the merger the last one released."""
     users: int | None = None
-    """Perturb only."""
+    """Perturb only; this and what follows from users is None where the state is still sealed."""
     slots: int | None = None
     """Slots that are held; collect and merge only."""
     shards: int = 0
@@ -120,7 +128,7 @@ def inspect(topology: Topology, spec: Agent, records: Mapping[str, bytes], facts
     facts : of the partition; a binding that is not in them is not compared
     """
     made = Held(spec.name, spec.topic, facts.partition, facts.position)
-    found = checkpoints(records, facts.partition)
+    found = checkpoints(records, facts.partition, facts.seal)
     chosen = latest(found)
     for each in sorted(found, key=lambda each: (each is chosen, each.offset), reverse=True):
         made.epochs.append(_records(each, chosen=each is chosen))
@@ -154,7 +162,7 @@ def _look(made: Held, stage: Stage[Any], chosen: Checkpoint) -> None:
     made.offset = chosen.offset
     shards = {name: payload for name, (_, payload) in chosen.state.items()}
     made.shards, made.bytes = len(shards), chosen.meta_bytes + sum(map(len, shards.values()))
-    if any(broken.rule in FOREIGN for broken in made.violations):
+    if chosen.sealed or any(broken.rule in FOREIGN for broken in made.violations):
         return
     try:
         found = stage.look(chosen.meta["state"], shards)

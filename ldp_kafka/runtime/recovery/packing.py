@@ -1,10 +1,13 @@
-"""One changelog value as bytes: its checkpoint offset, then the payload, compressed if smaller."""
+"""A record that is not sealed as bytes: its checkpoint offset, then the payload, compressed if
+smaller.
+"""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.sealing import SEALED
 
 __all__ = ["HEAD", "pack", "unpack"]
 
@@ -12,7 +15,7 @@ HEAD = 8  # bytes of the checkpoint offset
 LEAST = 2**12  # bytes below which nothing is compressed
 SHARE = 0.9  # of its size that a payload may have left, or it stays as it is
 LARGEST = 2**28  # bytes of a payload
-_MARK = b"lz4\0"  # a payload that begins with it is compressed, whether that pays or not
+_MARK = b"lz4\0"  # a payload that begins with it, or as a sealed one does, is always compressed
 _CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
 
 
@@ -27,7 +30,7 @@ def pack(offset: int, payload: bytes) -> bytes:
     b'short'
     """
     head = offset.to_bytes(8, "big", signed=True)
-    ours = payload.startswith(_MARK)
+    ours = payload.startswith((_MARK, SEALED))
     if ours or len(payload) >= LEAST:
         small: bytes = pa.compress(payload, codec=_CODEC, asbytes=True)
         if ours or len(small) <= SHARE * len(payload):

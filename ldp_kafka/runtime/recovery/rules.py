@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import VERSION, Checkpoint
+from ldp_kafka.runtime.sealing import Seal
 
-__all__ = ["BINDINGS", "RULES", "Case", "Facts", "PartitionOffsets", "Rule"]
+__all__ = ["BINDINGS", "RULES", "Case", "Facts", "PartitionOffsets", "Rule", "bindings_of"]
 
 BINDINGS = ("fingerprint", "layout", "deployment", "key")
 """What a state is bound to: attributes of its stage."""
+
+
+def bindings_of(stage: Stage[Any]) -> dict[str, str]:
+    """What a state of this stage is bound to."""
+    return {name: getattr(stage, name) for name in BINDINGS}
 
 
 class PartitionOffsets(NamedTuple):
@@ -52,6 +59,8 @@ class Facts:
     bindings: Mapping[str, str] = field(default_factory=dict)
     """What a state must be bound to, by the names of `BINDINGS`; what is not here is not
     compared."""
+    seal: Seal | None = None
+    """What opens the state where it is sealed."""
     partitions: int = 1
     """Of the topic, as the topology says."""
     partitions_found: int = 1
@@ -110,6 +119,17 @@ class Case(NamedTuple):
     def highest(self) -> int:
         """The last offset that must be in the log: of the state, or acknowledged."""
         return max(self.offset, (self.facts.position.committed or 0) - 1)
+
+    @property
+    def unopened(self) -> str:
+        """Why the state cannot be believed, or not be read; empty where it can."""
+        for each in self.found:
+            if each.altered:
+                return each.altered
+        ours = "key" in self.facts.bindings and self.version == VERSION and not self.other("key")
+        if ours and self.chosen is not None and self.chosen.sealed:
+            return "the state is sealed, and not by this topology's edge"
+        return ""
 
     def other(self, binding: str) -> bool:
         """Whether the state is bound to another one."""
@@ -184,6 +204,13 @@ RULES: dict[str, Rule] = {
         lambda case: any(each.damaged for each in case.found),
         "a record of the state is damaged, or not ours",
         "bring the changelog back",
+    ),
+    "sealed": Rule(
+        "every record of the edge's state is as the edge sealed it, and where",
+        lambda case: bool(case.unopened),
+        "{case.unopened}",
+        "somebody else wrote to the changelog, or it was copied wrongly: bring it back as the edge"
+        " wrote it",
     ),
     "complete": Rule(
         "offsets that were acknowledged have a complete state",

@@ -7,19 +7,28 @@ tried without Kafka. Workers, `ldp-kafka state` and `ldp-kafka key rotate` all a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, latest
-from ldp_kafka.runtime.recovery.rules import RULES, Case, Facts, PartitionOffsets
+from ldp_kafka.runtime.recovery.rules import (
+    BINDINGS,
+    RULES,
+    Case,
+    Facts,
+    PartitionOffsets,
+    bindings_of,
+)
 
 __all__ = [
     "Facts",
     "PartitionOffsets",
     "Refusal",
     "Start",
+    "check_newest",
     "check_partitions",
     "decide",
     "refusals",
@@ -101,12 +110,37 @@ def refusals(
     ]
 
 
+BOUND = ("version", *BINDINGS)
+"""Rules that the newest ``meta`` alone can break."""
+
+
+def check_newest(topic: str, stage: Stage[Any], newest: Mapping[int, Checkpoint]) -> None:
+    """StateError where a state was written under other bindings than this stage's. Asked before a
+    worker joins its group: another key should be said at once, and not when the first message
+    comes.
+
+    Parameters
+    ----------
+    newest : of each partition of the log, the ``meta`` that was written last
+    """
+    for number, found in newest.items():
+        facts = replace(_nowhere(topic, number), bindings=bindings_of(stage))
+        case = Case(facts, [found], found)
+        for name in BOUND:
+            if found.meta and RULES[name].broken(case):
+                raise Refusal(name, facts.where, *RULES[name].says(case)).exception()
+
+
 def check_partitions(topic: str, expected: int, found: int) -> None:
     """StateError where a topic has other partitions than its topology says."""
-    nowhere = PartitionOffsets(None, 0, 0, begun=False)
-    facts = Facts(topic, 0, nowhere, header=False, partitions=expected, partitions_found=found)
+    facts = replace(_nowhere(topic, 0), partitions=expected, partitions_found=found)
     for refusal in refusals(facts, [], ("partitions",)):
         raise refusal.exception()
+
+
+def _nowhere(topic: str, partition: int) -> Facts:
+    """Of a partition of which nothing was asked."""
+    return Facts(topic, partition, PartitionOffsets(None, 0, 0, begun=False), header=False)
 
 
 REWINDABLE = frozenset({"complete", "current"})
@@ -143,6 +177,13 @@ def rewound(facts: Facts, found: Sequence[Checkpoint], first: int) -> int | Refu
     for refusal in refusals(facts, found):
         if refusal.rule not in REWINDABLE:
             return refusal
+    if chosen is not None and chosen.sealed:
+        return Refusal(
+            "sealed",
+            facts.where,
+            "the state is sealed, and cannot be looked at",
+            "give the key that it was written under",
+        )
     moved = replace(facts, position=facts.position._replace(committed=to, begun=False))
     then = decide(moved, found)
     return then if isinstance(then, Refusal) else to

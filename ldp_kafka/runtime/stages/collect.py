@@ -58,6 +58,7 @@ class Collect:
     layout: str
     publisher: Publisher
     deployment: ClassVar[str] = ""
+    seal: ClassVar[None] = None
     key: ClassVar[str] = ""
 
     @cached_property

@@ -108,6 +108,7 @@ class CollectDevices:
     lateness: int = 0
     max_ahead_ms: int = 0
     deployment: ClassVar[str] = ""
+    seal: ClassVar[None] = None
     key: ClassVar[str] = ""
 
     @cached_property

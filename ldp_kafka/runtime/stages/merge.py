@@ -76,6 +76,7 @@ class Merge:
     layout: str
     partition: int = 0
     deployment: ClassVar[str] = ""
+    seal: ClassVar[None] = None
     key: ClassVar[str] = ""
 
     @cached_property

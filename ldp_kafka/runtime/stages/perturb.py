@@ -24,6 +24,7 @@ from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.raw import RawPartition
 from ldp_kafka.runtime.stages.rows import Answers, Placed, Rows, by_phase, rounds
 from ldp_kafka.runtime.stages.users import Users, look_at_users
@@ -105,6 +106,11 @@ class Perturb:
     def deployment(self) -> str:
         """Which raw topic's values the state holds; under another one each would be drawn again."""
         return self.randomness.deployment
+
+    @property
+    def seal(self) -> Seal:
+        """Of the edge's key: the state holds what users have spent and, in some methods, values."""
+        return self.randomness.seal
 
     @cached_property
     def _raw(self) -> RawPartition:

@@ -198,9 +198,9 @@ class _Held:
         complaints = []
         for ring in rings:
             stage = self._stage(ring, number)
-            bound = replace(facts, bindings={**facts.bindings, "key": stage.key})
+            bound = replace(facts, bindings={**facts.bindings, "key": stage.key}, seal=stage.seal)
             look = inspect(self.topology, self.spec, records, bound)
-            start = decide(bound, checkpoints(records, number))
+            start = decide(bound, checkpoints(records, number, bound.seal))
             if not look.violations and isinstance(start, Start):
                 reached = -1 if look.watermark is None else look.watermark
                 at = max(look.offset + 1, facts.position.start)
@@ -225,14 +225,15 @@ class _Held:
         producer = Producer(
             {**admin.quiet(self.config), "enable.idempotence": True, "linger.ms": 0}
         )
-        keys = {}
+        seals = {}
         for number, part in enumerate(self.parts):
             new = self._stage(ring, number)
-            keys[number] = new.key
+            seals[number] = new.seal
             asyncio.run(rebind(part.stage, new, part.start, _Writer(producer, self.name, number)))
         alone(self.topology, self.config, self.role.group)
         for facts, records in read_partitions(self.topology, self.role, self.spec, key=None):
-            bound = replace(facts, bindings={**facts.bindings, "key": keys[facts.partition]})
+            seal = seals[facts.partition]
+            bound = replace(facts, bindings={**facts.bindings, "key": seal.check}, seal=seal)
             # A worker's own state has more, and is bound to the old ring
             if inspect(self.topology, self.spec, records, bound).violations:
                 raise StateError(

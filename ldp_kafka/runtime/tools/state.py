@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ldp_kafka.errors import BrokerError, StateError
+from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.changelog import compacted
@@ -71,7 +71,7 @@ def read_state(
     Parameters
     ----------
     roles : of the topology's, only their sides' clusters are asked; None: all
-    key : the edge's; None: it is not compared
+    key : the edge's; None: it is not compared, and what the edge has sealed stays sealed
 
     Raises
     ------
@@ -90,10 +90,19 @@ def verify_state(
     topology: Topology, roles: Sequence[str] | None = None, *, key: bytes | Keyring | None = None
 ) -> list[Held]:
     """The same, looked at twice where something is wrong at first: a changelog that is compacted
-    while it is read shows what never was.
+    while it is read shows what never was. ConfigurationError where the edge's key is missing.
     """
+    for role in topology.roles if roles is None else map(topology.role, roles):
+        _need_key(role, key)
     found = read_state(topology, roles, key=key)
     return read_state(topology, roles, key=key) if any(held.violations for held in found) else found
+
+
+def _need_key(role: Role, key: bytes | Keyring | None) -> None:
+    if role.needs_key and key is None:
+        raise ConfigurationError(
+            f"role {role.name}: its state is sealed: this needs the edge's key"
+        )
 
 
 def _table(
@@ -111,7 +120,7 @@ def read_partitions(
 
     Parameters
     ----------
-    key : the edge's; None: it is not compared
+    key : the edge's; None: it is not compared, and what the edge has sealed stays sealed
     """
     own = client_config(topology, role.side)
     # Whether the edge has answered is asked of the collector's cluster, which its role can reach
@@ -122,16 +131,18 @@ def read_partitions(
     before = [read_facts(offsets, spec, number) for number in range(spec.partitions)]
     records = compacted(own, role.changelog(spec.name))
     bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
+    seal = None
     if not spec.raw:
         bindings |= {"deployment": "", "key": ""}
     else:
         deployment = bindings["deployment"] = read_deployment(topology, own)
         if key is not None:
-            bindings["key"] = edge_randomness(topology, key, deployment).check
+            seal = edge_randomness(topology, key, deployment).seal
+            bindings["key"] = seal.check
     for facts in before:
         end = offsets.position(spec.topic, facts.partition).end
         position = facts.position._replace(end=end)
-        yield replace(facts, position=position, bindings=bindings), records
+        yield replace(facts, position=position, bindings=bindings, seal=seal), records
 
 
 def plan_rewind(held: Held, facts: Facts, found: Sequence[Checkpoint], first: int = 0) -> Plan:
@@ -177,10 +188,12 @@ def rewind(topology: Topology, role: str, *, do: bool, key: bytes | Keyring | No
 
     Raises
     ------
+    ConfigurationError : the edge's key is missing
     StateError : the group has members
     BrokerError : a broker did not answer
     """
     back = topology.role(role)
+    _need_key(back, key)
     own, group = client_config(topology, back.side), back.group
     if do:
         alone(topology, own, group)
@@ -188,7 +201,7 @@ def rewind(topology: Topology, role: str, *, do: bool, key: bytes | Keyring | No
     refusals: list[str] = []
     for spec in back.agents:
         for facts, records in read_partitions(topology, back, spec, key=key):
-            found = checkpoints(records, facts.partition)
+            found = checkpoints(records, facts.partition, facts.seal)
             anew = latest(found) is None and _headed(own, spec.topic, facts.partition)
             held = inspect(topology, spec, records, facts)
             made = plan_rewind(held, facts, found, 1 if anew else 0)

@@ -14,6 +14,7 @@ from ldp_kafka.runtime.recovery.epoch import Epoch, Limits, OffsetAction
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
+from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.topology.roles import Agent as Spec
 
@@ -122,6 +123,11 @@ class Agent:
             app.on_partitions_assigned.connect(self.assigned, weak=False)
         app.on_before_shutdown.connect(self.down, weak=False)
         app.timer(0.25)(self.keep)
+
+    @property
+    def seal(self) -> Seal | None:
+        """What seals its state."""
+        return self.stage(0).seal
 
     async def run(self, stream: Any) -> None:
         """The agent's body: nothing that could be acknowledged without having been folded."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import uvloop
 
-from ldp_kafka.errors import BrokerError
+from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
@@ -32,6 +32,7 @@ from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
+from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
@@ -161,6 +162,20 @@ class Worker:
 
     # the process
 
+    def check(self) -> None:
+        """That what earlier workers have kept is this topology's, this deployment's and this key's:
+        said now, and not when the first message comes.
+
+        Raises
+        ------
+        StateError : it is another's
+        BrokerError : a broker did not answer
+        """
+        for agent in self.agents:
+            spec = agent.spec
+            newest = self.offsets.newest(spec, range(spec.partitions), None)
+            check_newest(spec.topic, agent.stage(0), newest)
+
     def guard(self) -> None:
         """Look from now on whether the client has given up its group, from a thread: none of
         Faust's timers runs before its first tables are there, which is when it may happen.
@@ -183,6 +198,10 @@ class Worker:
 
     def main(self) -> int:
         """Run until told to stop; the exit code."""
+        try:
+            self.check()
+        except LdpKafkaError as error:
+            end(error)
         uvloop.install()
         self.process = Process(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
         self.process.spinner = None  # it would hide the cursor

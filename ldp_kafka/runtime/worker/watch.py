@@ -139,7 +139,8 @@ class Watch:
         if ticks.asks(idle, marks, now):
             others = set(range(agent.spec.partitions)) - set(mine)
             if others:
-                latest = max(latest, await _elsewhere(partial(self.offsets.latest, others)))
+                ask = partial(self.offsets.latest, agent.spec, others, agent.seal)
+                latest = max(latest, await _elsewhere(ask))
         for number in ticks.due(idle, marks, latest, now):
             self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
 

@@ -28,6 +28,7 @@ from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.broker.flow import Flow, Reader, header
 from tests.fold.judge import shard
+from tests.sealed import plain
 
 TOGETHER = 50  # messages folded at a time
 BOOKING = threading.Lock()  # `booked` changes a class
@@ -242,7 +243,8 @@ def states(
         for key, value in records:
             if value is not None:
                 number, part, _ = key.split("/")
-                cover, payload = unpack(value)
+                seal = randomness.seal if role == "perturb" else None
+                cover, payload = unpack(value if seal is None else plain(key, value, seal))
                 asked[int(number)][cover].append((part, payload))
                 if name == "perturb" and part != META:
                     note_paid(payload, paid)

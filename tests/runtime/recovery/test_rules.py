@@ -24,9 +24,11 @@ from ldp_kafka.runtime.recovery.start import (
     refusals,
     rewound,
 )
+from ldp_kafka.runtime.sealing import Seal
 from tests.cases import cases
 
 BINDINGS = {"fingerprint": "f", "layout": "l", "deployment": "d", "key": "k"}
+SEAL = Seal([bytes(32)], b"", "k")
 
 
 def held(offset, epoch="e", *, shards=("0",), lost=(), **changed):
@@ -51,6 +53,7 @@ BROKEN = {
     "partitions": (facts(partitions_found=2), held(6)),
     "unread": (facts(committed=7, start=8), held(7)),
     "readable": (facts(), held(6) | {"0/meta/other": pack(6, b"{")}),
+    "sealed": (facts(seal=SEAL), held(6)),
     "complete": (facts(), held(6, lost=("0",))),
     "current": (facts(), held(5)),
     "version": (facts(), held(6, version=None)),
@@ -64,8 +67,12 @@ BROKEN = {
 """Of each rule a start in which it alone is broken."""
 
 
+def found_in(found_facts, records):
+    return checkpoints(records, 0, found_facts.seal)
+
+
 def decided(found_facts, records):
-    return decide(found_facts, checkpoints(records, 0))
+    return decide(found_facts, found_in(found_facts, records))
 
 
 def test_a_sound_state_starts():
@@ -89,7 +96,7 @@ def test_a_broken_rule_refuses_the_start(name):
     found = decided(found_facts, records)
     assert isinstance(found, Refusal)
     assert found.rule == name
-    assert [each.rule for each in refusals(found_facts, checkpoints(records, 0))] == [name]
+    assert [each.rule for each in refusals(found_facts, found_in(found_facts, records))] == [name]
     said = str(found)
     assert said.startswith("t partition 0: ") and found.way_out in said and "{" not in said
     with pytest.raises(StateError, match="t partition 0"):

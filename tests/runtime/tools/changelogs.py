@@ -26,12 +26,12 @@ def table(stage, log, *, token=EPOCH):
     return saved(epoch)
 
 
-def edge_table(topology, logs, *, until=None, key=cases.KEY):
+def edge_table(topology, logs, *, until=None, key=cases.KEY, token=EPOCH):
     """Of all raw partitions; ``until``: only so many messages of each."""
     randomness = edge_randomness(topology, key, cases.HERE)
     made = {}
     for number, log in enumerate(logs):
-        made |= table(make_perturb(topology, number, randomness), log[:until])
+        made |= table(make_perturb(topology, number, randomness), log[:until], token=token)
     return made
 
 

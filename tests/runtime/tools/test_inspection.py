@@ -30,11 +30,13 @@ from tests.runtime.tools.changelogs import (
     ring,
     table,
 )
+from tests.sealed import all_plain, all_sealed
 
 TOPOLOGY = cases.topology()
 LOGS = cases.wild(3)
-HELD = edge_table(TOPOLOGY, LOGS)
-CHECK = cases.randomness(TOPOLOGY).check
+SEAL = cases.randomness(TOPOLOGY).seal
+HELD = all_plain(edge_table(TOPOLOGY, LOGS), SEAL)
+CHECK = SEAL.check
 (PERTURB,) = TOPOLOGY.role("perturb").agents
 COLLECT, MERGE = TOPOLOGY.role("collect").agents
 END = len(LOGS[0]) + 1
@@ -57,14 +59,22 @@ def look(
     topology=TOPOLOGY,
     folded_before=False,
 ):
+    """What an inspection says of a state that is given as `tests.sealed.plain` shows it."""
+    seal = cases.randomness(topology).seal if spec.raw else None
     bindings = {"fingerprint": topology.fingerprint, "layout": topology.layout}
-    bindings["deployment"] = cases.HERE if spec is PERTURB else ""
+    bindings["deployment"] = cases.HERE if spec.raw else ""
     if key is not None:
-        bindings["key"] = key if spec is PERTURB else ""
+        bindings["key"] = key if spec.raw else ""
     facts = Facts(
-        spec.topic, number, position, spec.header, folded_before=folded_before, bindings=bindings
+        spec.topic,
+        number,
+        position,
+        spec.header,
+        folded_before=folded_before,
+        bindings=bindings,
+        seal=None if key is None else seal,
     )
-    return inspect(topology, spec, held, facts)
+    return inspect(topology, spec, held if seal is None else all_sealed(held, seal), facts)
 
 
 def broken(found):
@@ -87,9 +97,10 @@ def test_a_sound_state_breaks_no_rule():
     )
     assert found.shards == len(edge.shards_of(state)) == found.chosen.shards
     assert 0 < found.spent <= found.budget
-    assert found.bytes == sum(
-        len(unpack(value)[1]) for key, value in HELD.items() if key.startswith("0/")
-    )
+    shards = {key: value for key, value in HELD.items() if key.startswith("0/")}
+    [meta] = [shards.pop(key) for key in list(shards) if f"/{META}/" in key]
+    payloads = sum(len(unpack(value)[1]) for value in shards.values())
+    assert payloads < found.bytes < payloads + 2 * len(meta)
 
 
 def test_the_collectors_state_breaks_no_rule():
@@ -371,7 +382,7 @@ def test_the_chosen_epoch_is_the_one_that_a_worker_would_load():
     not count.
     """
     edge = make_perturb(TOPOLOGY, 0, cases.randomness(TOPOLOGY))
-    older = table(edge, LOGS[0][:5], token="b" * 16)
+    older = all_plain(table(edge, LOGS[0][:5], token="b" * 16), SEAL)
     halfway = {
         key.replace(EPOCH, "c" * 16): value
         for key, value in HELD.items()
@@ -395,7 +406,12 @@ def test_the_chosen_epoch_is_the_one_that_a_worker_would_load():
 
 
 def test_a_key_that_is_not_known_is_not_compared():
-    assert not look(key=None).violations
+    """Without it the state stays sealed: what can be said are offsets and sizes."""
+    whole, found = look(), look(key=None)
+    assert not found.violations
+    assert (found.offset, found.shards) == (whole.offset, whole.shards)
+    assert whole.bytes < found.bytes < whole.bytes + 32 * (whole.shards + 4), "and what seals it"
+    assert (found.watermark, found.users, found.spent, found.closed) == (None, None, None, None)
     assert broken(look(key="ff" * 8)) == {"key"}
 
 
@@ -407,9 +423,12 @@ def test_a_lifetime_ledger_is_audited_too():
         " [0, 10]}",
         "[per_user]",
     )
-    held = edge_table(topology, cases.orderly())
-    position = BEFORE
-    check = cases.randomness(topology).check
+    seal = cases.randomness(topology).seal
+    held, position, check = (
+        all_plain(edge_table(topology, cases.orderly()), seal),
+        BEFORE,
+        seal.check,
+    )
     found = look(held, position, topology=topology, key=check)
     assert not found.violations
     assert found.spent == topology.method.ledger.lost(4) <= found.budget

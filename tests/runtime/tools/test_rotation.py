@@ -124,7 +124,9 @@ def run_over(topology, before, after, kept, reported, *, rebind=True):
         ]
         facts = facts_of(edges[0], PartitionOffsets(kept + 1, 0, len(log) + 1, begun=False))
         shelf = Shelf(old)
-        asyncio.run(rotate_key.rebind(*edges, decide(facts, checkpoints(old, 0)), shelf))
+        asyncio.run(
+            rotate_key.rebind(*edges, decide(facts, checkpoints(old, 0, facts.seal)), shelf)
+        )
         partition, more = folded(topology, after, log[kept:], held=shelf.table, want=kept + 1)
     else:
         partition, more = folded(topology, after, log)
@@ -336,13 +338,13 @@ class Kept:
             self.topology, "perturb", self.topology.role("perturb").agents, self.config, self.config
         )
         (spec,) = self.topology.role("perturb").agents
-        key = edge_randomness(self.topology, ring, cases.HERE).check
+        seal = edge_randomness(self.topology, ring, cases.HERE).seal
         facts = read_facts(offsets, spec, 0)
         found = inspect(
             self.topology,
             spec,
             compacted(self.config, self.changelog),
-            replace(facts, bindings={"key": key}),
+            replace(facts, bindings={"key": seal.check}, seal=seal),
         )
         return [each.rule for each in found.violations]
 
@@ -456,12 +458,7 @@ def test_a_worker_meanwhile(kept, monkeypatch):
     real = rotate_key._Held.write
 
     def write(held, ring):
-        kept.keep(
-            {
-                key.replace("aaaaaaaa", "ffffffff"): value
-                for key, value in edge_table(kept.topology, LOGS, until=4 * A_SLOT).items()
-            }
-        )
+        kept.keep(edge_table(kept.topology, LOGS, until=4 * A_SLOT, token="f" * 16))
         real(held, ring)
 
     monkeypatch.setattr(rotate_key._Held, "write", write)

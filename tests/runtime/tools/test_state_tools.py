@@ -29,10 +29,12 @@ from ldp_kafka.topology import load
 from tests.fold import cases
 from tests.fold.epochs import facts_of
 from tests.runtime.tools.changelogs import collector_tables, edge_table, in_meta, overspent
+from tests.sealed import all_plain, sealed
 
 LOGS = cases.wild(3)
 END = len(LOGS[0]) + 1
 TOPOLOGY = cases.topology()
+SEAL = cases.randomness(TOPOLOGY).seal
 
 
 @pytest.fixture(autouse=True)
@@ -171,12 +173,13 @@ def test_inspect_and_verify(kept, capsys):
     code, out, err = run(capsys, "state", "verify", kept.path)
     assert (code, "note" in err) == (0, False), out
     assert "key" in out
+    budget = kept.topology.method.ledger.budget
     store(
         kept.config,
         changelog(kept),
         {
             key: value
-            for key, value in overspent(kept.edge, kept.topology.method.ledger.budget).items()
+            for key, value in changed(overspent, kept.edge, budget).items()
             if value != kept.edge[key]
         },
     )
@@ -193,12 +196,31 @@ def test_inspect_and_verify(kept, capsys):
     assert run(capsys, "state", "verify", kept.path, "--role", "collect")[0] == 0
 
 
-def test_verify_compares_the_key_where_it_has_one(kept, capsys, tmp_path):
-    """And says so where it has not."""
+def test_the_edges_state_needs_its_key(kept, capsys, tmp_path):
+    """To be verified or rewound; without it an inspection shows offsets, records and sizes."""
+    whole = json.loads(run(capsys, "state", "inspect", kept.path, "--json")[1])["partitions"]
     (tmp_path / "edge.key").chmod(0o644)
-    code, out, err = run(capsys, "state", "verify", kept.path)
+    for words in (("verify",), ("verify", "--role", "perturb"), ("rewind", "--role", "perturb")):
+        code, _, err = run(capsys, "state", words[0], kept.path, *words[1:])
+        assert code == 2
+        assert "must be readable by its owner only" in err
+    assert run(capsys, "state", "verify", kept.path, "--role", "collect")[0] == 0
+    code, out, err = run(capsys, "state", "inspect", kept.path, "--json")
     assert code == 0
-    assert "cannot be read here" in err and "key" not in out
+    assert "cannot be read here" in err
+    found = json.loads(out)["partitions"]
+    for sealed_one, one in zip(found[:2], whole[:2], strict=True):
+        secret = {"watermark", "closed", "users", "spent", "budget"}
+        assert secret <= one.keys()
+        assert not secret & sealed_one.keys()
+        for name in ("epochs", "position", "offset", "shards", "violations"):
+            shown = [{**each, "bytes": 0} for each in one[name]] if name == "epochs" else one[name]
+            seen = sealed_one[name]
+            assert ([{**e, "bytes": 0} for e in seen] if name == "epochs" else seen) == shown
+    assert found[2:] == whole[2:]
+
+
+def test_verify_compares_the_key(kept, capsys, tmp_path):
     (tmp_path / "edge.key").write_bytes(bytes(reversed(cases.KEY)))
     (tmp_path / "edge.key").chmod(0o600)
     code, out, _ = run(capsys, "state", "verify", kept.path)
@@ -334,7 +356,17 @@ def planned(table, position, key=None):
     if key is not None:
         facts = replace(facts, bindings={**facts.bindings, "key": key})
     held = inspect(TOPOLOGY, spec, table, facts)
-    return plan_rewind(held, facts, checkpoints(table, 0), 1)
+    return plan_rewind(held, facts, checkpoints(table, 0, facts.seal), 1)
+
+
+def changed(change, held, *more):
+    """A state of the edge that it would have written so: only what ``change`` changes differs."""
+    before = all_plain(held, SEAL)
+    after = change(before, *more)
+    return {
+        key: held[key] if before.get(key) == value else sealed(key, value, SEAL)
+        for key, value in after.items()
+    }
 
 
 OLD = edge_table(TOPOLOGY, LOGS, until=5)  # covers offset 5
@@ -346,14 +378,14 @@ REFUSED = [
     ({}, {}, PartitionOffsets(END, 0, END, begun=False), "no complete state"),
     (
         {},
-        in_meta(OLD, 0, lambda meta: meta.__setitem__("layout", "00" * 16)),
+        changed(in_meta, OLD, 0, lambda meta: meta.__setitem__("layout", "00" * 16)),
         PartitionOffsets(END, 0, END, begun=False),
         "another layout",
     ),
     ({"key": "ff" * 8}, OLD, PartitionOffsets(END, 0, END, begun=False), "another key"),
     (
         {},
-        overspent(OLD, 2_000_000),
+        changed(overspent, OLD, 2_000_000),
         PartitionOffsets(END, 0, END, begun=False),
         "more than the budget",
     ),

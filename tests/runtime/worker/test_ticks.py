@@ -52,12 +52,14 @@ class Fake:
             for number, (mark, silent) in owned.items()
             if mark is not None
         }
-        self.agent = SimpleNamespace(epochs=self.epochs, spec=spec)
+        self.agent = SimpleNamespace(epochs=self.epochs, spec=spec, seal=None)
         self.assigned = {("t.raw", number) for number in owned}
         self.watch = Watch(
             [self.agent],
             lambda: self.assigned,
-            SimpleNamespace(latest=lambda numbers: self.asked.append(set(numbers)) or elsewhere),
+            SimpleNamespace(
+                latest=lambda _, numbers, seal: self.asked.append(set(numbers)) or elsewhere
+            ),
             None,
             lambda records: self.sent.update({each.partition: each.value for each in records}),
             idle_ms=topology.input.idle_ms,
@@ -121,10 +123,9 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         broker.create_topic(name, 4)
         broker.create_topic(topology.raw_topic, 4)
         producer = Producer(config)
+        noise = edge_randomness(topology, bytes(32), "here")
         for number, times in {0: [T, T + 60_000], 1: [T + 30_000], 2: [T + 10**9]}.items():
-            epoch = opened(
-                make_perturb(topology, number, edge_randomness(topology, bytes(32), "here")), number
-            )
+            epoch = opened(make_perturb(topology, number, noise), number)
             for offset, when in enumerate(times, 1):
                 event = json.dumps({"user": "a", "value": 1, "time": when}).encode()
                 folded(epoch, [Message(offset, when, event)])
@@ -135,6 +136,9 @@ def test_the_others_event_time_is_in_the_changelog(tmp_path):
         standing = GroupOffsets(
             topology, "perturb", topology.role("perturb").agents, config, config
         )
-        assert standing.latest({0, 1, 3}) == T + 60_000
-        assert standing.latest({1, 3}) == T + 30_000
-        assert standing.latest({3}) == -1
+        (spec,), seal = topology.role("perturb").agents, noise.seal
+        assert standing.latest(spec, {0, 1, 3}, seal) == T + 60_000
+        assert standing.latest(spec, {1, 3}, seal) == T + 30_000
+        assert standing.latest(spec, {3}, seal) == -1
+        for other in (None, edge_randomness(topology, bytes(range(32)), "here").seal):
+            assert standing.latest(spec, {0, 1}, other) == -1, "it is sealed"
