@@ -169,7 +169,7 @@ def edge_randomness(topology: Topology, key: bytes | Keyring, deployment: str) -
     found = EdgeNoise(ring.first, context=context, later=ring.turns(topology.input.slot_ms))
     found.deployment = deployment
     keys = [ring.first, *(new for _, new in ring.later)]
-    found.seal = Seal(keys, context + b"\0" + topology.raw_topic.encode(), found.check)
+    found.seal = Seal(keys, context, found.check)
     return found
 
 

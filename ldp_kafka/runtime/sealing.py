@@ -7,12 +7,13 @@ authenticated with it, so a record that was altered, or that lies where it was n
 refused.
 
 Each epoch has a key of its own: HKDF-SHA256 of the edge's newest key at the time of writing, the
-topology's fingerprint, its deployment, its raw topic, and the epoch's random token. Which key of
-the ring it was is in clear. An epoch that writes 64 records every half second needs more than a
+topology's fingerprint, its deployment (which raw topic, of which cluster), and the epoch's random
+token. Which key of the ring it was is in clear. An epoch that writes 64 records every half second needs more than a
 year to write 2**32 of them, for which NIST SP 800-38D allows random nonces.
 
-Payloads are not compressed: the size of a record depends on how many users it holds, and never on
-what their values are.
+Payloads are sealed as they are given. What may hold values is not compressed before (see
+`ldp_kafka.runtime.stages.shards`): the size of a record tells how many users it holds, and how
+alike their ledgers are, and nothing of their values.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17
-and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core`` and ``--only libraries``.
+and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core``, ``libraries`` and
+``seal``.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.bench import core, libraries, profiling
+from tests.bench import core, libraries, profiling, seal
 from tests.bench.measure import Figure, table
 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
-        "--only", choices=["core", "libraries", "worker", "cost", "state"], help="one part"
+        "--only", choices=["core", "libraries", "seal", "worker", "cost", "state"], help="one part"
     )
     parser.add_argument(
         "--quick",
@@ -49,7 +50,9 @@ def measure(only: str | None, *, quick: bool) -> list[Figure]:
     figures = core.measure(quick=quick) if only in (None, "core") else []
     if only in (None, "libraries"):
         figures += libraries.measure(quick=quick)
-    if only in ("core", "libraries"):
+    if only in (None, "seal"):
+        figures += seal.measure(quick=quick)
+    if only in ("core", "libraries", "seal"):
         return figures
     from tests.bench import broker, cost, state, worker
 

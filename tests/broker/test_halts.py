@@ -4,15 +4,19 @@ not have, on a real broker: the worker ends, says which rule, and writes no repo
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from ldp_kafka.records import Tick
 from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import prepare
-from tests.broker.flow import KEY, Flow, configure
+from ldp_kafka.runtime.wire.codec import encode
+from tests.broker.flow import KEY, SLOT, START, Flow, configure
+from tests.broker.forks import Life
 from tests.broker.test_faults import until, until_acknowledged
 
 USERS = 40
@@ -42,14 +46,13 @@ def flow(kafka, tmp_path_factory):
     made.close()
 
 
-def halted(flow: Flow, code: int = 1) -> str:
+def halted(flow: Flow, code: int = 1, *words: str) -> str:
     """What the edge's worker says, which must end with this code and without a word in the topic of
     reports.
     """
     before, told = flow.log_path.stat().st_size, len(flow.read(flow.topology.reports_topic))
-    process = flow.start("perturb")
+    process = Life(["run", str(flow.path), "--role", "perturb", *words], flow.log_path)
     ended = process.wait(60)
-    flow.workers.clear()
     said = flow.log_path.read_bytes()[before:].decode(errors="replace")
     assert ended == code, said
     assert len(flow.read(flow.topology.reports_topic)) == told, said
@@ -123,6 +126,34 @@ def test_it_goes_on_as_if_nothing_had_been(flow):
     assert process.wait(30) == 0
     flow.workers.clear()
     assert flow.judge(flow.expected()).second == 0
+
+
+def test_another_key_is_said_although_nothing_waits(flow):
+    """At the start, not with the first event: with ``--until-idle`` there would be none."""
+    key = flow.path.with_suffix(".key")
+    key.write_bytes(bytes(32))
+    try:
+        assert "another key" in halted(flow, 1, "--until-idle", "1s")
+    finally:
+        key.write_bytes(KEY)
+
+
+def test_a_record_that_somebody_changed(flow):
+    """One byte of one shard; then two shards under each other's names."""
+    table = flow.topology.changelog("perturb", "perturb")
+    held = {m.key(): m.value() for m in flow.read(table)}
+    shards = [key for key, value in held.items() if value and b"/meta/" not in key]
+    first = next(key for key in shards if json.loads(key).startswith("0/"))
+    second = next(key for key in shards if json.loads(key).startswith("0/") and key != first)
+    for number in (0, 1):
+        flow.put(number, encode(Tick((START + 9) * SLOT)))
+    altered = held[first][:-1] + bytes([held[first][-1] ^ 1])
+    for value, says in ((altered, "altered after it was sealed"), (held[second], "was moved")):
+        flow.producer.produce(table, value, first, partition=0)
+        flow.producer.flush(10)
+        assert says in halted(flow)
+        flow.producer.produce(table, held[first], first, partition=0)
+        flow.producer.flush(10)
 
 
 def test_a_log_that_was_cut_behind_the_state(flow):

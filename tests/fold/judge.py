@@ -21,6 +21,7 @@ from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.stages.shards import unpacked
 from ldp_kafka.runtime.wire.arrow import read_batch
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
@@ -38,7 +39,7 @@ def shard(payload: bytes) -> Shard:
         return {
             slot.encode(): tuple(map(tuple, held)) for slot, held in json.loads(payload).items()
         }
-    rows = read_batch(payload)[0].to_pylist()
+    rows = read_batch(unpacked(payload))[0].to_pylist()
     return {
         row.pop("user"): tuple(
             tuple(cell) if isinstance(cell, list) else cell for cell in row.values()

@@ -125,7 +125,12 @@ class Perturb:
 
     def fresh(self) -> PerturbState:
         return PerturbState(
-            Users(self.method.fields, self.randomness, self.shards),
+            Users(
+                self.method.fields,
+                ("last", *self.method.ledger.fields),
+                self.randomness,
+                self.shards,
+            ),
             np.full(self.shards, -1, np.int64),
         )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +12,9 @@ from ldp_kafka.accounting import BudgetLedger, Field, State
 from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.randomness import Digests, Ids, Keyed, take16
 from ldp_kafka.runtime.log import Look
-from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
+from ldp_kafka.runtime.stages.shards import read_shards, write_shard
 
-__all__ = ["UNREADABLE", "Users", "look_at_users", "read_shards"]
+__all__ = ["UNREADABLE", "Users", "look_at_users"]
 
 UNREADABLE = (
     BadRecord,
@@ -89,10 +88,21 @@ def _same(a: Digests, b: Digests) -> NDArray[np.bool_]:
 class Users:
     """The users of one partition in shards: their state, an index from digest to row, and which
     shards changed. Ids are digested as they come and not kept.
+
+    Parameters
+    ----------
+    fields : of the method's state
+    ledger : those of them that say when a user was heard and what it spent
     """
 
-    def __init__(self, fields: Mapping[str, Field], randomness: Keyed, shards: int) -> None:
-        self.state = State(fields)
+    def __init__(
+        self,
+        fields: Mapping[str, Field],
+        ledger: Collection[str],
+        randomness: Keyed,
+        shards: int,
+    ) -> None:
+        self.state, self._ledger = State(fields), ledger
         self._randomness, self._shards = randomness, shards
         self._index = Index()
         self._mark = np.empty(0, np.int32)
@@ -140,7 +150,7 @@ class Users:
             self.changed[self.shard.take(rows)] = True
 
     def dump(self, shards: Iterable[str]) -> dict[str, bytes]:
-        """Each shard's rows as an Arrow IPC stream: a column a field, rings one list a user."""
+        """Each shard's rows, as `write_shard` writes them."""
         count = self.state.count
         of_row = self.shard[:count]
         order = np.argsort(of_row, kind="stable")
@@ -151,16 +161,9 @@ class Users:
         }
 
     def _write(self, rows: NDArray[np.intp]) -> bytes:
-        digests = np.ascontiguousarray(self.state.users[rows])
-        columns = [pa.Array.from_buffers(pa.binary(16), len(rows), [None, pa.py_buffer(digests)])]
-        for name, field in self.state.fields.items():
-            cells = self.state.columns[name][..., rows]
-            columns.append(
-                pa.FixedSizeListArray.from_arrays(pa.array(cells.T.ravel()), field.length)
-                if field.length
-                else pa.array(cells)
-            )
-        return write_batch("state", ["user", *self.state.fields], columns)
+        columns = {name: cells[..., rows] for name, cells in self.state.columns.items()}
+        users = np.ascontiguousarray(self.state.users[rows])
+        return write_shard(users, self.state.fields, columns, self._ledger)
 
     def load(self, shards: Mapping[str, bytes]) -> None:
         """Fill an empty state from what `dump` wrote."""
@@ -174,43 +177,6 @@ class Users:
 
     def __repr__(self) -> str:
         return f"Users({self.state.count})"  # never a digest
-
-
-def read_shards(
-    payloads: Sequence[bytes], fields: Mapping[str, Field]
-) -> tuple[Digests, dict[str, NDArray[Any]]]:
-    """Users (n, 2) of these shards, and each field's array: (n,), or (length, n).
-
-    Raises
-    ------
-    StateError, BadRecord : not what `Users.dump` writes for these fields
-    """
-    whole = pa.Table.from_batches([read_batch(payload)[0] for payload in payloads]).combine_chunks()
-    if whole.schema.names != ["user", *fields]:
-        raise StateError(
-            "the changelog's state has other fields than this method's: it was written by another"
-            " version"
-        )
-    digests = np.frombuffer(_one(whole, "user").buffers()[1], np.uint64).reshape(-1, 2)[
-        : whole.num_rows
-    ]
-    columns: dict[str, NDArray[Any]] = {}
-    for name, field in fields.items():
-        column = _one(whole, name)
-        columns[name] = (
-            column.flatten().to_numpy().reshape(-1, field.length).T
-            if field.length
-            else column.to_numpy()
-        )
-    return digests, columns
-
-
-def _one(table: Any, name: str) -> Any:
-    return (
-        table.column(name).chunk(0)
-        if table.column(name).num_chunks
-        else pa.array([], table.schema.field(name).type)
-    )
 
 
 def look_at_users(

@@ -22,6 +22,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.stages.shards import unpacked
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json
@@ -293,7 +294,7 @@ def recompute(stage, log: list[Message], asked: dict[int, list[tuple[str, bytes]
 
 def note_paid(payload: bytes, paid: dict[bytes, Counter[int]]) -> None:
     """What a worker's own ledger says that its users spent: the ring holds the last slots."""
-    rows = read_batch(payload)[0]
+    rows = read_batch(unpacked(payload))[0]
     if "ring" not in rows.schema.names:
         return
     for row in rows.to_pylist():

@@ -12,6 +12,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.recovery.packing import pack, unpack
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.stages.shards import packed, unpacked
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 from tests.fold import cases
 from tests.fold.epochs import folded, opened, saved
@@ -51,7 +52,7 @@ def rows_of(held):
     for key, value in held.items():
         if f"/{META}/" not in key:
             cover, payload = unpack(value)
-            rows = read_batch(payload)[0]
+            rows = read_batch(unpacked(payload))[0]
             yield key, cover, {name: rows.column(at) for at, name in enumerate(rows.schema.names)}
 
 
@@ -64,7 +65,9 @@ def rewritten(held, change, *, least=1):
             changed = {name: change(name, column) for name, column in columns.items()}
             return {
                 **held,
-                key: pack(cover, write_batch("state", list(changed), list(changed.values()))),
+                key: pack(
+                    cover, packed(write_batch("state", list(changed), list(changed.values())), 0)
+                ),
             }
     raise AssertionError("no shard has so many users")
 

@@ -11,6 +11,7 @@ import ldp_kafka as lk
 from ldp_kafka.errors import StateError
 from ldp_kafka.records import Ids
 from ldp_kafka.runtime.recovery.packing import LARGEST, LEAST, pack, unpack
+from ldp_kafka.runtime.stages.shards import unpacked
 from ldp_kafka.runtime.stages.users import Users
 
 BLOCKS = st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 3000)).map(
@@ -33,18 +34,30 @@ def test_noise_stays_as_it_is():
 
 
 @pytest.mark.parametrize("window", [10, 48])
-def test_the_state_of_users_gets_smaller(window):
-    """To less than a half for users who report every slot."""
+def test_the_ledgers_of_users_get_smaller(window):
+    """To less than a half for users who report every slot; what a method keeps of its own stays as
+    it is, in front.
+    """
     method, randomness = (
         lk.method("capp", epsilon=1.0, window=window, domain=(0.0, 1.0)),
         lk.randomness.keyed(bytes(range(32))),
     )
-    users = Users(method.fields, randomness, 1)
+    ledger = ("last", *method.ledger.fields)
+    users = Users(method.fields, ledger, randomness, 1)
     rows, rng = users.rows(Ids.of([f"u{at}" for at in range(5000)])), np.random.default_rng(2)
     for slot in range(100, 100 + 2 * window):
         method.step(users.state, rows, slot, method.bound(rng.random(len(rows))), randomness)
     payload = users.dump(["0"])["0"]
-    assert 2 * len(pack(1, payload)) < len(payload)
+    stream = unpacked(payload)
+    assert 2 * len(payload) < len(stream)
+    columns = users.state.columns
+    for name in ["user", *(name for name in method.fields if name not in ledger)]:
+        held = users.state.users if name == "user" else columns[name]
+        cells = (held[: len(rows)] if name == "user" else held[..., : len(rows)].T).tobytes()
+        assert cells in stream and cells in payload, name
+    for name in ledger:
+        cells = np.ascontiguousarray(columns[name][..., : len(rows)].T).tobytes()
+        assert cells in stream and cells not in payload, name
 
 
 @pytest.mark.parametrize(

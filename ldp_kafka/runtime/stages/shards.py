@@ -1,0 +1,119 @@
+"""One shard of the edge's users as bytes: an Arrow IPC stream whose end is compressed.
+
+Compressed are the ledger's columns, which follow from the reports: when a user was last heard, and
+what it spent when. A method's own columns may hold values. They come first and are written as they
+are: how well they could be compressed would tell how alike users' values are, under any seal.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import Field
+from ldp_kafka.errors import StateError
+from ldp_kafka.randomness import Digests
+from ldp_kafka.runtime.wire.arrow import MAX_BYTES, read_batch, write_batch
+
+__all__ = ["packed", "read_shards", "unpacked", "write_shard"]
+
+_HEAD = struct.Struct(">II")  # bytes that are not compressed, and bytes that are
+_CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
+_END = 8  # bytes with which a stream ends
+
+
+def write_shard(
+    users: Digests,
+    fields: Mapping[str, Field],
+    columns: Mapping[str, NDArray[Any]],
+    ledger: Collection[str],
+) -> bytes:
+    """A column a field, rings one list a user.
+
+    Parameters
+    ----------
+    users : (n, 2)
+    columns : of each field (n,), or (length, n)
+    ledger : the fields that are compressed
+    """
+    own = [name for name in fields if name not in ledger]
+    arrays = [pa.Array.from_buffers(pa.binary(16), len(users), [None, pa.py_buffer(users)])]
+    for name in (*own, *ledger):
+        cells, length = columns[name], fields[name].length
+        arrays.append(
+            pa.FixedSizeListArray.from_arrays(pa.array(cells.T.ravel()), length)
+            if length
+            else pa.array(cells)
+        )
+    written = write_batch("state", ["user", *own, *ledger], arrays)
+    return packed(written, _END + sum(map(_size, arrays[1 + len(own) :])))
+
+
+def _size(column: Any) -> int:
+    """Bytes of a column's values in a stream, which aligns them."""
+    return sum(-(-buffer.size // 8) * 8 for buffer in column.buffers() if buffer is not None)
+
+
+def packed(stream: bytes, end: int) -> bytes:
+    """A stream with so many bytes at its end compressed."""
+    start = len(stream) - end
+    small: bytes = pa.compress(stream[start:], codec=_CODEC, asbytes=True)
+    return _HEAD.pack(start, end) + stream[:start] + small
+
+
+def unpacked(payload: bytes) -> bytes:
+    """The stream that `packed` was given. StateError where it is damaged."""
+    try:
+        start, end = _HEAD.unpack_from(payload)
+        whole = _HEAD.size + start
+        if not (whole <= len(payload) and end <= MAX_BYTES):
+            raise StateError(_DAMAGED)
+        rest: bytes = pa.decompress(
+            payload[whole:], decompressed_size=end, codec=_CODEC, asbytes=True
+        )
+    except (pa.ArrowException, OSError, ValueError, struct.error):
+        raise StateError(_DAMAGED) from None
+    return payload[_HEAD.size : whole] + rest
+
+
+_DAMAGED = "a shard of the changelog is damaged"
+
+
+def read_shards(
+    payloads: Sequence[bytes], fields: Mapping[str, Field]
+) -> tuple[Digests, dict[str, NDArray[Any]]]:
+    """Users (n, 2) of these shards, and each field's array: (n,), or (length, n).
+
+    Raises
+    ------
+    StateError, BadRecord : not what `write_shard` writes for these fields
+    """
+    batches = [read_batch(unpacked(payload))[0] for payload in payloads]
+    whole = pa.Table.from_batches(batches).combine_chunks()
+    if sorted(whole.schema.names) != sorted(["user", *fields]):
+        raise StateError(
+            "the changelog's state has other fields than this method's: it was written by another"
+            " version"
+        )
+    digests = np.frombuffer(_one(whole, "user").buffers()[1], np.uint64).reshape(-1, 2)[
+        : whole.num_rows
+    ]
+    columns: dict[str, NDArray[Any]] = {}
+    for name, field in fields.items():
+        column = _one(whole, name)
+        columns[name] = (
+            column.flatten().to_numpy().reshape(-1, field.length).T
+            if field.length
+            else column.to_numpy()
+        )
+    return digests, columns
+
+
+def _one(whole: Any, name: str) -> Any:
+    column = whole.column(name)
+    return column.chunk(0) if column.num_chunks else pa.array([], column.type)
