@@ -8,8 +8,8 @@ refused.
 
 Each epoch has a key of its own: HKDF-SHA256 of the edge's newest key at the time of writing, the
 topology's fingerprint, its deployment (which raw topic, of which cluster), and the epoch's random
-token. Which key of the ring it was is in clear. An epoch that writes 64 records every half second needs more than a
-year to write 2**32 of them, for which NIST SP 800-38D allows random nonces.
+token. Which key of the ring it was is in clear. An epoch that writes 64 records every half second
+needs more than a year to write 2**32 of them, for which NIST SP 800-38D allows random nonces.
 
 Payloads are sealed as they are given. What may hold values is not compressed before (see
 `ldp_kafka.runtime.stages.shards`): the size of a record tells how many users it holds, and how

@@ -115,10 +115,15 @@ class Consumer(aiokafka.Consumer):  # type: ignore[misc]
 
 
 class TableRecovery(Recovery):  # type: ignore[misc]
-    """Faust's recovery of tables, which ends as soon as another rebalance begins.
+    """Faust's recovery of tables, which ends as soon as another rebalance begins, and loses no
+    message at its own end.
 
     Faust's goes on until the next assignment is there. It would then let messages flow that are
     nobody's, and say that a rebalance had ended that had just begun.
+
+    At its end Faust's lets partitions be fetched, seeks each to where its group stands, and then
+    empties all queues: what had come meanwhile of a partition that stood right already is gone, and
+    never comes again. Here it waits before the queues until they have been emptied.
     """
 
     rebalance = 0
@@ -137,7 +142,13 @@ class TableRecovery(Recovery):  # type: ignore[misc]
     async def on_recovery_completed(self, generation_id: int = 0) -> None:
         """The tables are there: partitions go to where their group stands, and messages flow."""
         self.completing = generation_id
+        self.app.flow_control.suspend()
         await super().on_recovery_completed(generation_id)
+
+    async def _resume_streams(self, generation_id: int = 0) -> None:
+        """The same where there were no tables to recover."""
+        self.app.flow_control.suspend()
+        await super()._resume_streams(generation_id)
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's
         await super()._wait(coro, timeout)
@@ -243,6 +254,9 @@ PRIVATE_API = (
     Private(Recovery, "_generation_id", "whether it took the assignment"),
     Private(Recovery, "on_recovery_completed", "TableRecovery learns whose tables are there"),
     Private(Recovery, "app.on_rebalance_end()", "App asks it then", "on_recovery_completed"),
+    Private(Recovery, "app.flow_control.resume()", "it empties queues", "on_recovery_completed"),
+    Private(Recovery, "_resume_streams", "TableRecovery holds messages back until then"),
+    Private(Recovery, "app.flow_control.resume()", "it empties queues", "_resume_streams"),
     Private(Recovery, "_wait", "TableRecovery ends in it"),
     Private(Recovery, "await self._wait(\n                consumer.perform_seek()", "also here",
          "on_recovery_completed"),

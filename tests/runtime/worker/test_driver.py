@@ -260,6 +260,58 @@ def test_only_the_newest_recovery_ends_a_rebalance(
     assert asyncio.run(late()) is ends
 
 
+class Arriving:
+    """A consumer whose partitions bring a message each as soon as they may be fetched, while others
+    are still sought.
+    """
+
+    def __init__(self, made: driver.App, generation: int) -> None:
+        self.app, self.queue = made, made.FlowControlQueue(10, clear_on_resume=True)
+        self.coming: list[asyncio.Task[None]] = []
+        made.consumer_generation_id = generation
+
+    def assignment(self) -> set[TP]:
+        return {TP("t.raw", 0), TP("t.raw", 1)}
+
+    def resume_partitions(self, places: set[TP]) -> None:
+        self.coming = [asyncio.ensure_future(self.come(place)) for place in sorted(places)]
+
+    async def come(self, place: TP) -> None:
+        """What Faust's conductor does with a message."""
+        await self.app.flow_control.acquire()
+        self.queue.put_nowait(place)
+
+    async def perform_seek(self) -> None:
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    def resume_flow(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("way", ["on_recovery_completed", "_resume_streams"])
+@pytest.mark.parametrize("ours", [True, False], ids=["ours", "Faust's"])
+def test_what_comes_while_a_recovery_ends_is_not_lost(monkeypatch, tmp_path, way, ours):
+    """Faust empties the queues of what was fetched in its last seconds: that message never comes
+    again, and the partition stands still.
+    """
+
+    async def ending() -> int:
+        made = app(datadir=tmp_path)
+        consumer = Arriving(made, 7)
+        monkeypatch.setattr(type(made), "consumer", property(lambda _: consumer))
+        made._fetcher = SimpleNamespace(maybe_start=lambda: asyncio.sleep(0))
+        made.flow_control.resume()  # as it is while changelogs are read
+        kind = driver.TableRecovery if ours else Recovery
+        recovery = kind(made, made.tables, beacon=made.beacon)
+        recovery._generation_id, recovery.rebalance = 7, made.rebalancing_count
+        await getattr(recovery, way)(generation_id=7)
+        await asyncio.gather(*consumer.coming)
+        return consumer.queue.qsize()
+
+    assert asyncio.run(ending()) == (2 if ours else 0)
+
+
 @pytest.mark.parametrize(
     ("done", "stopping", "lost"), [(True, False, True), (False, False, False), (True, True, False)]
 )
