@@ -12,6 +12,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -24,7 +25,6 @@ from ldp_kafka.runtime.wire.codec import encode
 from tests.broker.flow import KEY, SLOT, START, Flow
 from tests.broker.forks import REPO
 from tests.broker.test_faults import until_acknowledged
-from tests.sealed import plain
 
 USERS, SLOTS, HIGH = 2500, 4, 1000.0
 BAD = 100
@@ -42,14 +42,14 @@ class Planted:
         self.good = np.array(self.values[: USERS * SLOTS]).reshape(SLOTS, USERS)
         self.bad = self.values[USERS * SLOTS :]
 
-    def patterns(self, scale: float) -> np.ndarray:
-        """Of each value in eight bytes: as a float, and as the integers around it on the grid of a
-        state, both ways round.
+    def patterns(self, bound: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Of each value in eight bytes: as a float, and as the integers around the one that its
+        method works on, both ways round.
         """
         values = np.array(self.values)
-        grid = np.floor(values / scale)
+        whole = bound(values)
         found = [values.view(np.uint64)]
-        found += [(grid + step).astype(np.int64).view(np.uint64) for step in (-1, 0, 1)]
+        found += [(whole + step).view(np.uint64) for step in (-1, 0, 1)]
         whole = np.concatenate(found)
         return np.unique(np.concatenate([whole, whole.byteswap()]))
 
@@ -60,9 +60,11 @@ class Planted:
         }
 
 
-def hits(places: dict[str, bytes], planted: Planted, scale: float) -> dict[str, int]:
+def hits(
+    places: dict[str, bytes], planted: Planted, bound: Callable[[np.ndarray], np.ndarray]
+) -> dict[str, int]:
     """How many of the patterns and words are in the bytes of each place."""
-    patterns, words = planted.patterns(scale), planted.words()
+    patterns, words = planted.patterns(bound), planted.words()
     lengths = sorted({len(word) for word in words})
     found = {}
     for name, held in places.items():
@@ -200,8 +202,8 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
         }
         places |= {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         assert not [name for name in places if "core" in Path(name).name], "a core file"
-        scale = topology.method.scale
-        assert not any(found := hits(places, planted, scale).values()), found
+        bound = topology.method.bound
+        assert not any(found := hits(places, planted, bound).values()), found
 
         # what is looked for is what would be there: in what came in, and in the state under its
         # seal
@@ -209,10 +211,10 @@ def test_none_of_ten_thousand_values(kafka, tmp_path, prefix):
         table = topology.changelog("perturb", "perturb")
         seal = flow.noise().seal
         opened = b"".join(
-            plain(json.loads(m.key()), m.value(), seal) for m in flow.read(table) if m.value()
+            seal.open(json.loads(m.key()), m.value()) for m in flow.read(table) if m.value()
         )
         assert len(flow.read(topology.dead_letters_topic)) == 5 * BAD
-        found = hits({"raw": raw, "state": opened}, planted, scale)
+        found = hits({"raw": raw, "state": opened}, planted, bound)
         assert found["raw"] > 10_000
         assert found["state"] > USERS
     finally:

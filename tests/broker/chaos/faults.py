@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
+from ldp_kafka.runtime.keys import read_key
+from ldp_kafka.runtime.tools.rotate_key import rotate
 from ldp_kafka.runtime.tools.state import rewind
 from tests.broker.chaos.place import alive
 from tests.broker.chaos.world import SESSION, Crew, World
@@ -510,7 +512,7 @@ def old_state(world: World) -> str:
     stop_all(world)
     remake(world, spec, old)
     halted(world, world.crews[0], "was acknowledged: it is an old one")
-    plan = rewind(topology, "perturb", do=True)
+    plan = rewind(topology, "perturb", do=True, key=read_key(topology.edge.key_file))
     must(bool(plan.moves) and not plan.refusals, f"`state rewind` must find a way back: {plan}")
     start_all(world)
     return topology.privacy.method
@@ -533,6 +535,55 @@ def lost_state(world: World) -> str:
     )
     start_all(world)
     return topology.privacy.method
+
+
+def altered_state(world: World) -> str:
+    """Somebody changes a bit of a sealed record of the edge, or lays one where another was: the
+    worker must halt. The way out is the changelog as it was.
+    """
+    flow = world.random.choice(world.flows)
+    spec = changelog(flow, "perturb", "perturb")
+    must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
+    stop_all(world)
+    held = {m.key(): m for m in read_all(world, spec.name)}
+    sealed = [m for m in held.values() if m.value() and b"/meta/" not in m.key()]
+    one, other = world.random.sample(sealed, 2)
+    value = bytearray(one.value())
+    value[-world.random.randrange(1, 40)] ^= 1 << world.random.randrange(8)
+    name, written, says = world.random.choice(
+        [("altered", bytes(value), "was altered"), ("moved", other.value(), "was moved")]
+    )
+    world.write(spec.name, one.partition(), one.key(), written)
+    halted(world, world.crews[0], says)
+    world.write(spec.name, one.partition(), one.key(), one.value())
+    start_all(world)
+    return f"{flow.topology.privacy.method}: {name}"
+
+
+def wrong_key(world: World) -> str:
+    """A machine comes back with another key, over a state and, at times, with nothing to read: its
+    workers must halt. The way out is the old file.
+    """
+    flow = world.random.choice(world.flows)
+    file = flow.path.with_suffix(".key")
+    must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
+    stop_all(world)
+    before = file.read_bytes()
+    file.write_bytes(world.random.randbytes(32))
+    halted(world, world.crews[0], "written under another key")
+    file.write_bytes(before)
+    start_all(world)
+    return flow.topology.privacy.method
+
+
+def rotated(world: World) -> str:
+    """All workers are stopped, the key of a topology is rotated, all are started again."""
+    flow = world.random.choice(world.flows)
+    must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
+    stop_all(world)
+    done = rotate([flow.topology], do=True)
+    start_all(world)
+    return f"{flow.topology.privacy.method}, {len(read_key(done.file).later)}"
 
 
 def offsets_reset(world: World, state: bool) -> str:
@@ -567,6 +618,7 @@ DISTURBS = {
     *(sigkill, machine_dies, kill_both, zombie, leave, join, other_cpu, scratch_full),
     *(broker_restart, broker_kill, leader_change, frozen_broker, time_out, broker_disk_full),
     *(old_state, lost_state, offsets_reset_with_state, offsets_reset_without_state),
+    *(altered_state, wrong_key, rotated),
 }
 """After these groups need some seconds to be stable."""
 ONE_NODE: list[Fault] = [
@@ -590,6 +642,9 @@ ONE_NODE: list[Fault] = [
     oversize_event,
     old_state,
     lost_state,
+    altered_state,
+    wrong_key,
+    rotated,
     offsets_reset_with_state,
     offsets_reset_without_state,
     leave,

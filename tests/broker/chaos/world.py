@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError
@@ -274,6 +274,20 @@ class World:
                 ):
                     return True
         return False
+
+    def write(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
+        """Append one record."""
+        producer = Producer({"bootstrap.servers": self.boot, "log_level": 0})
+        failed: list[object] = []
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+        if producer.flush(30) or failed:
+            raise BrokerError(f"{topic} was not written")
 
     # -- what brokers say
     # ------------------------------------------------------------
