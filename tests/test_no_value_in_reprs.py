@@ -105,6 +105,8 @@ SHOWS: dict[str, dict[str, Any]] = {
     "runtime.log.Message": {"offset": 3},
     "runtime.log.Record": {"topic": "t", "partition": 0},
     "runtime.recovery.checkpoints.Checkpoint": {"epoch": "e", "offset": 3},
+    "runtime.recovery.checkpoints._Record": {"offset": 3},
+    "runtime.sealing.Sealed": {"offset": 3, "place": "0/meta/e"},
     "runtime.replay.messages.Raw": {"partition": 0, "events": 3},
     "runtime.replay.source.SlotEvents": {"slot": 3},
     "runtime.replay.source.Source": {"events": 3, "first": 1, "last": 2},
@@ -242,6 +244,7 @@ INSTANCES = {
         )
     ),
     "runtime.log.Output": lambda _: said_by(output()) + said_by(edge()[2]),
+    "runtime.sealing.Seal": lambda _: said_by(edge()[0].seal),
     "runtime.stages.perturb.Perturb": lambda _: said_by(edge()[0]),
     "runtime.stages.perturb.PerturbState": lambda _: said_by(edge()[1]),
     "runtime.stages.users.Users": lambda _: said_by(edge()[1].users),
