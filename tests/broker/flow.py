@@ -201,6 +201,8 @@ class Flow:
         self.exits: list[tuple[str, int]] = []
         self.readers: dict[str, Reader] = {}
         self.gone: dict[str, list] = {}  # by topic, records of one that a fault deleted
+        # keys and values of records that a fault wrote in a worker's place
+        self.forged: set[tuple[bytes, bytes]] = set()
 
     # -- input
     # ------------------------------------------------------------

@@ -553,6 +553,7 @@ def altered_state(world: World) -> str:
     name, written, says = world.random.choice(
         [("altered", bytes(value), "was altered"), ("moved", other.value(), "was moved")]
     )
+    flow.forged.add((one.key(), written))
     world.write(spec.name, one.partition(), one.key(), written)
     halted(world, world.crews[0], says)
     world.write(spec.name, one.partition(), one.key(), one.value())

@@ -236,7 +236,11 @@ def states(
     for role, name, make, logs in agents:
         gone, now = kept[topology.changelog(role, name)]
         # Faust writes its keys as JSON
-        records = [(json.loads(m.key()), m.value()) for m in (*gone, *now)]
+        records = [
+            (json.loads(m.key()), m.value())
+            for m in (*gone, *now)
+            if (m.key(), m.value()) not in flow.forged
+        ]
         table = {json.loads(m.key()): m.value() for m in now}
         asked: dict[int, dict[int, list[tuple[str, bytes]]]] = defaultdict(
             lambda: defaultdict(list)
