@@ -1,5 +1,5 @@
-"""The contract that every mechanism and method must pass; shipped, so that third parties can run it
-on theirs.
+"""The contract that every mechanism, method and device's client must pass; shipped, so that third
+parties can run it on theirs.
 
 >>> import ldp_kafka as lk
 >>> from ldp_kafka.checks import check_mechanism, check_method
@@ -75,15 +75,18 @@ with p / e^epsilon, in words of 32 bits. `ldp_kafka.Mechanism` says what each me
 
 from __future__ import annotations
 
+from ldp_kafka.checks.client import CLIENT_CHECKS, check_client
 from ldp_kafka.checks.enumeration import worst_loss
 from ldp_kafka.checks.failure import CheckFailure
 from ldp_kafka.checks.mechanism import MECHANISM_CHECKS, check_mechanism
 from ldp_kafka.checks.method import METHOD_CHECKS, check_method
 
 __all__ = [
+    "CLIENT_CHECKS",
     "MECHANISM_CHECKS",
     "METHOD_CHECKS",
     "CheckFailure",
+    "check_client",
     "check_mechanism",
     "check_method",
     "worst_loss",
