@@ -89,7 +89,8 @@ PUBLIC = {
         audits.bits.Bit audits.bits.BitsResult audits.bound._Event audits.preimage.Part
         audits.result.AuditResult audits.result.Bin audits.result.Hits audits.views.View
         checks.client.ClientTrial checks.deal.Draw checks.enumeration.Outcomes
-        checks.method.trial.MethodTrial checks.trial.MechanismTrial evaluation.capp.Block evaluation.capp.Row
+        checks.method.trial.MethodTrial checks.trial.MechanismTrial evaluation.capp.Block
+        evaluation.capp.Row
         evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
         evaluation.guide.Noise evaluation.metrics.Curve evaluation.sppa.Error
         evaluation.sppa.Monitoring evaluation.tables.Table
