@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.kafka.admin.asking import asker
+from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of
 from ldp_kafka.runtime.kafka.changelog import compacted
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import META
@@ -75,7 +75,7 @@ class GroupOffsets:
             found = self._asker.committed([place], timeout=10)[0]
             start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
         except KafkaException as error:
-            raise BrokerError(
+            raise kind_of(error.args[0])(
                 f"{topic} partition {number}: the broker did not say where the group stands:"
                 f" {error.args[0].str()}"
             ) from None
@@ -113,7 +113,7 @@ class GroupOffsets:
                 > 1
             )
         except KafkaException as error:
-            raise BrokerError(
+            raise kind_of(error.args[0])(
                 f"{place.topic} partition {number}: the broker did not say whether it holds"
                 f" reports: {error.args[0].str()}"
             ) from None
@@ -150,7 +150,7 @@ class GroupOffsets:
                                 found, json.loads(unpack(message.value())[1])["state"]["watermark"]
                             )
         except KafkaException as error:
-            raise BrokerError(
+            raise kind_of(error.args[0])(
                 f"{topic}: the broker did not give the latest snapshots: {error.args[0].str()}"
             ) from None
         return found

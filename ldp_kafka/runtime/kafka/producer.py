@@ -10,7 +10,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
+from ldp_kafka.runtime.kafka.admin import kind_of
 from ldp_kafka.runtime.log import Record
 
 __all__ = ["OrderedProducer"]
@@ -34,11 +35,11 @@ class OrderedProducer:
     Parameters
     ----------
     config : librdkafka settings: bootstrap servers and the topology's client settings
-    failed : called once with the broker's word for a record that was not delivered; must not return
-        into the fold
+    failed : called once with the broker's word for a record that was not delivered, as the error
+        that it is; must not return into the fold
     """
 
-    def __init__(self, config: Mapping[str, Any], failed: Callable[[str], None]) -> None:
+    def __init__(self, config: Mapping[str, Any], failed: Callable[[LdpKafkaError], None]) -> None:
         self._failed = failed
         self._given: Counter[tuple[str, int]] = Counter()
         self._produced: Counter[tuple[str, int]] = Counter()
@@ -160,11 +161,12 @@ class OrderedProducer:
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
-            self._failed(f"the producer has failed: {error.args[0].str()}")
+            self._failed(BrokerError(f"the producer has failed: {error.args[0].str()}"))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed(f"topic {message.topic()}: not delivered: {error.str()}")
+            # without the right to write, another start writes no more than this one
+            self._failed(kind_of(error)(f"topic {message.topic()}: not delivered: {error.str()}"))
             return
         to = message.topic(), message.partition()
         self._arrived[to] += 1
