@@ -153,7 +153,7 @@ def plan(topology: Path, users: int, json_: bool) -> None:
         "ldp-kafka topics topology.yaml --dry-run",
         "ldp-kafka topics topology.yaml",
         "ldp-kafka topics topology.yaml --acls --principal edge=User:meters \\",
-        "    --principal collector=User:statistics --apply --login admin.properties",
+        "    --principal collector=User:statistics --apply --login admin.conf",
     )
 )
 @click.argument("topology", type=FILE)
@@ -175,7 +175,7 @@ def plan(topology: Path, users: int, json_: bool) -> None:
     " not named gets no ACLs.",
 )
 @click.option(
-    "--apply", "apply_", is_flag=True, help="Make these ACLs, each on its side's cluster."
+    "--apply", "apply_", is_flag=True, help="Make these ACLs too, each on its side's cluster."
 )
 @click.option(
     "--login",
@@ -234,9 +234,12 @@ def _acls(
     topology: Topology, texts: tuple[str, ...], login: Path | None, *, apply_: bool, json_: bool
 ) -> None:
     """Print the ACLs, and make them where that is asked for."""
-    from ldp_kafka.topology import acls, commands, read_principals
+    from ldp_kafka.topology import access, acls, commands, read_principals
 
-    found = acls(topology, read_principals(texts))
+    principals = read_principals(texts)
+    found = acls(topology, principals)
+    for side in sorted({each.login for each in access(topology)} - principals.keys()):
+        click.echo(f"note: no ACLs for kafka.{side}, whose --principal is not given", err=True)
     if apply_:
         from ldp_kafka.runtime.kafka.acls import apply, read_login
 

@@ -1,4 +1,4 @@
-"""The rights of `ldp_kafka.topology.rights` as Kafka ACLs: who is allowed what, on which cluster."""
+"""The rights of `ldp_kafka.topology.rights` as Kafka ACLs: who may do what, on which cluster."""
 
 from __future__ import annotations
 

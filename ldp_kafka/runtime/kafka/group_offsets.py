@@ -174,7 +174,23 @@ class GroupOffsets:
         return compacted(self._own, self._topology.changelog(self._role, spec.name))
 
     def lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Of each of these partitions, messages that are not folded and acknowledged."""
+        """Of each of these partitions, messages that are not folded and acknowledged.
+
+        Raises
+        ------
+        BrokerError : the broker did not say
+        ConfigurationError : a right is missing
+        """
+        try:
+            return self._lag(assigned)
+        except KafkaException as error:
+            reason = error.args[0]
+            raise kind_of(reason)(
+                f"the broker did not say how far group {self._topology.group(self._role)} is:"
+                f" {reason.str()}"
+            ) from None
+
+    def _lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
         lag = dict.fromkeys(assigned, 0)
         for topic, number in assigned:
             place = TopicPartition(topic, number)

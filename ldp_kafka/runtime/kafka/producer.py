@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -161,6 +162,9 @@ class OrderedProducer:
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
+            for _ in range(10):  # which record it was, and why, comes right behind
+                with suppress(KafkaException):
+                    self._producer.poll(0.05)
             self._failed(BrokerError(f"the producer has failed: {error.args[0].str()}"))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

@@ -57,12 +57,10 @@ def check_rights(
 
     Raises
     ------
-    ConfigurationError : a right is missing, or it may read what it must not; the login is refused,
-        or is none where both sides are one cluster
+    ConfigurationError : a right is missing, it may read what it must not, or its login is refused
     BrokerError : a broker did not answer
     """
     clusters = _clusters(configs, timeout)
-    _check_sides(topology, clusters)
     mine = [each for each in access(topology) if each.role == role.name]
     said: list[str] = []
     missing: list[str] = []
@@ -100,8 +98,22 @@ def check_sides(
     ConfigurationError : they are one, or a login is refused
     BrokerError : a broker did not answer
     """
-    if topology.edge_kafka is not topology.collector_kafka:
-        _check_sides(topology, _clusters(configs, timeout))
+    edge, collector = topology.edge_kafka, topology.collector_kafka
+    if (
+        topology.flow.raw is None
+        or edge is collector
+        or not configs.keys() >= {EDGE, COLLECTOR}
+        or edge.identity != collector.identity
+    ):
+        return
+    clusters = _clusters(configs, timeout)
+    if clusters[EDGE].id == clusters[COLLECTOR].id:
+        raise ConfigurationError(
+            f"kafka.edge ({where(clusters[EDGE].config)}) and kafka.collector"
+            f" ({where(clusters[COLLECTOR].config)}) are one cluster, and neither has a login: the"
+            " collector can read the raw topic. Give kafka.collector another cluster, or each a"
+            " login of its own and the rights that `ldp-kafka topics TOPOLOGY --acls` prints"
+        )
 
 
 def _clusters(configs: Mapping[str, Config], timeout: float) -> dict[str, Cluster]:
@@ -111,24 +123,6 @@ def _clusters(configs: Mapping[str, Config], timeout: float) -> dict[str, Cluste
         client = AdminClient(config)
         found[side] = Cluster(config, client, cluster_of(config, client, timeout))
     return found
-
-
-def _check_sides(topology: Topology, clusters: Mapping[str, Cluster]) -> None:
-    edge, collector = topology.edge_kafka, topology.collector_kafka
-    if (
-        topology.flow.raw is None
-        or edge is collector
-        or not clusters.keys() >= {EDGE, COLLECTOR}
-        or edge.identity != collector.identity
-        or clusters[EDGE].id != clusters[COLLECTOR].id
-    ):
-        return
-    raise ConfigurationError(
-        f"kafka.edge ({where(clusters[EDGE].config)}) and kafka.collector"
-        f" ({where(clusters[COLLECTOR].config)}) are one cluster, and neither has a login: the"
-        " collector can read the raw topic. Give kafka.collector another cluster, or each a login"
-        " of its own and the rights that `ldp-kafka topics TOPOLOGY --acls` prints"
-    )
 
 
 def _allowed(cluster: Cluster, wanted: Access, timeout: float) -> dict[tuple[str, str], Allowed]:

@@ -18,6 +18,7 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
 from ldp_kafka.runtime.kafka.reader import reading
+from ldp_kafka.runtime.kafka.rights import check_sides
 from ldp_kafka.runtime.kafka.security import check_options
 from ldp_kafka.runtime.wire.records import header, header_of
 from ldp_kafka.runtime.wire.reports import read_reports
@@ -115,7 +116,7 @@ def prepare(
     Raises
     ------
     ConfigurationError : a topic is not what it must be, or its records are those of another
-        topology
+        topology; both sides are one cluster that asks for no login
     BrokerError : the broker did not answer, or refused
 
     """
@@ -131,6 +132,7 @@ def prepare(
         side: client_config(topology, side, address if _embedded(topology, side) else None, login)
         for side in sides
     }
+    check_sides(topology, configs)
     for side, config in configs.items():
         try:
             # says at once what it cannot do

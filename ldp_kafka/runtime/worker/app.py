@@ -35,7 +35,7 @@ from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
-from ldp_kafka.runtime.worker.process import Process, passing
+from ldp_kafka.runtime.worker.process import Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.watch import Watch
@@ -197,6 +197,8 @@ class Worker:
             # A crash of Faust's own: what must halt in our bodies ends the process there. The last
             # of these is what its start came to.
             crash = self.process.crash_reason or self.app.crash_reason or stop.__context__
+            if stop.code and (lacking := forbidden(crash)):
+                end(lacking)
             if stop.code and not passing(crash):
                 end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0

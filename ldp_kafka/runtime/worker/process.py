@@ -8,11 +8,12 @@ import traceback
 from collections.abc import Callable
 
 import faust
+from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
-from ldp_kafka.errors import BrokerError
+from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.worker.exits import end, standing
 
-__all__ = ["Process", "passing"]
+__all__ = ["Process", "forbidden", "passing"]
 
 CLIENT = "aiokafka"  # Faust's client
 LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
@@ -64,3 +65,21 @@ def passing(crash: BaseException | None) -> bool:
             return True
         crash = crash.__cause__ or crash.__context__
     return False
+
+
+def forbidden(crash: BaseException | None) -> ConfigurationError | None:
+    """What to say of a crash that came of a right that is missing, or was taken away: another start
+    would come to the same. None for any other.
+    """
+    while crash is not None:
+        kind = {TopicAuthorizationFailedError: "topic", GroupAuthorizationFailedError: "group"}.get(
+            type(crash)
+        )
+        if kind is not None:
+            names = " ".join(str(name) for name in crash.args)
+            return ConfigurationError(
+                f"this login may not READ {kind} {names}; `ldp-kafka topics TOPOLOGY --acls` says"
+                " what it needs"
+            )
+        crash = crash.__cause__ or crash.__context__
+    return None
