@@ -61,7 +61,7 @@ ONLY = {
     "aiokafka": ("runtime/worker/driver.py",),
     "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
-    "cryptography": ("randomness",),
+    "cryptography": ("randomness", "topology/logins.py"),
     "faust": ("runtime/worker",),
     "jsonschema": ("topology",),
     "matplotlib": ("runtime/demo", "evaluation", "audits"),

@@ -40,6 +40,9 @@ class Cluster(NamedTuple):
     client: AdminClient
     id: str
 
+    def __repr__(self) -> str:
+        return f"Cluster({type(self.client).__name__})"  # never a password
+
 
 def check_rights(
     topology: Topology, role: Role, configs: Mapping[str, Config], *, timeout: float = 15.0

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 
 import faust
-from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.worker.exits import end, standing
@@ -16,6 +15,7 @@ from ldp_kafka.runtime.worker.exits import end, standing
 __all__ = ["Process", "forbidden", "passing"]
 
 CLIENT = "aiokafka"  # Faust's client
+_LACKING = {"TopicAuthorizationFailedError": "topic", "GroupAuthorizationFailedError": "group"}
 LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
 
 
@@ -32,6 +32,8 @@ class Process(faust.Worker):  # type: ignore[misc]
     _leaving: threading.Event | None = None
 
     async def stop(self) -> None:
+        if lacking := forbidden(self.crash_reason or self.app.crash_reason):
+            end(lacking)  # nothing that is to be written in order would be taken
         if self._leaving is None:
             self._leaving = threading.Event()
             threading.Thread(
@@ -45,7 +47,10 @@ class Process(faust.Worker):  # type: ignore[misc]
         while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
             if time.monotonic() - max(begin, self.saved()) >= LEAVE:
                 text = f"ending in order came to nothing for {LEAVE:g} s: ended at once"
-                end(BrokerError(f"{text}; it waited here:{standing()}"))
+                end(
+                    forbidden(self.app.crash_reason)
+                    or BrokerError(f"{text}; it waited here:{standing()}")
+                )
 
     def left(self) -> None:
         """It has ended."""
@@ -72,9 +77,7 @@ def forbidden(crash: BaseException | None) -> ConfigurationError | None:
     would come to the same. None for any other.
     """
     while crash is not None:
-        kind = {TopicAuthorizationFailedError: "topic", GroupAuthorizationFailedError: "group"}.get(
-            type(crash)
-        )
+        kind = _LACKING.get(type(crash).__name__)
         if kind is not None:
             names = " ".join(str(name) for name in crash.args)
             return ConfigurationError(
