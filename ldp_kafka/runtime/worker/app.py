@@ -190,6 +190,7 @@ class Worker:
         for noisy in ("aiokafka", "mode.timers"):
             logging.getLogger(noisy).setLevel(logging.ERROR)
         self.process.saved = lambda: self.last_saved
+        self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
         self.guard()
         try:
             self.process.execute_from_commandline()

@@ -29,10 +29,12 @@ class Process(faust.Worker):  # type: ignore[misc]
 
     saved: Callable[[], float] = staticmethod(lambda: 0.0)
     """When the last snapshot was written."""
+    crash: Callable[[], BaseException | None] = staticmethod(lambda: None)
+    """What it crashed with, if it did."""
     _leaving: threading.Event | None = None
 
     async def stop(self) -> None:
-        if lacking := forbidden(self.crash_reason or self.app.crash_reason):
+        if lacking := forbidden(self.crash()):
             end(lacking)  # nothing that is to be written in order would be taken
         if self._leaving is None:
             self._leaving = threading.Event()
@@ -47,10 +49,8 @@ class Process(faust.Worker):  # type: ignore[misc]
         while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
             if time.monotonic() - max(begin, self.saved()) >= LEAVE:
                 text = f"ending in order came to nothing for {LEAVE:g} s: ended at once"
-                end(
-                    forbidden(self.app.crash_reason)
-                    or BrokerError(f"{text}; it waited here:{standing()}")
-                )
+                late = BrokerError(f"{text}; it waited here:{standing()}")
+                end(forbidden(self.crash()) or late)
 
     def left(self) -> None:
         """It has ended."""
