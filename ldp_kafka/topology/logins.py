@@ -8,10 +8,12 @@ clusters' ids (`ldp_kafka.runtime.kafka.rights`).
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
+import threading
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,9 @@ _SASL = (
     "sasl.oauthbearer.config",
 )
 _TLS = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
+_LOCALHOST = ("127.0.0.1", "::1")
 _PORT = 9092  # librdkafka's, where an address has none
+_PATIENCE = 0.5  # seconds
 _ADDRESS = re.compile(r"(?:[a-z_]+://)?(?:\[(?P<six>[^]]+)]|(?P<host>[^:]*))(?::(?P<port>[0-9]+))?")
 
 
@@ -67,29 +71,42 @@ def _subject(option: str, text: str) -> str:
 
 
 def endpoints(brokers: Iterable[str]) -> frozenset[tuple[str, int]]:
-    """(host, port) of single addresses: each name, and what it is resolved to here. All addresses
-    of this machine's loopback are one.
+    """(host, port) of single addresses: each name, and what it is resolved to here. The two
+    addresses of localhost are one.
 
     Examples
     --------
     >>> sorted(endpoints(["127.0.0.1:9092"]) & endpoints(["[::1]"]))
-    [('loopback', 9092)]
+    [('localhost', 9092)]
     """
-    found: set[tuple[str, int]] = set()
+    named: set[tuple[str, int]] = set()
     for broker in brokers:
         match = _ADDRESS.fullmatch(broker.lower())
         if match is None:
-            found.add((broker, _PORT))
-            continue
-        host, port = (match["six"] or match["host"]).rstrip("."), int(match["port"] or _PORT)
-        found |= {(name, port) for name in (host, *_resolved(host))}
-    return frozenset(found)
+            named.add((broker, _PORT))
+        else:
+            host = (match["six"] or match["host"]).rstrip(".")
+            named.add((host, int(match["port"] or _PORT)))
+    known = _resolved({host for host, _ in named})
+    return frozenset((name, port) for host, port in named for name in {host, *known.get(host, ())})
 
 
-def _resolved(host: str) -> set[str]:
-    try:
-        answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # not known here
-        return set()
-    addresses = {ipaddress.ip_address(str(answer[4][0]).split("%")[0]) for answer in answers}
-    return {"loopback" if each.is_loopback else str(each) for each in addresses}
+def _resolved(hosts: Iterable[str]) -> dict[str, set[str]]:
+    """The addresses of those that are known here within `_PATIENCE`: a start asks the brokers
+    themselves, and nobody should wait for that when a file is read.
+    """
+    found: dict[str, set[str]] = {}
+
+    def ask(host: str) -> None:
+        with suppress(OSError, UnicodeError):
+            answers = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            addresses = {str(answer[4][0]).split("%")[0] for answer in answers}
+            found[host] = {"localhost" if each in _LOCALHOST else each for each in addresses}
+
+    asking = [threading.Thread(target=ask, args=(host,), daemon=True) for host in hosts]
+    for thread in asking:
+        thread.start()
+    until = time.monotonic() + _PATIENCE
+    for thread in asking:
+        thread.join(max(0.0, until - time.monotonic()))
+    return dict(found)

@@ -13,9 +13,13 @@ from pathlib import Path
 
 import pytest
 
+import ldp_kafka as lk
 from ldp_kafka.cli import main
+from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.runtime.kafka.rights import check_rights
+from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.topology import Right, access, loads
-from tests.broker.flow import KEY, TEXT, Flow
+from tests.broker.flow import KEY, TEXT, Flow, Reader
 from tests.broker.forks import Life
 from tests.broker.secured import Secured, secured_broker
 from tests.broker.test_faults import until_acknowledged
@@ -175,7 +179,6 @@ def test_a_collector_that_can_read_what_is_the_edges(flow, secured, at):
     [
         ("perturb", Right("topic", ".reports", ("WRITE",))),
         ("perturb", Right("topic", ".raw", ("READ",))),
-        ("perturb", Right("topic", "-perturb-perturb-changelog", ("WRITE",))),
         ("perturb", Right("group", "-perturb", ("READ",))),
     ],
     ids=str,
@@ -272,3 +275,31 @@ def test_a_cluster_without_an_authorizer(kafka, tmp_path, capsys):
     )
     assert main(["topics", str(path), "--acls", *PRINCIPALS, "--apply"]) == 2
     assert f"{kafka} has no authorizer" in capsys.readouterr().err
+
+
+def test_devices_with_exactly_their_right(secured, tmp_path, prefix):
+    """They may only write their topic: a device is provisioned, and its report arrives."""
+    text = secured.text().split("input:")[0].format(name=prefix)
+    path = tmp_path / "devices.yaml"
+    path.write_text(
+        f"{text}input: {{source: devices, slot: 60s, partitions: 1}}\n"
+        "output: {statistics: [mean]}\n"
+        "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0.0, 100.0]}\n"
+    )
+    for more in ((), ("--acls", *PRINCIPALS, "--apply")):
+        assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+    files = {"database": tmp_path / "device.db", "key_file": tmp_path / "device.key"}
+    lk.Client.provision(path, **files)
+    with lk.Client(path, user="meter", **files) as client:
+        client.report(41.5)
+        assert client.flush(20) == 0
+    made = lk.load_topology(path)
+    # the header record and the report
+    assert len(Reader(secured.plain[0], made.reports_topic).read(10)) == 2
+    config = client_config(made, "collector")
+    assert check_rights(made, made.role("collect"), {"collector": config}) == []
+    (right,) = access(made)[0].rights
+    with secured.without("edge", right), pytest.raises(LdpKafkaError, match=made.reports_topic):
+        files = {"database": tmp_path / "other.db", "key_file": tmp_path / "other.key"}
+        lk.Client.provision(path, **files)
+    assert not (tmp_path / "other.key").exists()
