@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.topology import access, acls, commands, loads, plan, read_principals
+from ldp_kafka.topology.rights import lines
 from tests.cases import cases
 
 TEXT = """
@@ -206,3 +209,20 @@ def test_a_login_from_a_file(tmp_path):
     assert "hidden" not in str(caught.value)
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_login(tmp_path / "none")
+
+
+def test_the_list_in_deploy_is_this_one():
+    """Without DESCRIBE_CONFIGS, which it says once for all."""
+    text = (Path(__file__).parents[2] / "deploy" / "README.md").read_text()
+    (block,) = re.findall(r"```\n(perturb .*?)```", text, re.DOTALL)
+    shown = {re.sub(r" +\(.*", "", re.sub(r"\s{2,}", "  ", line)) for line in block.splitlines()}
+    derived = {
+        re.sub(r"\s{2,}", "  ", line.strip()).replace(", DESCRIBE_CONFIGS", "")
+        for name in ("", ", source: devices")
+        for line in lines(
+            access(loads(TEXT.format(more=name).replace("topology: m", "topology: T")))
+        )
+    }
+    derived -= {"collect  kafka.collector  READ  topic T.device-reports"}
+    derived -= {"devices  kafka.edge  must not READ  topic T.device-reports"}
+    assert shown == derived

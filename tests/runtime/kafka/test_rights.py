@@ -81,9 +81,7 @@ def test_a_collector_that_can_read_the_edges_topics(brokers, at):
     made = loads(TWO)
     name = access(made)[-1].must_not_read[at]
     differs["topic", name] = frozenset({"READ", "DESCRIBE"})
-    with pytest.raises(
-        ConfigurationError, match=f"the collect role can read {name} at 127.0.0.1:2, as"
-    ):
+    with pytest.raises(ConfigurationError, match=f"the collect role can read {name} at 127"):
         check_rights(made, made.role("collect"), CONFIGS)
     one = loads(ONE)
     (said,) = check_rights(one, one.role("collect"), CONFIGS)
