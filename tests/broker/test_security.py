@@ -266,17 +266,6 @@ def test_who_may_not_grant(secured, flow, capsys):
     assert "CLUSTER_AUTHORIZATION_FAILED" in said and "the ACLs of" in said
 
 
-def test_a_cluster_without_an_authorizer(kafka, tmp_path, capsys):
-    path = tmp_path / "meters.yaml"
-    path.write_text(
-        "topology: meters\ninput: {slot: 60s}\noutput: {statistics: [mean]}\n"
-        "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0, 1]}\n"
-        f"kafka: {{bootstrap_servers: '{kafka}'}}\n"
-    )
-    assert main(["topics", str(path), "--acls", *PRINCIPALS, "--apply"]) == 2
-    assert f"{kafka} has no authorizer" in capsys.readouterr().err
-
-
 def test_devices_with_exactly_their_right(secured, tmp_path, prefix):
     """They may only write their topic: a device is provisioned, and its report arrives."""
     text = secured.text().split("input:")[0].format(name=prefix)

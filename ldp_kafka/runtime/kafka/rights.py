@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import is_embedded
-from ldp_kafka.runtime.kafka.admin.asking import Config, cluster_of, explained, quiet, where
+from ldp_kafka.runtime.kafka.admin.asking import Config, cluster_of, patiently, quiet, where
 from ldp_kafka.topology import Access, Right, Topology, access
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
 
@@ -135,13 +135,17 @@ def _allowed(cluster: Cluster, wanted: Access, timeout: float) -> dict[tuple[str
     groups = [right.name for right in wanted.rights if right.resource == "group"]
     more = {"include_authorized_operations": True, "request_timeout": timeout}
     config, client = cluster.config, cluster.client
-    with explained(config, "what this login may do", client):
+
+    def ask() -> dict[tuple[str, str], Allowed]:
         of_topics = client.describe_topics(TopicCollection(topics), **more) if topics else {}
         of_groups = client.describe_consumer_groups(groups, **more) if groups else {}
         return {
             **{("topic", name): _operations(answer) for name, answer in of_topics.items()},
             **{("group", name): _operations(answer) for name, answer in of_groups.items()},
         }
+
+    # a fresh broker's first question about a group finds no coordinator yet
+    return patiently(config, "what this login may do", ask, timeout, client)
 
 
 _NOTHING = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
