@@ -108,7 +108,7 @@ class OrderedProducer:
             # value
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 - that is its name
-                    raise BrokerError(
+                    raise _fatal(error)(
                         f"topic {record.topic}: the producer has failed: {error.args[0].str()}"
                     ) from None
                 raise ConfigurationError(
@@ -165,7 +165,7 @@ class OrderedProducer:
             for _ in range(10):  # which record it was, and why, comes right behind
                 with suppress(KafkaException):
                     self._producer.poll(0.05)
-            self._failed(BrokerError(f"the producer has failed: {error.args[0].str()}"))
+            self._failed(_fatal(error)(f"the producer has failed: {error.args[0].str()}"))
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -175,3 +175,9 @@ class OrderedProducer:
         to = message.topic(), message.partition()
         self._arrived[to] += 1
         self._heard[to] = time.monotonic()
+
+
+def _fatal(error: KafkaException) -> type[BrokerError | ConfigurationError]:
+    """Of an error that a producer does not survive: what it came of is in its text alone."""
+    lacking = "authorization failed" in error.args[0].str().lower()
+    return ConfigurationError if lacking else BrokerError

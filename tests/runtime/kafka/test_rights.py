@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from types import SimpleNamespace
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclOperation
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import acls, rights
 from ldp_kafka.runtime.kafka.rights import check_rights, check_sides
-from ldp_kafka.topology import access, loads, read_principals
+from ldp_kafka.topology import Access, Right, access, loads, read_principals
 from ldp_kafka.topology import acls as acls_of
 
 ONE = """
@@ -129,3 +134,21 @@ def test_no_broker_is_the_usual_error():
 def test_no_password_is_shown():
     found = rights.Cluster({"sasl.password": "hidden-word"}, None, "id")
     assert "hidden" not in repr(found)
+
+
+def test_a_coordinator_that_is_only_just_made():
+    """On a fresh broker the first question about a group finds none: it is asked again."""
+    answers = [KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)), None]
+
+    class Client:
+        def describe_consumer_groups(self, groups, **_):
+            future, error = Future(), answers.pop(0)
+            if error is None:
+                future.set_result(SimpleNamespace(authorized_operations=[AclOperation.READ]))
+            else:
+                future.set_exception(error)
+            return dict.fromkeys(groups, future)
+
+    wanted = Access("", "", "", (Right("group", "g", ("READ",)),))
+    found = rights._allowed(rights.Cluster({}, Client(), "id"), wanted, 5)
+    assert found == {("group", "g"): frozenset({"READ"})} and not answers
