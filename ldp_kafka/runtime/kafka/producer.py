@@ -165,7 +165,12 @@ class OrderedProducer:
             for _ in range(10):  # which record it was, and why, comes right behind
                 with suppress(KafkaException):
                     self._producer.poll(0.05)
-            self._failed(_fatal(error)(f"the producer has failed: {error.args[0].str()}"))
+            open_ = sorted({to[0] for to, n in self._produced.items() if n > self._arrived[to]})
+            self._failed(
+                _fatal(error)(
+                    f"topic {', '.join(open_)}: the producer has failed: {error.args[0].str()}"
+                )
+            )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
