@@ -62,7 +62,7 @@ ONLY = {
     "aiokafka": ("runtime/worker/driver.py",),
     "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
-    "cryptography": ("randomness", "runtime/sealing.py"),
+    "cryptography": ("randomness", "runtime/sealing.py", "topology/logins.py"),
     "faust": ("runtime/worker",),
     "jsonschema": ("topology",),
     "matplotlib": ("runtime/demo", "evaluation", "audits"),

@@ -53,7 +53,8 @@ PUBLIC = {
         runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
-        topology.formats.InputFormat topology.model.Topology topology.planner.Plan
+        topology.acls.Acl topology.formats.InputFormat topology.model.Topology
+        topology.planner.Plan topology.rights.Access topology.rights.Right
         topology.planner.Traffic topology.roles.Agent topology.roles.Role topology.roles.Topic
         topology.sections.Edge topology.sections.Input topology.sections.Output
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection

@@ -149,23 +149,67 @@ def plan(topology: Path, users: int, json_: bool) -> None:
 
 
 @click.command(
-    epilog=example("ldp-kafka topics topology.yaml --dry-run", "ldp-kafka topics topology.yaml")
+    epilog=example(
+        "ldp-kafka topics topology.yaml --dry-run",
+        "ldp-kafka topics topology.yaml",
+        "ldp-kafka topics topology.yaml --acls --principal edge=User:meters \\",
+        "    --principal collector=User:statistics --apply --login admin.conf",
+    )
 )
 @click.argument("topology", type=FILE)
 @click.option(
     "--dry-run", is_flag=True, help="List the topics; no broker is asked, nothing is created."
 )
+@click.option(
+    "--acls",
+    is_flag=True,
+    help="Print the Kafka ACLs that the sides need, as commands of Kafka's own tool; no topic is"
+    " made.",
+)
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    metavar="SIDE=TYPE:NAME",
+    help="Who kafka.edge or kafka.collector logs in as, such as edge=User:meters. A side that is"
+    " not named gets no ACLs.",
+)
+@click.option(
+    "--apply", "apply_", is_flag=True, help="Make these ACLs too, each on its side's cluster."
+)
+@click.option(
+    "--login",
+    type=FILE,
+    help="Client options of whoever may make topics and ACLs, a line NAME=VALUE each, in"
+    " librdkafka's names; without it each side logs in as itself.",
+)
 @as_json
-def topics(topology: Path, dry_run: bool, json_: bool) -> None:
+def topics(
+    topology: Path,
+    dry_run: bool,
+    acls: bool,
+    principals: tuple[str, ...],
+    apply_: bool,
+    login: Path | None,
+    json_: bool,
+) -> None:
     """Create the topics that are missing and check those that exist, with their header records and
-    first offsets.
+    first offsets. With --acls: who may read and write them.
     """
+    if not acls and (principals or apply_):
+        raise click.UsageError("--principal and --apply belong to --acls")
+    if dry_run and apply_:
+        raise click.UsageError("--dry-run makes nothing, and --apply does")
     loaded = load_topology(topology)
+    if acls:
+        _acls(loaded, principals, login, apply_=apply_, json_=json_)
+        return
     done: list[str] = []
     if not dry_run:
+        from ldp_kafka.runtime.kafka.acls import read_login
         from ldp_kafka.runtime.kafka.setup import prepare
 
-        done = prepare(loaded)
+        done = prepare(loaded, login=None if login is None else read_login(login))
     if json_:
         print_json(
             {
@@ -184,6 +228,35 @@ def topics(topology: Path, dry_run: bool, json_: bool) -> None:
         click.echo(
             "all topics are as they must be" if not done else "all topics are as they must be now"
         )
+
+
+def _acls(
+    topology: Topology, texts: tuple[str, ...], login: Path | None, *, apply_: bool, json_: bool
+) -> None:
+    """Print the ACLs, and make them where that is asked for."""
+    from ldp_kafka.topology import access, acls, commands, read_principals
+
+    principals = read_principals(texts)
+    found = acls(topology, principals)
+    for side in sorted({each.login for each in access(topology)} - principals.keys()):
+        click.echo(f"note: no ACLs for kafka.{side}, whose --principal is not given", err=True)
+    if apply_:
+        from ldp_kafka.runtime.kafka.acls import apply, read_login
+
+        apply(topology, found, None if login is None else read_login(login))
+    if json_:
+        print_json(
+            {
+                "topology": topology.name,
+                "acls": [acl.as_json() for acl in found],
+                "applied": apply_,
+            }
+        )
+        return
+    for line in commands(topology, found):
+        click.echo(line)
+    if apply_:
+        click.echo(f"note: {len(found)} topics and groups have these ACLs now", err=True)
 
 
 def _as_json(problem: TopologyError) -> dict[str, Any]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from ldp_kafka.topology.acls import Acl, acls, commands, read_principals
 from ldp_kafka.topology.budget_file import Admission, EdgeFile, admission, admit, load_edge
 from ldp_kafka.topology.loader import load, loads
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import format_path, parse_path
 from ldp_kafka.topology.planner import Plan, plan
+from ldp_kafka.topology.rights import Access, Right, access
 from ldp_kafka.topology.roles import Topic
 from ldp_kafka.topology.schema import schema
 from ldp_kafka.topology.unset import require, unset
 
 __all__ = [
+    "Access",
+    "Acl",
     "Admission",
     "Edge",
     "EdgeFile",
@@ -20,17 +24,22 @@ __all__ = [
     "Output",
     "Plan",
     "Privacy",
+    "Right",
     "Runtime",
     "Topic",
     "Topology",
+    "access",
+    "acls",
     "admission",
     "admit",
+    "commands",
     "format_path",
     "load",
     "load_edge",
     "loads",
     "parse_path",
     "plan",
+    "read_principals",
     "require",
     "schema",
     "unset",

@@ -79,14 +79,14 @@ class Topology(Checked):
                 )
         elif any(topic.name == self.raw_topic for topic in flow.topics if topic != flow.raw):
             yield "input.topic", f"must not be a topic of ours: {self.raw_topic}"
-        elif self.edge_kafka is not self.collector_kafka and self.edge_kafka.same_rights(
-            self.collector_kafka
+        elif self.edge_kafka is not self.collector_kafka and (
+            one := self.edge_kafka.same_as(self.collector_kafka)
         ):
             yield (
                 "kafka.collector",
                 (
-                    "must not be able to read the raw topic: give it a cluster or credentials other"
-                    " than kafka.edge's"
+                    f"must not be able to read the raw topic, and {one}: give it a cluster or"
+                    " credentials other than kafka.edge's"
                 ),
             )
         if self.runtime.session_timeout_ms < 6000 and not (

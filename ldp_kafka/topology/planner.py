@@ -19,6 +19,7 @@ from ldp_kafka.topology.budget_file import Admission, admission
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
+from ldp_kafka.topology.rights import Access, access, lines
 from ldp_kafka.topology.roles import Topic
 
 __all__ = ["Plan", "Traffic", "plan"]
@@ -61,6 +62,8 @@ class Plan:
     epsilon_per_report: float
     """Of the first report; others of ``ba_sw``, and of a Gaussian budget, have other prices."""
     topics: tuple[Topic, ...]
+    access: tuple[Access, ...]
+    """What each role needs of each cluster, and must not read there."""
     batched: Traffic
     """Where a gateway sends one message a partition and slot."""
     single: Traffic
@@ -95,6 +98,7 @@ class Plan:
             },
             "epsilon_per_report": self.epsilon_per_report,
             "topics": [topic.as_json() for topic in self.topics],
+            "access": [each.as_json() for each in self.access],
             "per_slot": {"batched": self.batched._asdict(), "single": self.single._asdict()},
             "predictions": [prediction.as_json() for prediction in self.predictions],
             "state_bytes_per_user": self.state_bytes_per_user,
@@ -139,6 +143,8 @@ class Plan:
                 f"  {topic.name:<{wide}}  {topic.partitions:>4} x  {topic.side:<9}  {topic.purpose}"
                 for topic in self.topics
             ),
+            "access",
+            *lines(self.access),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
             f"state        {self.state_bytes_per_user} bytes a user, {state}",
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
@@ -174,6 +180,7 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
         linked=topology.linked,
         epsilon_per_report=method.price,
         topics=tuple(topology.topics()),
+        access=access(topology),
         batched=batched,
         single=single,
         predictions=predictions,

@@ -151,9 +151,10 @@ class Role:
         """Those that it reads, writes and keeps its state in."""
         found: list[Topic] = []
         for agent in self.agents:
-            found += [agent.reads, *agent.writes, self._state(agent)]
+            found += [agent.reads, *agent.writes, self.state(agent)]
         return found
 
-    def _state(self, agent: Agent) -> Topic:
+    def state(self, agent: Agent) -> Topic:
+        """The changelog topic of one of its agents."""
         name = self.changelog(agent.name)
         return Topic(name, agent.partitions, _STATE, agent.state, self.side)

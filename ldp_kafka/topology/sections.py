@@ -15,6 +15,7 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import METHODS, Method
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
+from ldp_kafka.topology.logins import Identity, endpoints, identity
 from ldp_kafka.topology.paths import Path
 
 __all__ = [
@@ -36,16 +37,6 @@ PURE = tuple(sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"}))
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
-
-# Who a client is to a broker: SASL says it where it is used, else the client's certificate
-_SASL_IDENTITY = (
-    "sasl.username",
-    "sasl.kerberos.principal",
-    "sasl.kerberos.keytab",
-    "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.config",
-)
-_TLS_IDENTITY = ("ssl.certificate.location", "ssl.certificate.pem", "ssl.keystore.location")
 
 
 def parse_duration(text: str) -> int:
@@ -121,18 +112,30 @@ class KafkaSide(Checked):
         return self.brokers == {"embedded"}
 
     @property
-    def identity(self) -> tuple[tuple[str, str], ...]:
+    def identity(self) -> Identity:
         """Who it is to a broker, as far as its options tell."""
-        sasl = tuple((name, self.client[name]) for name in _SASL_IDENTITY if name in self.client)
-        return sasl or tuple(
-            (name, self.client[name]) for name in _TLS_IDENTITY if name in self.client
-        )
+        return identity(self.client)
 
-    def same_rights(self, other: KafkaSide) -> bool:
-        """Whether both reach one cluster as one principal: what one of them may read, so may the
-        other.
+    def same_as(self, other: KafkaSide) -> str | None:
+        """Why what one of them may read, so may the other, as far as text and this machine tell;
+        None where nothing says so.
+
+        One login is one reader, at whatever addresses: its password opens both sides. Two logins
+        on one cluster are two readers. Without a login whoever reaches the broker reads it.
         """
-        return bool(self.brokers & other.brokers) and self.identity == other.identity
+        if self.identity != other.identity:
+            return None
+        if self.identity:
+            return f"both log in with one {self.identity[0][0]}"
+        if _reached(self) & _reached(other):
+            return "both reach one broker, without a login"
+        return None
+
+
+def _reached(side: KafkaSide) -> frozenset[tuple[str, int]]:
+    if isinstance(side.bootstrap_servers, Unset):  # a variable's name is no host
+        return frozenset({(side.bootstrap_servers, 0)})
+    return endpoints(side.brokers)
 
 
 @dataclass(frozen=True)

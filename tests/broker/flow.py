@@ -170,6 +170,7 @@ class Flow:
         session="6s",
         text=TEXT,
         embedded=None,
+        ready=prepare,
         **more,
     ) -> None:
         key = tmp / f"{name}.key"
@@ -193,7 +194,7 @@ class Flow:
         self.boot, self.log_path = boot, tmp / f"{name}.log"
         if embedded is not None:
             publish(name, embedded)
-        prepare(self.topology, embedded)
+        ready(self.topology, embedded)
         self.deployment = read_deployment(self.topology, client_config(self.topology, "edge"))
         self.log = self.log_path.open("ab")
         self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2, "log_level": 0})

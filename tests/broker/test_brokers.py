@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, is_embedded
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer, start, status, stop
@@ -449,3 +450,16 @@ def test_three_nodes_survive_the_death_of_one(can_start, tmp_path):
         ]
         assert committed(config, "g", "raw", range(3)) == {0: 1, 1: 1, 2: 1}
     assert server.pids() == {}
+
+
+def test_rights_where_there_is_no_authorizer(kafka, tmp_path, capsys):
+    """None can be made: everybody may do everything."""
+    path = tmp_path / "meters.yaml"
+    path.write_text(
+        "topology: meters\ninput: {slot: 60s}\noutput: {statistics: [mean]}\n"
+        "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0, 1]}\n"
+        f"kafka: {{bootstrap_servers: '{kafka}'}}\n"
+    )
+    principals = ["--principal", "edge=User:edge", "--principal", "collector=User:collector"]
+    assert main(["topics", str(path), "--acls", *principals, "--apply"]) == 2
+    assert f"{kafka} has no authorizer" in capsys.readouterr().err

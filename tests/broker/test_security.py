@@ -1,154 +1,295 @@
-"""TLS and SASL from the topology reach both Kafka clients; edge and collector with credentials of
-their own.
+"""On a real broker with TLS, SASL and an authorizer: every role works with exactly the rights that
+``topics --acls --apply`` makes, names each that it lacks, and a collector that can read what is the
+edge's is refused.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import ipaddress
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
-from ldp_kafka.runtime.brokers.ports import free_port
-from tests.broker.flow import TEXT, Flow
+import ldp_kafka as lk
+from ldp_kafka.cli import main
+from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.runtime.kafka.rights import check_rights
+from ldp_kafka.runtime.kafka.setup import client_config
+from ldp_kafka.topology import Right, access, loads
+from tests.broker.flow import KEY, TEXT, Flow, Reader
+from tests.broker.forks import Life
+from tests.broker.secured import Secured, secured_broker
+from tests.broker.test_faults import until_acknowledged
 
-BLOCK = """kafka:
-  client:
-    security.protocol: SASL_SSL
-    sasl.mechanism: PLAIN
-    ssl.ca.location: {ca}
-  bootstrap_servers: localhost:{port}
-  edge: {{client: {{sasl.username: edge, sasl.password: edge-secret}}}}
-  collector: {{client: {{sasl.username: collector, sasl.password: {password}}}}}
-"""
-
-
-def certificate(folder):
-    """A self-signed certificate for localhost: (PEM of key and certificate, PEM of the
-    certificate).
-    """
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-    from cryptography.x509.oid import NameOID
-
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = dt.datetime.now(dt.UTC)
-    names = x509.SubjectAlternativeName(
-        [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    )
-    signed = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=2))
-        .add_extension(names, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    public = signed.public_bytes(serialization.Encoding.PEM)
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "server.pem").write_bytes(secret + public)
-    (folder / "ca.pem").write_bytes(public)
+PRINCIPALS = ("--principal", "edge=User:edge", "--principal", "collector=User:collector")
+OF_TOPIC = loads(
+    "topology: t\ninput: {slot: 60s, idle: 5s}\n"
+    "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0, 1]}\n"
+    "output: {statistics: [mean]}\n"
+)
+RIGHTS = [
+    (each.role, each.login, Right(right.resource, right.name.removeprefix("t"), (operation,)))
+    for each in access(OF_TOPIC)
+    for right in each.rights
+    for operation in right.operations
+]
+"""(role, login, right) of every single right, without the topology's name."""
 
 
 @pytest.fixture(scope="module")
 def secured(can_start, tmp_path_factory):
-    """A real broker with a second listener: (plain address, port of SASL_SSL, folder of the
-    certificate).
-    """
-    folder = tmp_path_factory.mktemp("secured")
-    certificate(folder)
-    port, other = free_port(), free_port(3) + 4
-    login = (
-        'org.apache.kafka.common.security.plain.PlainLoginModule required user_edge="edge-secret"'
-        ' user_collector="collector-secret";'
-    )
-    more = {
-        "listeners": (
-            f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{port + 1},"
-            f"SASL_SSL://127.0.0.1:{other}"
-        ),
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},SASL_SSL://localhost:{other}",
-        "listener.security.protocol.map": (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL"
-        ),
-        "sasl.enabled.mechanisms": "PLAIN",
-        "listener.name.sasl_ssl.plain.sasl.jaas.config": login,
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(folder / "server.pem"),
-    }
-    with KafkaServer("4.3.1", folder / "kafka", port, properties=more) as server:
-        yield server.bootstrap_servers, other, folder
+    with secured_broker(tmp_path_factory.mktemp("secured")) as made:
+        yield made
 
 
-def secret_topology(secured, password: str) -> str:
-    _, port, folder = secured
-    return TEXT.replace(
-        "kafka:\n  bootstrap_servers: {boot}\n",
-        BLOCK.format(ca=folder / "ca.pem", port=port, password=password)
-        .replace("{", "{{")
-        .replace("}", "}}"),
-    )
+def made_ready(secured: Secured):
+    """What an operator does before the first start: topics, and rights for both sides."""
+
+    def ready(topology, _):
+        for more in ((), ("--acls", *PRINCIPALS, "--apply")):
+            words = ["topics", topology.file, *more, "--login", str(secured.login)]
+            assert main(words) == 0, words
+
+    return ready
 
 
-def test_two_sides_with_tls_and_passwords(secured, tmp_path, prefix):
-    flow = Flow(secured[0], tmp_path, prefix, text=secret_topology(secured, "collector-secret"))
+def new(secured: Secured, tmp: Path, name: str, **more) -> Flow:
+    text = more.pop("text", secured.text()).replace("lateness: 1", "lateness: 1\n  idle: 5s")
+    return Flow(secured.plain[0], tmp, name, text=text, ready=made_ready(secured), **more)
+
+
+@pytest.fixture(scope="module")
+def flow(secured, tmp_path_factory):
+    """A topology with all rights; no worker runs."""
+    name = "test-rights-" + random.SystemRandom().randbytes(6).hex()
+    made = new(secured, tmp_path_factory.mktemp("rights"), name)
+    yield made
+    made.close()
+
+
+def ended(flow: Flow, role: str) -> tuple[int, str]:
+    """What a role ends with that cannot start, and what it says."""
+    before = flow.log_path.stat().st_size
+    process = flow.start(role)
     try:
-        assert (
-            flow.topology.edge_kafka.client["sasl.username"]
-            == "edge"
-            != flow.topology.collector_kafka.client["sasl.username"]
+        code = process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        code = None
+    flow.workers.clear()
+    return code, flow.log_path.read_bytes()[before:].decode(errors="replace")
+
+
+def fold(flow: Flow, slots: int = 6) -> None:
+    """Slots of values, and a judge over all that came of them."""
+    rnd = random.Random(1)
+    for t in range(slots):
+        flow.slot(rnd, t, 60)
+    flow.finish(slots)
+    expected = flow.expected()
+    flow.wait(expected)
+    verdict = flow.judge(expected)
+    flow.stop()
+    assert verdict.clean and verdict.reports > 200 and verdict.releases > 5, verdict
+
+
+@pytest.mark.parametrize(
+    ("role", "login", "right"), RIGHTS, ids=[f"{role} {right}" for role, _, right in RIGHTS]
+)
+def test_each_right_that_is_missing_is_named(flow, secured, role, login, right):
+    right = right._replace(name=flow.topology.name + right.name)
+    with secured.without(login, right):
+        code, said = ended(flow, role)
+    assert code == 2, said
+    # a login without READ or WRITE may not even DESCRIBE the topic: then it lacks all of it
+    assert re.search(rf"{right.operations[0]}[A-Z_, ]* on {right.resource} {right.name}\b", said)
+    assert f"kafka.{login}" in said and "--acls" in said
+    assert "secret" not in said
+
+
+def test_two_sides_with_exactly_their_rights(flow, tmp_path):
+    """To the releases, and what is refused above is refused for want of one right; none of the
+    passwords is in a log.
+    """
+    flow.start("perturb")
+    # The collector's own copy of the file has no way to the edge: another port, and a password
+    # that it is not told
+    text = flow.path.read_text()
+    other = tmp_path / "collector.yaml"
+    assert "  edge:\n    client: {" in text
+    other.write_text(
+        text.replace(
+            "  edge:\n    client: {",
+            "  edge:\n    bootstrap_servers: localhost:1\n    client: {",
+        ).replace("edge-secret", '"${LDP_KAFKA_TEST_EDGE_PASSWORD}"')
+    )
+    words = [sys.executable, "-m", "ldp_kafka", "run", str(other), "--role", "collect"]
+    flow.workers.append(
+        (
+            "collect",
+            subprocess.Popen(
+                words, stdout=flow.log, stderr=flow.log, cwd=Path(__file__).parents[2]
+            ),
         )
-        flow.start("perturb")
-        # The collector's own copy of the file has no way to the edge: another port, and a password
-        # that it is not told
-        text = flow.path.read_text()
-        other = tmp_path / "collector.yaml"
-        assert "edge: {client: {" in text
-        other.write_text(
-            text.replace(
-                "edge: {client: {", "edge: {bootstrap_servers: localhost:1, client: {"
-            ).replace("edge-secret", '"${LDP_KAFKA_TEST_EDGE_PASSWORD}"')
-        )
-        words = [sys.executable, "-m", "ldp_kafka", "run", str(other), "--role", "collect"]
-        flow.workers.append(
-            (
-                "collect",
-                subprocess.Popen(
-                    words, stdout=flow.log, stderr=flow.log, cwd=Path(__file__).parents[2]
-                ),
-            )
-        )
-        rnd = random.Random(1)
-        for t in range(6):
-            flow.slot(rnd, t, 60)
-        flow.finish(6)
-        expected = flow.expected()
-        flow.wait(expected)
-        verdict = flow.judge(expected)
-        flow.stop()
+    )
+    fold(flow)
+    assert "secret" not in flow.log_path.read_text()
+
+
+def test_no_right_is_idle(flow):
+    """Those that are taken away above are all that there are."""
+    given = {
+        (role, login, flow.topology.name + right.name, right.operations)
+        for role, login, right in RIGHTS
+    }
+    assert given == {
+        (each.role, each.login, right.name, (operation,))
+        for each in access(flow.topology)
+        for right in each.rights
+        for operation in right.operations
+    }
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_a_collector_that_can_read_what_is_the_edges(flow, secured, at):
+    """The raw topic, the edge's changelog, or its dead letters."""
+    (mine,) = [each for each in access(flow.topology) if each.must_not_read]
+    assert {*mine.must_not_read} == {
+        flow.topology.raw_topic,
+        flow.topology.changelog("perturb", "perturb"),
+        flow.topology.dead_letters_topic,
+    }
+    name = mine.must_not_read[at]
+    right = Right("topic", name, ("READ",))
+    secured.grant("collector", right)
+    try:
+        code, said = ended(flow, "collect")
     finally:
-        flow.close()
-    assert verdict.clean and verdict.reports > 200, verdict
-    log = flow.log_path.read_text()
-    assert "secret" not in log
+        secured.take("collector", right)
+    assert code == 2 and f"the collect role can read {name} " in said, said
+    assert "Take the right to READ away" in said
 
 
-def test_a_wrong_password_is_a_clear_error_without_it(secured, tmp_path, prefix):
-    from ldp_kafka.errors import LdpKafkaError
+@pytest.mark.parametrize(
+    ("role", "right"),
+    [
+        ("perturb", Right("topic", ".reports", ("WRITE",))),
+        ("perturb", Right("topic", ".raw", ("READ",))),
+        ("perturb", Right("group", "-perturb", ("READ",))),
+    ],
+    ids=str,
+)
+def test_a_right_that_is_taken_from_a_worker(flow, secured, role, right):
+    """It ends, names it, and does not say: start me again."""
+    right = right._replace(name=flow.topology.name + right.name)
+    process = flow.start(role)
+    rnd = random.Random(2)
+    flow.slot(rnd, 20, 60)
+    until_acknowledged(flow)
+    before = flow.log_path.stat().st_size
+    login = "collector" if right.name == flow.topology.reports_topic else "edge"
+    with secured.without(login, right):
+        flow.slot(rnd, 21, 60)
+        code = process.wait(60)
+    flow.workers.clear()
+    said = flow.log_path.read_bytes()[before:].decode(errors="replace")
+    assert code == 2, said[-2000:]
+    assert right.name in said, said[-2000:]
 
-    with pytest.raises(LdpKafkaError) as caught:
-        Flow(secured[0], tmp_path, prefix, text=secret_topology(secured, "wrong-word"))
-    assert "wrong-word" not in str(caught.value)
+
+@pytest.mark.parametrize(
+    ("password", "user"), [("wrong-word", "collector"), ("collector-secret", "nobody")]
+)
+def test_a_login_that_is_refused(secured, flow, tmp_path, password, user):
+    """A wrong password, an unknown user: a clear error without the password, and no long wait."""
+    path = tmp_path / "other.yaml"
+    text = flow.path.read_text()
+    path.write_text(
+        text.replace("collector-secret", password).replace(
+            "username: collector", f"username: {user}"
+        )
+    )
+    process = subprocess.run(
+        [sys.executable, "-m", "ldp_kafka", "run", str(path), "--role", "collect"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        cwd=Path(__file__).parents[2],
+        check=False,
+    )
+    assert process.returncode == 2, process.stderr
+    assert "it refuses this login" in process.stderr
+    assert f"localhost:{secured.port}" in process.stderr
+    assert password not in process.stderr
+
+
+def test_one_cluster_at_two_addresses(secured, tmp_path, prefix, capsys):
+    """Nobody logs in, and only the broker knows that both are one: nothing is made, nothing runs.
+    With one block for both it is a warning, as on a laptop.
+    """
+    key = tmp_path / "edge.key"
+    key.write_bytes(KEY)
+    key.chmod(0o600)
+    here, there = secured.plain
+    shape = {"method": "capp", "shape": "domain: [0.0, 100.0]", "statistics": "mean"}
+    shape |= {"partitions": 1, "key": key, "session": "6s", "name": prefix}
+    path = tmp_path / "two.yaml"
+    sides = f"kafka: {{edge: {{bootstrap_servers: '{here}'}}, collector: {{bootstrap_servers: '"
+    two = TEXT.replace("kafka:\n  bootstrap_servers: {boot}\n", "KAFKA\n").format(**shape)
+    path.write_text(two.replace("KAFKA", f"{sides}{there}'}}}}"))
+    for words in (["topics"], ["run", "--role", "perturb"], ["run"]):
+        assert main([words[0], str(path), *words[1:]]) == 2
+        said = capsys.readouterr().err
+        assert "are one cluster, and neither has a login" in said
+        assert here in said and there in said
+    one = tmp_path / "one.yaml"
+    one.write_text(TEXT.format(boot=here, **shape))
+    assert prefix not in str(secured.admin.list_topics(timeout=10).topics)
+    assert main(["topics", str(one)]) == 0
+    # now that there is something to read, a collector that knows its own side alone sees it
+    assert main(["run", str(path), "--role", "collect"]) == 2
+    assert f"can read {prefix}.raw; {prefix}.dead-letters" in capsys.readouterr().err
+    words = ["run", str(one), "--role", "collect", "--until-idle", "1s"]
+    process = Life(words, log := tmp_path / "one.log")
+    assert process.wait(60) == 0, log.read_text()
+    (line,) = [line for line in log.read_text().splitlines() if line.startswith("warning:")]
+    assert f"the collect role can read {prefix}.raw; {prefix}.dead-letters" in line
+
+
+def test_who_may_not_grant(secured, flow, capsys):
+    """Each side as itself has no right to give any, nor to make a topic."""
+    assert main(["topics", str(flow.path), "--acls", *PRINCIPALS, "--apply"]) == 2
+    said = capsys.readouterr().err
+    assert "CLUSTER_AUTHORIZATION_FAILED" in said and "the ACLs of" in said
+
+
+def test_devices_with_exactly_their_right(secured, tmp_path, prefix):
+    """They may only write their topic: a device is provisioned, and its report arrives."""
+    text = secured.text().split("input:")[0].format(name=prefix)
+    path = tmp_path / "devices.yaml"
+    path.write_text(
+        f"{text}input: {{source: devices, slot: 60s, partitions: 1}}\n"
+        "output: {statistics: [mean]}\n"
+        "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0.0, 100.0]}\n"
+    )
+    for more in ((), ("--acls", *PRINCIPALS, "--apply")):
+        assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+    files = {"database": tmp_path / "device.db", "key_file": tmp_path / "device.key"}
+    lk.Client.provision(path, **files)
+    with lk.Client(path, user="meter", **files) as client:
+        client.report(41.5)
+        assert client.flush(20) == 0
+    made = lk.load_topology(path)
+    # the header record and the report
+    assert len(Reader(secured.plain[0], made.reports_topic).read(10)) == 2
+    config = client_config(made, "collector")
+    assert check_rights(made, made.role("collect"), {"collector": config}) == []
+    (right,) = access(made)[0].rights
+    with secured.without("edge", right), pytest.raises(LdpKafkaError, match=made.reports_topic):
+        files = {"database": tmp_path / "other.db", "key_file": tmp_path / "other.key"}
+        lk.Client.provision(path, **files)
+    assert not (tmp_path / "other.key").exists()

@@ -538,7 +538,7 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     folder = house(EDGE.replace("a.yaml}", "a.yaml, until: 9000-01-01}"))
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", "00" * 32)
     monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.resolve", lambda _: ({}, {}))
-    monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.prepare", lambda *_: [])
+    monkeypatch.setattr(runner, "_ready", lambda *_: None)
     monkeypatch.setattr("ldp_kafka.runtime.kafka.deployment.read_deployment", lambda *_: "here")
     monkeypatch.setattr("ldp_kafka.runtime.worker.app.work", lambda *_, **__: 0)
     monkeypatch.setattr(runner, "_end_at", lambda *given: told.append(given))

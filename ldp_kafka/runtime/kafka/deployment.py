@@ -54,7 +54,9 @@ def _topic_id(topology_name: str, config: Config, topic: str, timeout: float) ->
     with explained(config, f"the id of topic {topic}", admin):
         metadata = admin.list_topics(timeout=timeout)
         if topic not in metadata.topics:
-            raise BrokerError(f"{where(config)} has no topic {topic}")
+            raise BrokerError(
+                f"{where(config)} has no topic {topic}, or this login has no right to DESCRIBE it"
+            )
         if is_embedded(metadata.cluster_id):  # it does not answer the question below
             return deployment_of(topology_name) or ""
         asked = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.admin import extents
-from ldp_kafka.runtime.kafka.admin.asking import asker
+from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of
 from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
@@ -71,7 +71,7 @@ class GroupOffsets:
             found = self._asker.committed([place], timeout=10)[0]
             start, next_ = self._asker.get_watermark_offsets(place, timeout=10)
         except KafkaException as error:
-            raise BrokerError(
+            raise kind_of(error.args[0])(
                 f"{topic} partition {number}: the broker did not say where the group stands:"
                 f" {error.args[0].str()}"
             ) from None
@@ -109,7 +109,7 @@ class GroupOffsets:
                 > 1
             )
         except KafkaException as error:
-            raise BrokerError(
+            raise kind_of(error.args[0])(
                 f"{place.topic} partition {number}: the broker did not say whether it holds"
                 f" reports: {error.args[0].str()}"
             ) from None
@@ -154,7 +154,23 @@ class GroupOffsets:
         return compacted(self._own, self._topology.changelog(self._role, spec.name))
 
     def lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """Of each of these partitions, messages that are not folded and acknowledged."""
+        """Of each of these partitions, messages that are not folded and acknowledged.
+
+        Raises
+        ------
+        BrokerError : the broker did not say
+        ConfigurationError : a right is missing
+        """
+        try:
+            return self._lag(assigned)
+        except KafkaException as error:
+            reason = error.args[0]
+            raise kind_of(reason)(
+                f"the broker did not say how far group {self._topology.group(self._role)} is:"
+                f" {reason.str()}"
+            ) from None
+
+    def _lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
         lag = dict.fromkeys(assigned, 0)
         for topic, number in assigned:
             place = TopicPartition(topic, number)

@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
+from ldp_kafka.runtime.kafka.admin import kind_of
 from ldp_kafka.runtime.log import Record
 
 __all__ = ["OrderedProducer"]
@@ -34,11 +36,11 @@ class OrderedProducer:
     Parameters
     ----------
     config : librdkafka settings: bootstrap servers and the topology's client settings
-    failed : called once with the broker's word for a record that was not delivered; must not return
-        into the fold
+    failed : called once with the broker's word for a record that was not delivered, as the error
+        that it is; must not return into the fold
     """
 
-    def __init__(self, config: Mapping[str, Any], failed: Callable[[str], None]) -> None:
+    def __init__(self, config: Mapping[str, Any], failed: Callable[[LdpKafkaError], None]) -> None:
         self._failed = failed
         self._given: Counter[tuple[str, int]] = Counter()
         self._produced: Counter[tuple[str, int]] = Counter()
@@ -106,7 +108,7 @@ class OrderedProducer:
             # value
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 - that is its name
-                    raise BrokerError(
+                    raise _fatal(error)(
                         f"topic {record.topic}: the producer has failed: {error.args[0].str()}"
                     ) from None
                 raise ConfigurationError(
@@ -160,12 +162,27 @@ class OrderedProducer:
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
-            self._failed(f"the producer has failed: {error.args[0].str()}")
+            for _ in range(10):  # which record it was, and why, comes right behind
+                with suppress(KafkaException):
+                    self._producer.poll(0.05)
+            open_ = sorted({to[0] for to, n in self._produced.items() if n > self._arrived[to]})
+            self._failed(
+                _fatal(error)(
+                    f"topic {', '.join(open_)}: the producer has failed: {error.args[0].str()}"
+                )
+            )
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failed(f"topic {message.topic()}: not delivered: {error.str()}")
+            # without the right to write, another start writes no more than this one
+            self._failed(kind_of(error)(f"topic {message.topic()}: not delivered: {error.str()}"))
             return
         to = message.topic(), message.partition()
         self._arrived[to] += 1
         self._heard[to] = time.monotonic()
+
+
+def _fatal(error: KafkaException) -> type[BrokerError | ConfigurationError]:
+    """Of an error that a producer does not survive: what it came of is in its text alone."""
+    lacking = "authorization failed" in error.args[0].str().lower()
+    return ConfigurationError if lacking else BrokerError

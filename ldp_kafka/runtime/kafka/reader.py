@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.kafka.admin import Config, extents, partitions_of, quiet
+from ldp_kafka.runtime.kafka.admin import Config, extents, kind_of, partitions_of, quiet
 
 __all__ = ["Kept", "Spans", "read_records", "read_topic", "reading", "spans"]
 
@@ -35,10 +42,35 @@ class Kept(NamedTuple):
         return f"Kept(partition={self.partition}, offset={self.offset})"  # never a value
 
 
+class Reader(Consumer):  # type: ignore[misc]
+    """A consumer that is in no group: that it may not look one up is no error. librdkafka asks for
+    its coordinator all the same, and would hand out the refusal among the messages.
+    """
+
+    def poll(self, timeout: float = -1) -> Message | None:
+        """The next message, or None after ``timeout`` seconds."""
+        found = self.consume(1, timeout)
+        return found[0] if found else None
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
+        """Up to so many messages, as they come within ``timeout`` seconds."""
+        end = time.monotonic() + timeout
+        while True:
+            left = max(0.0, end - time.monotonic()) if timeout >= 0 else timeout
+            found = super().consume(num_messages, left)
+            mine = [message for message in found if not _of_group(message.error())]
+            if mine or not found:
+                return mine
+
+
+def _of_group(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
 @contextmanager
 def reading(
     config: Config, topic: str, offsets: Mapping[int, int], **more: object
-) -> Iterator[Consumer]:
+) -> Iterator[Reader]:
     """A consumer that reads partitions of one topic from these offsets on: in no group, and it
     commits nothing. It is closed at the end.
 
@@ -57,7 +89,7 @@ def reading(
         "enable.partition.eof": False,
         **more,
     }
-    consumer = Consumer({**config, **own})
+    consumer = Reader({**config, **own})
     try:
         consumer.assign(
             [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
@@ -104,7 +136,7 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
             while left:
                 for message in consumer.consume(1000, 0.1):
                     if (error := message.error()) is not None:
-                        raise BrokerError(f"{topic}: {error.str()}")
+                        raise kind_of(error)(f"{topic}: {error.str()}")
                     heard = time.monotonic()
                     partition, end = message.partition(), ends[message.partition()][1]
                     if message.offset() < end:
@@ -126,7 +158,7 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
                 if time.monotonic() - heard > SILENCE:
                     raise BrokerError(f"{topic}: nothing came for {SILENCE:g} s")
     except KafkaException as error:
-        raise BrokerError(f"{topic}: {error.args[0].str()}") from None
+        raise kind_of(error.args[0])(f"{topic}: {error.args[0].str()}") from None
 
 
 def read_topic(config: Config, topic: str) -> Iterator[bytes]:

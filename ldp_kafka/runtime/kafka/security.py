@@ -91,6 +91,11 @@ def check_options(client: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 "kafka.client: sasl.username and sasl.password must be set for SASL"
             )
+    elif "sasl.username" in client:
+        raise ConfigurationError(
+            f"kafka.client: sasl.username is not used where security.protocol is {protocol}: it"
+            " must be SASL_SSL (or SASL_PLAINTEXT)"
+        )
     _one_of(
         str(client.get("ssl.endpoint.identification.algorithm", "https")).lower(),
         ("https", "none"),

@@ -4,7 +4,7 @@ offsets. Idempotent, and safe to run from several processes at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -18,11 +18,13 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
 from ldp_kafka.runtime.kafka.reader import reading
+from ldp_kafka.runtime.kafka.rights import check_sides
 from ldp_kafka.runtime.kafka.security import check_options
 from ldp_kafka.runtime.wire.records import header, header_of
 from ldp_kafka.runtime.wire.reports import read_reports
-from ldp_kafka.topology import Topology, require
-from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent
+from ldp_kafka.topology import Topic, Topology, require
+from ldp_kafka.topology.document import Unset
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role
 
 __all__ = ["client_config", "prepare", "resolve"]
 
@@ -54,9 +56,14 @@ def resolve(topology: Topology) -> tuple[str, str]:
     )
 
 
-def client_config(topology: Topology, side: str, bootstrap: str | None = None) -> dict[str, Any]:
+def client_config(
+    topology: Topology,
+    side: str,
+    bootstrap: str | None = None,
+    login: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """The configuration of a confluent-kafka client of one side, ``edge`` or ``collector``: the
-    topology's own options and the address.
+    address, and the topology's own options or those of another login.
 
     Raises
     ------
@@ -64,18 +71,25 @@ def client_config(topology: Topology, side: str, bootstrap: str | None = None) -
         reach one of the two Kafka clients only
 
     """
-    require(topology, (side,))
     kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
-    check_options(kafka.client)
+    if login is None:
+        require(topology, (side,))
+    elif isinstance(kafka.bootstrap_servers, Unset):
+        raise kafka.bootstrap_servers.problem
+    client = kafka.client if login is None else login
+    check_options(client)
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
     # What librdkafka notes below errors is no news to whoever runs a command
-    return {"log_level": 3, **kafka.client, "bootstrap.servers": found}
+    return {"log_level": 3, **client, "bootstrap.servers": found}
 
 
 def prepare(
     topology: Topology,
     embedded: EmbeddedBroker | None = None,
     sides: Sequence[str] = (EDGE, COLLECTOR),
+    *,
+    role: Role | None = None,
+    login: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Create the topics that are missing, verify those that exist, write header records and commit
     the groups' first offsets.
@@ -89,6 +103,11 @@ def prepare(
     sides
         which clusters to touch: a collector of its own knows neither the edge's address nor its
         credentials
+    role
+        whose topics alone are wanted, at the sides that it reaches: it may have no right to touch
+        any others
+    login
+        client options of whoever makes topics, in place of those that the sides log in with
 
     Returns
     -------
@@ -97,50 +116,59 @@ def prepare(
     Raises
     ------
     ConfigurationError : a topic is not what it must be, or its records are those of another
-        topology
+        topology; both sides are one cluster that asks for no login
     BrokerError : the broker did not answer, or refused
 
     """
     # Where nothing of ours lies at the edge, as with devices, its way to a cluster is none of ours
-    used = {topic.side for topic in topology.flow.topics}
+    mine = None if role is None else role.topics()
+    wanted = [topic for topic in topology.flow.topics if mine is None or topic in mine]
+    used = {topic.side for topic in wanted}
     sides = [side for side in sides if side in used]
-    require(topology, sides)
+    if login is None:
+        require(topology, sides)
     address = None if embedded is None else embedded.bootstrap_servers
     configs = {
-        side: client_config(topology, side, address if _embedded(topology, side) else None)
+        side: client_config(topology, side, address if _embedded(topology, side) else None, login)
         for side in sides
     }
+    check_sides(topology, configs)
     for side, config in configs.items():
         try:
             # says at once what it cannot do
             Producer({**admin.quiet(config), "enable.idempotence": True})
         except KafkaException as error:
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
-    done = [f"created topic {name}" for name in _topics(topology, configs, embedded)]
-    for role, agent in topology.flow.readers():
-        if not agent.header or role.side not in configs:
+    done = [f"created topic {name}" for name in _topics(topology, wanted, configs, embedded)]
+    names = {topic.name for topic in wanted}
+    for reader, agent in topology.flow.readers():
+        if not agent.header or agent.topic not in names or reader.side not in configs:
             continue
-        topic, config = agent.topic, configs[role.side]
+        own = role is None or role.name == reader.name
+        topic, config = agent.topic, configs[reader.side]
         # A first record takes half a second, in which nothing happens but waiting for the broker
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             states = list(
-                pool.map(partial(_headed, topology, config, agent), range(agent.partitions))
+                pool.map(
+                    partial(_headed, topology, config, agent, mine=own), range(agent.partitions)
+                )
             )
         done += [
             f"wrote the header record of {topic} partition {partition}"
             for partition, (_, written) in enumerate(states)
             if written
         ]
-        headed = [partition for partition, (there, _) in enumerate(states) if there]
-        first = admin.commit_first(config, role.group, topic, headed) if headed else set()
+        headed = [partition for partition, (there, _) in enumerate(states) if there and own]
+        first = admin.commit_first(config, reader.group, topic, headed) if headed else set()
         if first:
             done.append(
-                f"committed offset 1 of {topic} for group {role.group}: partition"
+                f"committed offset 1 of {topic} for group {reader.group}: partition"
                 f" {', '.join(map(str, sorted(first)))}"
             )
     if configs.keys() >= {EDGE, COLLECTOR}:
-        for role, agent in topology.flow.readers():
-            done += _begin(topology, role.group, agent, configs) if agent.raw else []
+        for reader, agent in topology.flow.readers():
+            if agent.raw and (role is None or role.name == reader.name):
+                done += _begin(topology, reader.group, agent, configs)
     return done
 
 
@@ -175,10 +203,13 @@ def _embedded(topology: Topology, side: str) -> bool:
 
 
 def _topics(
-    topology: Topology, configs: Mapping[str, Mapping[str, Any]], embedded: EmbeddedBroker | None
+    topology: Topology,
+    topics: Iterable[Topic],
+    configs: Mapping[str, Mapping[str, Any]],
+    embedded: EmbeddedBroker | None,
 ) -> list[str]:
     specs: dict[str, list[TopicSpec]] = {side: [] for side in configs}
-    for topic in topology.flow.topics:
+    for topic in topics:
         if topic.side in specs:
             specs[topic.side].append(
                 TopicSpec(topic.name, topic.partitions, topic.config)
@@ -214,10 +245,13 @@ def _foreign(
 
 
 def _headed(
-    topology: Topology, config: Mapping[str, Any], agent: Agent, partition: int
+    topology: Topology, config: Mapping[str, Any], agent: Agent, partition: int, *, mine: bool
 ) -> tuple[bool, bool]:
     """Whether offset 0 is a header record of this topology, and whether it was written now: it is
     where nothing ever was.
+
+    A log that is not ``mine`` but another role's is looked at where this login may read it: who
+    only writes there need not have the right, and its reader looks.
     """
     topic, text = agent.topic, header(topology.name, topology.fingerprint, topology.layout)
     if admin.produce_once(config, topic, partition, text):
@@ -226,7 +260,12 @@ def _headed(
     # retention took it, or what others wrote before we came; the state has its own fingerprint
     if low > 0:
         return False, False
-    value = _first(config, topic, partition)
+    try:
+        value = _first(config, topic, partition)
+    except ConfigurationError:
+        if mine:
+            raise
+        return True, False
     found = header_of(value)
     if found is None:
         # Written by others before we came: it is read as it is
@@ -274,6 +313,9 @@ def _first(config: Mapping[str, Any], topic: str, partition: int) -> bytes:
         admin.quiet(config), topic, {partition: 0}, **{"isolation.level": "read_uncommitted"}
     ) as consumer:
         messages = consumer.consume(1, timeout=15)
-    if not messages or messages[0].error() is not None:
-        raise BrokerError(f"the first record of {topic} partition {partition} could not be read")
+    what = f"the first record of {topic} partition {partition} could not be read"
+    if not messages:
+        raise BrokerError(what)
+    if (error := messages[0].error()) is not None:
+        raise admin.kind_of(error)(f"{what}: {error.str()}")
     return messages[0].value() or b""

@@ -36,7 +36,7 @@ from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
-from ldp_kafka.runtime.worker.process import Process, passing
+from ldp_kafka.runtime.worker.process import Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.watch import Watch
@@ -209,6 +209,7 @@ class Worker:
         for noisy in ("aiokafka", "mode.timers"):
             logging.getLogger(noisy).setLevel(logging.ERROR)
         self.process.saved = lambda: self.last_saved
+        self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
         self.guard()
         try:
             self.process.execute_from_commandline()
@@ -216,6 +217,8 @@ class Worker:
             # A crash of Faust's own: what must halt in our bodies ends the process there. The last
             # of these is what its start came to.
             crash = self.process.crash_reason or self.app.crash_reason or stop.__context__
+            if stop.code and (lacking := forbidden(crash)):
+                end(lacking)
             if stop.code and not passing(crash):
                 end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import faust
 from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.manager import TableManager
 from faust.tables.recovery import RebalanceAgain, Recovery
@@ -21,6 +22,7 @@ from faust.transport.drivers import aiokafka
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.process import forbidden
 
 __all__ = ["PRIVATE_API", "App", "dropped"]
 
@@ -99,6 +101,15 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
             return found
 
         return await self.call_thread(seek)
+
+    async def _fetch_records(self, *what: Any, **how: Any) -> Any:
+        """End the worker where its right to read was taken away. Faust would log that and end too
+        late, as if another start could help.
+        """
+        try:
+            return await super()._fetch_records(*what, **how)
+        except (TopicAuthorizationFailedError, GroupAuthorizationFailedError) as error:
+            end(forbidden(error) or error)
 
     def verify_event_path(self, now: float, tp: Any) -> None:
         """Nothing: Faust looks for stalled partitions here, and would only log them; the worker
@@ -245,6 +256,8 @@ PRIVATE_API = (
     Private(aiokafka.AIOKafkaConsumerThread, "seek_to_committed", "Thread seeks more partitions"),
     Private(BaseConsumer, "await self.seek_to_committed()", "Thread's is called", "perform_seek"),
     Private(aiokafka.AIOKafkaConsumerThread, "verify_event_path", "Thread's does nothing"),
+    Private(aiokafka.AIOKafkaConsumerThread, "_fetch_records", "Thread ends for want of a right"),
+    Private(aiokafka.AIOKafkaConsumerThread, "self._fetch_records,", "it is called", "getmany"),
     Private(aiokafka.Consumer, "_new_consumer_thread", "Consumer makes a Thread"),
     Private(faust.App, "_new_consumer", "App has its transport make a Consumer"),
     Private(aiokafka.Transport, "Consumer", "the same"),

@@ -9,7 +9,7 @@ import traceback
 from collections import Counter
 from typing import Any, NoReturn
 
-from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.errors import ConfigurationError, LdpKafkaError
 
 __all__ = ["HALT", "RETRY", "WRONG", "end", "standing"]
 
@@ -22,7 +22,7 @@ def end(error: BaseException | str, code: int | None = None) -> NoReturn:
     where it was raised, not its text.
     """
     if isinstance(error, LdpKafkaError):
-        text, code = str(error), code or (RETRY if error.action == "retry" else HALT)
+        text, code = str(error), code or _code(error)
     elif isinstance(error, BaseException):
         frames = "".join(
             f"\n  {frame.filename}:{frame.lineno} in {frame.name}"
@@ -33,6 +33,12 @@ def end(error: BaseException | str, code: int | None = None) -> NoReturn:
         text = error
     os.write(2, f"ldp-kafka: {text}\n".encode())
     os._exit(code or HALT)
+
+
+def _code(error: LdpKafkaError) -> int:
+    if error.action == "retry":
+        return RETRY
+    return WRONG if isinstance(error, ConfigurationError) else HALT
 
 
 def standing() -> str:

@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 import faust
 
-from ldp_kafka.errors import BrokerError
+from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.worker.exits import end, standing
 
-__all__ = ["Process", "passing"]
+__all__ = ["Process", "forbidden", "passing"]
 
 CLIENT = "aiokafka"  # Faust's client
+_LACKING = {"TopicAuthorizationFailedError": "topic", "GroupAuthorizationFailedError": "group"}
 LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
 
 
@@ -28,9 +29,13 @@ class Process(faust.Worker):  # type: ignore[misc]
 
     saved: Callable[[], float] = staticmethod(lambda: 0.0)
     """When the last snapshot was written."""
+    crash: Callable[[], BaseException | None] = staticmethod(lambda: None)
+    """What it crashed with, if it did."""
     _leaving: threading.Event | None = None
 
     async def stop(self) -> None:
+        if lacking := forbidden(self.crash()):
+            end(lacking)  # nothing that is to be written in order would be taken
         if self._leaving is None:
             self._leaving = threading.Event()
             threading.Thread(
@@ -44,7 +49,8 @@ class Process(faust.Worker):  # type: ignore[misc]
         while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
             if time.monotonic() - max(begin, self.saved()) >= LEAVE:
                 text = f"ending in order came to nothing for {LEAVE:g} s: ended at once"
-                end(BrokerError(f"{text}; it waited here:{standing()}"))
+                late = BrokerError(f"{text}; it waited here:{standing()}")
+                end(forbidden(self.crash()) or late)
 
     def left(self) -> None:
         """It has ended."""
@@ -64,3 +70,19 @@ def passing(crash: BaseException | None) -> bool:
             return True
         crash = crash.__cause__ or crash.__context__
     return False
+
+
+def forbidden(crash: BaseException | None) -> ConfigurationError | None:
+    """What to say of a crash that came of a right that is missing, or was taken away: another start
+    would come to the same. None for any other.
+    """
+    while crash is not None:
+        kind = _LACKING.get(type(crash).__name__)
+        if kind is not None:
+            names = " ".join(str(name) for name in crash.args)
+            return ConfigurationError(
+                f"this login may not READ {kind} {names}; `ldp-kafka topics TOPOLOGY --acls` says"
+                " what it needs"
+            )
+        crash = crash.__cause__ or crash.__context__
+    return None

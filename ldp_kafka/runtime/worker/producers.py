@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.worker.exits import end
@@ -26,7 +25,7 @@ class Producers:
         of_config: dict[int, OrderedProducer] = {}
         for config in configs.values():
             if id(config) not in of_config:
-                of_config[id(config)] = OrderedProducer(config, lambda text: end(BrokerError(text)))
+                of_config[id(config)] = OrderedProducer(config, end)
         self._boxes = list(of_config.values())
         self._box = {
             topic: of_config[id(configs[side])] for topic, side in sides.items() if side in configs

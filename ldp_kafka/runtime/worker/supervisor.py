@@ -55,7 +55,7 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     from ldp_kafka.metrics import Metrics, serve
     from ldp_kafka.runtime.kafka.admin import partitions_of
     from ldp_kafka.runtime.kafka.deployment import read_deployment
-    from ldp_kafka.runtime.kafka.setup import client_config, prepare, resolve
+    from ldp_kafka.runtime.kafka.setup import client_config, resolve
     from ldp_kafka.runtime.keys import edge_randomness, read_key
 
     until = admit(topology) if role.needs_key else None  # a collector does not have the edge's file
@@ -65,11 +65,12 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     try:
         edge, collector = resolve(topology)
         if not os.environ.get(SUPERVISED):
-            prepare(topology, None, (EDGE, COLLECTOR) if shared else role.sides)
+            _ready(topology, role)
         else:
             # a worker that finds no broker would fail instead of coming again
             config = client_config(topology, COLLECTOR, collector)
             partitions_of(config, topology.partials_topic, timeout=5)
+            _allowed(topology, role)  # a right may have been taken away
         if key is not None:
             deployment = read_deployment(topology, client_config(topology, EDGE, edge))
             noise = edge_randomness(topology, key, deployment)
@@ -103,6 +104,27 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
         )
     finally:
         close()
+
+
+def _ready(topology: Topology, role: Role | None = None, host: Any = None) -> None:
+    """See that a role, or all, have what they need before they start: rights, and topics."""
+    from ldp_kafka.runtime.kafka.setup import prepare
+
+    roles = topology.roles if role is None else (role,)
+    # asked first, before anything fails for want of a right
+    warnings = [warning for each in roles for warning in _allowed(topology, each)]
+    if prepare(topology, host, role=role):  # of a topic that was not there nothing was known
+        warnings = [warning for each in roles for warning in _allowed(topology, each)]
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _allowed(topology: Topology, role: Role) -> list[str]:
+    from ldp_kafka.runtime.kafka.rights import check_rights
+    from ldp_kafka.runtime.kafka.setup import client_config
+
+    configs = {side: client_config(topology, side) for side in role.sides}
+    return check_rights(topology, role, configs)
 
 
 def _die_with_parent() -> None:
@@ -154,14 +176,13 @@ class _Child:
 
 
 def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | None) -> int:
-    from ldp_kafka.runtime.kafka.setup import prepare
     from ldp_kafka.runtime.keys import read_key
 
     if any(role.needs_key for role in topology.roles):
         admit(topology)  # before anything is started
         read_key(topology.edge.key_file)
     with ExitStack() as stack:
-        prepare(topology, _host(topology, stack))
+        _ready(topology, host=_host(topology, stack))
         return _keep(topology, port, host, until_idle_ms)
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
+from ldp_kafka.runtime.kafka.admin import kind_of
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.recovery.policies import Place, Quiet, Stall, Ticks
@@ -75,8 +75,8 @@ class Watch:
         except asyncio.CancelledError:
             raise
         except KafkaException as error:
-            text = error.args[0].str()
-            end(BrokerError(f"the broker did not say how far the group is: {text}"))
+            reason = error.args[0]
+            end(kind_of(reason)(f"the broker did not say how far the group is: {reason.str()}"))
         except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
             end(error)
 

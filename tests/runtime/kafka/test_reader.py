@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka import KafkaError, Producer
 
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin, reader
@@ -31,12 +31,12 @@ def test_it_reads_from_the_offsets_and_leaves_no_trace(log, monkeypatch):
     config, topic = log
     closed = []
 
-    class Watched(Consumer):
+    class Watched(reader.Reader):
         def close(self):
             closed.append(True)
             super().close()
 
-    monkeypatch.setattr(reader, "Consumer", Watched)
+    monkeypatch.setattr(reader, "Reader", Watched)
     found = {0: [], 1: []}
     with reading(config, topic, {0: 7, 1: 9}) as consumer:
         while sum(map(len, found.values())) < 4:
@@ -53,12 +53,12 @@ def test_it_is_closed_after_an_error(log, monkeypatch):
     config, topic = log
     closed = []
 
-    class Watched(Consumer):
+    class Watched(reader.Reader):
         def close(self):
             closed.append(True)
             super().close()
 
-    monkeypatch.setattr(reader, "Consumer", Watched)
+    monkeypatch.setattr(reader, "Reader", Watched)
     with pytest.raises(ZeroDivisionError), reading(config, topic, {0: 0}):
         1 / 0  # noqa: B018
     assert closed == [True]

@@ -33,7 +33,7 @@ LOGIN = {
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A certificate and its key."""
-    from tests.broker.test_security import certificate
+    from tests.broker.secured import certificate
 
     folder = tmp_path_factory.mktemp("tls")
     certificate(folder)

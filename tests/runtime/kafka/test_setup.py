@@ -183,7 +183,7 @@ def test_client_options_go_to_their_side():
 topology: meters
 kafka:
   client: {client.id: both}
-  edge: {bootstrap_servers: "edge:9092", client: {sasl.username: e}}
+  edge: {bootstrap_servers: "edge:9092", client: {ssl.ca.location: e}}
   collector: {bootstrap_servers: "collector:9092"}
 input: {slot: 1h}
 privacy: {method: sw_direct, epsilon: 1.0, window: 3, domain: [0, 10]}
@@ -192,7 +192,7 @@ output: {statistics: [mean]}
     assert setup.client_config(both, "edge") == {
         "log_level": 3,
         "client.id": "both",
-        "sasl.username": "e",
+        "ssl.ca.location": "e",
         "bootstrap.servers": "edge:9092",
     }
     assert setup.client_config(both, "collector") == {

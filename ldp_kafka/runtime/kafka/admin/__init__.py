@@ -7,7 +7,7 @@ write to standard error at each attempt to connect is kept, and its last word is
 error.
 """
 
-from ldp_kafka.runtime.kafka.admin.asking import Config, quiet
+from ldp_kafka.runtime.kafka.admin.asking import Config, kind_of, quiet
 from ldp_kafka.runtime.kafka.admin.offsets import (
     commit,
     commit_first,
@@ -27,6 +27,7 @@ __all__ = [
     "committed",
     "ensure",
     "extents",
+    "kind_of",
     "lag",
     "members",
     "partitions_of",

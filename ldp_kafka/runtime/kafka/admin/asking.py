@@ -18,7 +18,9 @@ __all__ = [
     "PASSING",
     "Config",
     "asker",
+    "cluster_of",
     "explained",
+    "kind_of",
     "patiently",
     "quiet",
     "where",
@@ -34,6 +36,11 @@ _PERMANENT = frozenset(
         KafkaError.INVALID_RECORD,
         KafkaError.INVALID_REPLICATION_FACTOR,
         KafkaError.POLICY_VIOLATION,
+        KafkaError.SECURITY_DISABLED,
+    }
+)
+_FORBIDDEN = frozenset(
+    {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
         KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -61,6 +68,9 @@ _UNREACHED = frozenset(
     }
 )
 _HINT = "is it up, and do kafka.bootstrap_servers and kafka.client fit it?"
+_LOGIN = "; it refuses this login: are sasl.username and sasl.password right?"
+_RIGHTS = "; this login may not do that: `ldp-kafka topics TOPOLOGY --acls` says what it needs"
+_LOGIN_AFTER = 2.0  # seconds in which every attempt to log in was refused
 
 _Answer = TypeVar("_Answer")
 
@@ -69,10 +79,13 @@ class _Heard:
     """What a client says of its connections."""
 
     last = ""
+    refused = False
+    """Whether the last it said is that the broker refuses its login."""
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - comes after the reason
             self.last = error.str()
+            self.refused = error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001
 
 
 def quiet(config: Config) -> dict[str, Any]:
@@ -129,6 +142,12 @@ def where(config: Config) -> str:
     return str(config.get("bootstrap.servers", "the broker"))
 
 
+def kind_of(error: KafkaError) -> type[BrokerError | ConfigurationError]:
+    """Whether to ask again: not where a right is missing, or what was asked can never be."""
+    permanent = error.code() in _PERMANENT or error.code() in _FORBIDDEN
+    return ConfigurationError if permanent else BrokerError
+
+
 @contextmanager
 def explained(
     config: Config, what: str, client: AdminClient | Consumer | Producer
@@ -138,19 +157,49 @@ def explained(
         yield
     except KafkaException as error:
         reason = error.args[0]
-        kind = ConfigurationError if reason.code() in _PERMANENT else BrokerError
+        kind, why = kind_of(reason), _RIGHTS if reason.code() in _FORBIDDEN else ""
+        if reason.code() in _UNREACHED:
+            heard = _heard(config, client)
+            last = f"{heard.last}; " if heard.last else ""
+            kind, why = (
+                (ConfigurationError, f" ({heard.last}{_LOGIN})")
+                if heard.refused
+                else (kind, f" ({last}{_HINT})")
+            )
         raise kind(
             f"{where(config)} gave no good answer about {what}: {reason.name()}:"
-            f" {reason.str()}{_why(config, reason, client)}"
+            f" {reason.str()}{why}"
         ) from error
 
 
-def _why(config: Config, reason: KafkaError, client: AdminClient | Consumer | Producer) -> str:
-    """What the client has heard of its connections, where that is why there is no answer."""
-    if reason.code() not in _UNREACHED:
-        return ""
+def cluster_of(config: Config, client: AdminClient, timeout: float) -> str:
+    """The id of the broker's cluster.
+
+    A login that is refused for `_LOGIN_AFTER` seconds ends the question, however long the timeout:
+    librdkafka would try until then.
+
+    Parameters
+    ----------
+    config : as `quiet` gives it
+    """
+    begin = time.monotonic()
+    with explained(config, "its cluster", client):
+        while True:
+            try:
+                return str(client.list_topics(timeout=1.0).cluster_id)
+            except KafkaException as error:
+                passed = time.monotonic() - begin
+                if (
+                    error.args[0].code() not in _UNREACHED
+                    or passed > timeout
+                    or (passed > _LOGIN_AFTER and _heard(config, client).refused)
+                ):
+                    raise
+
+
+def _heard(config: Config, client: AdminClient | Consumer | Producer) -> _Heard:
+    """What the client has heard of its connections so far."""
     heard = config.get("error_cb")
     for _ in range(20):  # a consumer serves few of them at a time
         client.poll(0)
-    last = f"{heard.last}; " if isinstance(heard, _Heard) and heard.last else ""
-    return f" ({last}{_HINT})"
+    return heard if isinstance(heard, _Heard) else _Heard()

@@ -1,0 +1,155 @@
+"""Who may read what: the Kafka rights that each role needs, and the topics that it must not read,
+as they follow from the tables of roles and topics.
+
+A side's login is who its block of the topology (``kafka.edge``, ``kafka.collector``) is to a
+broker. A role logs in at each cluster that it reaches with that cluster's block: ``perturb`` reads
+at the edge as the edge's login, and writes reports as the collector's. Devices have the edge's
+login, and write to the collector's cluster with it.
+
+Nobody here creates topics: whoever runs ``ldp-kafka topics`` does. A right to read or write a
+topic includes DESCRIBE, and so it does for a group; idempotent producers need no right of their own
+(Kafka 3.0 and later).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ldp_kafka.topology.model import Topology
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role, Topic
+
+__all__ = ["Access", "Right", "access", "lines"]
+
+READ, WRITE, DESCRIBE_CONFIGS = "READ", "WRITE", "DESCRIBE_CONFIGS"
+_OPERATIONS = (READ, WRITE, DESCRIBE_CONFIGS)
+
+
+class Right(NamedTuple):
+    """What may be done with one topic or consumer group."""
+
+    resource: str
+    """``topic`` or ``group``."""
+    name: str
+    operations: tuple[str, ...]
+    """In Kafka's words."""
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.operations)} on {self.resource} {self.name}"
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one role needs of one cluster, and what it must not read there.
+
+    Parameters
+    ----------
+    role : its name, or ``devices``
+    login : the side whose block it logs in with
+    cluster : the side whose cluster it is
+    rights : what it needs, all of it and no more
+    must_not_read : topics of the other side that it must not read, should they lie here
+    """
+
+    role: str
+    login: str
+    cluster: str
+    rights: tuple[Right, ...]
+    must_not_read: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "role": self.role,
+            "login": f"kafka.{self.login}",
+            "cluster": self.cluster,
+            "rights": [right._asdict() for right in self.rights],
+            "must_not_read": list(self.must_not_read),
+        }
+
+
+def lines(found: Iterable[Access]) -> Iterator[str]:
+    """A line for each right, with the login that needs it, for people."""
+    rows = [
+        (each.role, f"kafka.{each.login}", what, where)
+        for each in found
+        for what, where in (
+            *(
+                (", ".join(right.operations), f"{right.resource} {right.name}")
+                for right in each.rights
+            ),
+            *(("must not READ", f"topic {name}") for name in each.must_not_read),
+        )
+    ]
+    wide = [max(len(row[at]) for row in rows) for at in range(3)]
+    for role, login, what, where in rows:
+        yield f"  {role:<{wide[0]}}  {login:<{wide[1]}}  {what:<{wide[2]}}  {where}"
+
+
+def access(topology: Topology) -> tuple[Access, ...]:
+    """Of all roles that a topology has, in pipeline order, at each cluster; of its devices first.
+
+    Examples
+    --------
+    >>> from ldp_kafka.topology import loads
+    >>> meters = loads('''
+    ... topology: meters
+    ... input: {slot: 1h}
+    ... privacy: {method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 100]}
+    ... output: {statistics: [mean]}
+    ... ''')
+    >>> for each in access(meters):
+    ...     print(each.role, each.login, each.rights[0])
+    perturb edge READ, DESCRIBE_CONFIGS on topic meters.raw
+    perturb collector WRITE, DESCRIBE_CONFIGS on topic meters.reports
+    collect collector READ, DESCRIBE_CONFIGS on topic meters.reports
+    """
+    found: list[Access] = []
+    if topology.flow.raw is None:
+        reports = topology.reports_topic
+        mine = Right("topic", reports, (WRITE,))
+        found.append(Access("devices", EDGE, COLLECTOR, (mine,), must_not_read=(reports,)))
+    for role in topology.roles:
+        rights = dict(_rights(topology, role))
+        found += [
+            Access(role.name, side, side, tuple(rights[side]), _others(topology, role, side))
+            for side in role.sides
+        ]
+    return tuple(found)
+
+
+def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]:
+    """The rights that a role needs at each side."""
+    needs: dict[str, set[str]] = {}
+    topics: dict[str, Topic] = {}
+
+    def need(topic: Topic, *operations: str) -> None:
+        topics[topic.name] = topic
+        needs.setdefault(topic.name, set()).update(operations)
+
+    for agent in role.agents:
+        need(agent.reads, READ)
+        # a topic of ours, and any raw log without gaps, must not be compacted: it is looked at
+        if agent.reads.ours or not agent.gaps:
+            need(agent.reads, DESCRIBE_CONFIGS)
+        if agent.ticks and topology.input.idle_ms is not None:
+            need(agent.reads, WRITE)
+        for topic in agent.writes:
+            need(topic, WRITE, DESCRIBE_CONFIGS)
+        need(role.state(agent), READ, WRITE, DESCRIBE_CONFIGS)
+    for side in role.sides:
+        mine = [
+            Right("topic", name, tuple(each for each in _OPERATIONS if each in needs[name]))
+            for name in needs
+            if topics[name].side == side
+        ]
+        group = [Right("group", role.group, (READ,))] if side == role.side else []
+        yield side, mine + group
+
+
+def _others(topology: Topology, role: Role, side: str) -> tuple[str, ...]:
+    """What lies at the edge is not for the collector."""
+    if not role.side == side == COLLECTOR:
+        return ()
+    return tuple(topic.name for topic in topology.flow.topics if topic.side == EDGE)
