@@ -5,8 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
 
 from tests.depth import LONG
+
+# how long an example takes says how busy the machine is
+settings.register_profile("ldp_kafka", deadline=None)
+settings.load_profile("ldp_kafka")
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -52,7 +52,7 @@ def chained(key, users, slot, phase, bound, counter):
     return mac
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.binary(min_size=32, max_size=64),
     st.binary(max_size=40),
@@ -103,7 +103,7 @@ def digested(key, user):
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=40), max_size=12)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXTS, st.binary(max_size=10))
 def test_digests_are_the_mac_of_the_id(users, context):
     """Of ids of any lengths in one batch, by themselves or among others, as texts or as columns."""
@@ -116,7 +116,7 @@ def test_digests_are_the_mac_of_the_id(users, context):
         assert source.digests([user]).tobytes() == expected[16 * row : 16 * row + 16]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TEXTS, st.data())
 def test_ids_hold_what_they_were_given(users, data):
     """Taken in any order, joined, and cut out of a longer run."""
@@ -243,7 +243,7 @@ def test_purposes_have_keys_of_their_own():
     assert not (source.report_ids(USERS, 0, 0) == source.series(USERS)).any()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 9), st.booleans())
 def test_pieces_are_the_whole(pieces, k, one_slot):
     """Whatever is drawn in pieces is what the whole would have been."""

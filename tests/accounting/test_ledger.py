@@ -67,7 +67,7 @@ GAPS = (
 STARTS = st.sampled_from([0, 1, 5, 1_700_000_000])
 
 
-@settings(max_examples=depth(120, 300), deadline=None)
+@settings(max_examples=depth(120, 300))
 @given(
     st.integers(1, 6),
     st.sampled_from([0, 0, 1, 2, 3, 7]),
@@ -298,7 +298,7 @@ def test_nobody_is_charged_for_nothing():
     assert (ledger.largest(state), len(state)) == (0, 0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 70), min_size=1, max_size=8))
 def test_state_keeps_rows_as_it_grows(sizes):
     """Rows are numbered in order, keep what they hold, and begin at the initial value."""

@@ -215,7 +215,7 @@ def test_a_clock_that_is_none(tmp_path):
 
 
 @given(st.sampled_from(["iso", "datetime", "seconds", "milliseconds", "numpy"]))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_times_in_all_spellings(tmp_path_factory, spelling):
     """As in a raw topic, and datetimes."""
     moment = datetime(2024, 5, 1, 10, 0, 30, tzinfo=UTC)

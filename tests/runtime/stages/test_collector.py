@@ -375,7 +375,7 @@ rows = st.lists(st.tuples(st.integers(0, 8), st.integers(-100, 1000)), max_size=
 
 
 @given(st.lists(st.tuples(rows, st.none() | st.integers(-1, 9)), max_size=8))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_sums_by_a_slow_twin(log):
     """Any log of batches, each written once more behind itself: support by slot, ranges in between,
     in plain Python.

@@ -403,7 +403,7 @@ def _same(out, offset, records):
     st.lists(st.integers(1, 60), min_size=1, max_size=4),
     st.integers(0, 20),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_crash_changes_nothing(seed, text, cuts, ahead):
     """Parts of a snapshot without its meta are ahead of the rest; what comes out is what a calm
     owner gives.
@@ -429,7 +429,7 @@ def test_a_broken_fold_is_found(kind):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 60))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_together_or_one_by_one(seed, together):
     """It makes no difference."""
     log, fed = script(seed, MEAN), Fed()

@@ -268,7 +268,7 @@ logs = st.lists(
     st.sampled_from(["sw_direct", "capp"]),
     st.integers(0, 2),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_how_messages_are_taken_together_does_not_matter(log, cuts, method, lateness):
     """One by one, or in any runs: the same bytes, the same state."""
     values = [
@@ -289,7 +289,7 @@ def test_how_messages_are_taken_together_does_not_matter(log, cuts, method, late
 
 
 @given(logs, st.integers(0, 2))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_rules_of_order_by_a_slow_twin(log, lateness):
     """Which (user, slot) is reported, and what closes, row by row in plain Python."""
     fed, last, closed, expected = Fed(lateness=lateness), {}, NEVER, []

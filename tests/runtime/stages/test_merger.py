@@ -226,7 +226,7 @@ def sources(draw):
 
 
 @given(sources(), st.data())
-@settings(max_examples=depth(80, 250), deadline=None)
+@settings(max_examples=depth(80, 250))
 def test_releases_do_not_depend_on_the_interleaving(made, data):
     """Any merge of the sources' logs, with repeats, folded in any runs, over a snapshot at any
     place: what a slow twin says.
