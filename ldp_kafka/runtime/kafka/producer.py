@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -20,6 +19,7 @@ __all__ = ["OrderedProducer"]
 FULL = 30.0  # seconds to wait for room in the producer's queue
 # seconds after a confirmation in which a partition's broker is taken to know the producer
 KNOWN = 60.0
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 - their names
 
 
 class OrderedProducer:
@@ -47,6 +47,10 @@ class OrderedProducer:
         self._arrived: Counter[tuple[str, int]] = Counter()
         self._heard: dict[tuple[str, int], float] = {}
         self._held: dict[tuple[str, int], list[Record]] = {}
+        self._broken: KafkaError | None = None
+        """Of what the producer does not survive."""
+        self._purged: set[str] = set()
+        """Topics of records that it threw away because of it."""
         settings = {
             "linger.ms": 5,
             "compression.type": "none",
@@ -108,9 +112,8 @@ class OrderedProducer:
             # value
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._FATAL:  # noqa: SLF001 - that is its name
-                    raise _fatal(error)(
-                        f"topic {record.topic}: the producer has failed: {error.args[0].str()}"
-                    ) from None
+                    self._purged.add(record.topic)
+                    raise self._end_of_it() from None
                 raise ConfigurationError(
                     f"topic {record.topic}: a record of {len(record.value):,} bytes was refused:"
                     f" {error.args[0].str()}"
@@ -156,23 +159,36 @@ class OrderedProducer:
                 self._offer(record)
 
     def _serve(self, seconds: float) -> None:
-        """Delivery reports; the broker's word for a failure that a producer does not survive comes
-        here, before that for its record.
-        """
+        """Delivery reports, and the end where the producer has come to its own."""
+        self._listen(seconds)
+        if self._broken is not None or self._purged:
+            self._failed(self._end_of_it())
+
+    def _listen(self, seconds: float) -> None:
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
-            for _ in range(10):  # which record it was, and why, comes right behind
-                with suppress(KafkaException):
-                    self._producer.poll(0.05)
-            open_ = sorted({to[0] for to, n in self._produced.items() if n > self._arrived[to]})
-            self._failed(
-                _fatal(error)(
-                    f"topic {', '.join(open_)}: the producer has failed: {error.args[0].str()}"
-                )
-            )
+            self._broken = self._broken or error.args[0]
+
+    def _end_of_it(self) -> LdpKafkaError:
+        """Why the producer failed. The reason comes before or after the records that it threw away,
+        and before or after it refuses new ones.
+        """
+        for _ in range(10):
+            self._listen(0.05)
+            if self._broken is not None and self._purged:
+                break
+        of = {to[0] for to, n in self._produced.items() if n > self._arrived[to]} | self._purged
+        reason = "it gave no reason" if self._broken is None else self._broken.str()
+        # what it came of is in its text alone
+        lacking = "authorization failed" in reason.lower()
+        kind = ConfigurationError if lacking else BrokerError
+        return kind(f"topic {', '.join(sorted(of))}: the producer has failed: {reason}")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() in _PURGED:
+            self._purged.add(message.topic())
+            return
         if error is not None:
             # without the right to write, another start writes no more than this one
             self._failed(kind_of(error)(f"topic {message.topic()}: not delivered: {error.str()}"))
@@ -180,9 +196,3 @@ class OrderedProducer:
         to = message.topic(), message.partition()
         self._arrived[to] += 1
         self._heard[to] = time.monotonic()
-
-
-def _fatal(error: KafkaException) -> type[BrokerError | ConfigurationError]:
-    """Of an error that a producer does not survive: what it came of is in its text alone."""
-    lacking = "authorization failed" in error.args[0].str().lower()
-    return ConfigurationError if lacking else BrokerError

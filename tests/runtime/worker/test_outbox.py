@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import ClassVar
 
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka import producer as outbox
 from ldp_kafka.runtime.log import Record
 
@@ -110,3 +114,58 @@ def test_a_full_queue_loses_nothing_and_keeps_the_order(box):
     producer.confirm(len(producer.under_way))
     made.poll()
     assert [value[0] for _, value in producer.log] == list(range(9))
+
+
+REASON = KafkaException(
+    KafkaError(KafkaError._GAPLESS_GUARANTEE, "failed: Broker: Topic authorization failed")
+)
+REFUSED = KafkaException(KafkaError(KafkaError._FATAL, "Unable to produce message"))
+
+
+class Failing(Slow):
+    """A producer that comes to its end: what happens at each poll, one thing after the other."""
+
+    script: ClassVar[list[str]] = []
+
+    def produce(self, topic, **what):
+        if self.script[:1] == ["refuse"]:
+            del self.script[0]
+            raise REFUSED
+        super().produce(topic, **what)
+
+    def poll(self, seconds):
+        happens = self.script.pop(0) if self.script else ""
+        if happens == "reason":
+            raise REASON
+        if happens == "purge":
+            self.delivered(KafkaError(KafkaError._PURGE_QUEUE), self.under_way.pop(0))
+
+
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [
+        (["reason", "purge"], ConfigurationError),
+        (["purge", "reason"], ConfigurationError),
+        (["purge", "", "", "reason"], ConfigurationError),
+        (["refuse", "purge", "reason"], ConfigurationError),
+        (["refuse", "reason"], ConfigurationError),
+        (["purge"], BrokerError),
+    ],
+    ids=str,
+)
+def test_why_a_producer_fails_is_told_in_whatever_order_it_comes(monkeypatch, script, kind):
+    """A right that is missing is no failure that another start would mend."""
+    monkeypatch.setattr(outbox, "Producer", Failing)
+    monkeypatch.setattr(Failing, "script", list(script) if script[0] == "refuse" else [])
+    told = []
+
+    def failed(error):
+        told.append(error)
+        raise error
+
+    made = outbox.OrderedProducer({}, failed)
+    with pytest.raises(kind, match="topic reports: the producer has failed"):
+        made.send(records([1]))
+        Failing.script += script
+        made.poll()
+    assert len(told) == (script[0] != "refuse")
