@@ -56,11 +56,6 @@ class Sealed(NamedTuple):
     def __repr__(self) -> str:
         return f"Sealed(offset={self.offset}, place={self.place!r})"
 
-    @property
-    def size(self) -> int:
-        """Bytes of the payload."""
-        return len(self.body) - _TAG
-
     @classmethod
     def read(cls, value: bytes) -> Sealed | None:
         """What `Seal.pack` wrote; None where a record is not sealed. StateError where it is cut
