@@ -51,10 +51,11 @@ def standing() -> str:
 
 
 def _place(waits: Any) -> str:
-    """The innermost of coroutines that wait for each other."""
-    place = type(waits).__name__
+    """Coroutines that wait for each other, and where the innermost stands."""
+    names, place = [], type(waits).__name__
     while (frame := getattr(waits, "cr_frame", None)) is not None:
         code = frame.f_code
-        place = f"{code.co_filename}:{frame.f_lineno} in {code.co_qualname}"
+        names.append(code.co_qualname)
+        place = f"{code.co_filename}:{frame.f_lineno} in {' > '.join(names)}"
         waits = waits.cr_await
     return place

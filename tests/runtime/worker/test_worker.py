@@ -144,7 +144,7 @@ def test_a_worker_that_hangs_while_it_ends_is_ended():
     )
     assert done.returncode == 75
     assert "ending in order came to nothing for 0.2 s" in done.stderr
-    assert re.search(r"\n  1 x \S+/tasks.py:\d+ in sleep\n", done.stderr)
+    assert re.search(r"\n  1 x \S+/tasks.py:\d+ in Process.stop > hang > sleep\n", done.stderr)
 
 
 def crashed(*modules: str) -> BaseException:

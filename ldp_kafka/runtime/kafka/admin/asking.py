@@ -143,9 +143,8 @@ def where(config: Config) -> str:
 
 
 def kind_of(error: KafkaError) -> type[BrokerError | ConfigurationError]:
-    """Whether to ask again: not where a right is missing, or what was asked can never be."""
-    permanent = error.code() in _PERMANENT or error.code() in _FORBIDDEN
-    return ConfigurationError if permanent else BrokerError
+    """Whether to try again: not where a right is missing."""
+    return ConfigurationError if error.code() in _FORBIDDEN else BrokerError
 
 
 @contextmanager
@@ -158,6 +157,8 @@ def explained(
     except KafkaException as error:
         reason = error.args[0]
         kind, why = kind_of(reason), _RIGHTS if reason.code() in _FORBIDDEN else ""
+        if reason.code() in _PERMANENT:  # what was asked for can never be
+            kind = ConfigurationError
         if reason.code() in _UNREACHED:
             heard = _heard(config, client)
             last = f"{heard.last}; " if heard.last else ""
