@@ -119,7 +119,12 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
 
 
 class Consumer(aiokafka.Consumer):  # type: ignore[misc]
-    """Faust's consumer, with our thread."""
+    """Faust's consumer, with our thread, which tells when its last offsets are committed."""
+
+    async def on_stop(self) -> None:
+        """All that is left to do after it is to take leave of the group."""
+        await super().on_stop()
+        self.app.finished = True
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -209,6 +214,8 @@ class App(faust.App):  # type: ignore[misc]
         **settings: Any,
     ) -> None:
         super().__init__(name, PartitionAssignor=Assignor, TableManager=Tables, **settings)
+        self.finished = False
+        """Whether it has ended all but its connections: what was acknowledged is committed."""
         self.partitions, self.folded = partitions, folded
         self.read_committed = read_committed
 
@@ -259,6 +266,9 @@ PRIVATE_API = (
     Private(aiokafka.AIOKafkaConsumerThread, "_fetch_records", "Thread ends for want of a right"),
     Private(aiokafka.AIOKafkaConsumerThread, "self._fetch_records,", "it is called", "getmany"),
     Private(aiokafka.Consumer, "_new_consumer_thread", "Consumer makes a Thread"),
+    Private(aiokafka.Consumer, "on_stop", "Consumer tells that it is over"),
+    Private(BaseConsumer, "await self.commit_and_end_transactions()", "Consumer waits for it",
+         "on_stop"),
     Private(faust.App, "_new_consumer", "App has its transport make a Consumer"),
     Private(aiokafka.Transport, "Consumer", "the same"),
     Private(TableManager, "recovery", "Tables makes a TableRecovery"),

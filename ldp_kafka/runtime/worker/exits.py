@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from ldp_kafka.errors import ConfigurationError, LdpKafkaError
 
-__all__ = ["HALT", "RETRY", "WRONG", "end", "standing"]
+__all__ = ["HALT", "RETRY", "WRONG", "end", "leave", "standing"]
 
 # exit codes; 2: it may not run as it is configured; 75 is EX_TEMPFAIL: start me again
 HALT, WRONG, RETRY = (1, 2, 75)
@@ -39,6 +39,12 @@ def _code(error: LdpKafkaError) -> int:
     if error.action == "retry":
         return RETRY
     return WRONG if isinstance(error, ConfigurationError) else HALT
+
+
+def leave(text: str) -> NoReturn:
+    """End the process now, in order, and say what was left out."""
+    os.write(2, f"ldp-kafka: {text}\n".encode())
+    os._exit(0)
 
 
 def standing() -> str:

@@ -10,12 +10,14 @@ from collections.abc import Callable
 import faust
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.worker.exits import end, standing
+from ldp_kafka.runtime.worker.exits import end, leave, standing
 
 __all__ = ["Process", "forbidden", "passing"]
 
 CLIENT = "aiokafka"  # Faust's client
 _LACKING = {"TopicAuthorizationFailedError": "topic", "GroupAuthorizationFailedError": "group"}
+LOOK = 0.1  # seconds between two looks at how far the end has come
+GOODBYE = 5.0  # seconds for leaving the group once all is saved
 LEAVE = 15.0  # seconds for ending in order, and from one snapshot to the next while it ends
 
 
@@ -43,11 +45,25 @@ class Process(faust.Worker):  # type: ignore[misc]
             ).start()
         await super().stop()
 
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do but to close connections."""
+        return all(getattr(each, "finished", True) for each in (self.app, *self.services))
+
     def _guard(self, left: threading.Event) -> None:
-        """Wait until it has left, or nothing moves."""
-        begin = time.monotonic()
-        while not left.wait(max(0.0, max(begin, self.saved()) + LEAVE - time.monotonic())):
-            if time.monotonic() - max(begin, self.saved()) >= LEAVE:
+        """Wait until it has left, or nothing moves.
+
+        A client that waits for a rebalance does not hear that it is to close. Once all is saved and
+        committed the group need not be told: it notices when the session is over.
+        """
+        begin, finished = time.monotonic(), None
+        while not left.wait(LOOK):
+            now = time.monotonic()
+            if finished is None and self.finished and self.crash() is None:
+                finished = now
+            if finished is not None and now - finished >= GOODBYE:
+                leave(f"all is saved, but its group was not told within {GOODBYE:g} s")
+            if now - max(begin, self.saved()) >= LEAVE:
                 text = f"ending in order came to nothing for {LEAVE:g} s: ended at once"
                 late = BrokerError(f"{text}; it waited here:{standing()}")
                 end(forbidden(self.crash()) or late)

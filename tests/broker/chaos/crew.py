@@ -92,6 +92,10 @@ def work(topology: Topology) -> int:
     class Beside(faust.Service):
         """The first role's app, started without waiting for it."""
 
+        @property
+        def finished(self) -> bool:
+            return beside.app.finished
+
         @faust.Service.task
         async def _begin(self) -> None:
             await beside.app.start()

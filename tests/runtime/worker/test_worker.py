@@ -47,14 +47,18 @@ except BaseException as error:
 
 HANG = """
 import asyncio
+from types import SimpleNamespace
 from ldp_kafka.runtime.worker import process as worker
 
 async def hang(self):
     await asyncio.sleep(60)
 
 worker.faust.Worker.stop = hang
-worker.LEAVE = 0.2
-asyncio.run(worker.Process.stop(object.__new__(worker.Process)))
+worker.LEAVE, worker.GOODBYE, worker.LOOK = 0.8, 0.2, 0.05
+made = object.__new__(worker.Process)
+made.app, made.services = SimpleNamespace(finished={finished}), [SimpleNamespace()]
+made.crash = lambda: {crash}
+asyncio.run(made.stop())
 """
 
 
@@ -137,14 +141,28 @@ def test_no_partition_is_left_to_nobody(raw, code):
         assert done.stdout.strip() == "[('t-perturb-perturb-changelog', (0, 1)), ('t.raw', (0, 1))]"
 
 
+def hung(*, finished=False, crash=None):
+    code = HANG.format(finished=finished, crash=crash)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=30
+    )
+
+
 def test_a_worker_that_hangs_while_it_ends_is_ended():
     """It asks to be started again, as after a crash, and says where it hung."""
-    done = subprocess.run(
-        [sys.executable, "-c", HANG], capture_output=True, text=True, check=False, timeout=30
-    )
-    assert done.returncode == 75
-    assert "ending in order came to nothing for 0.2 s" in done.stderr
-    assert re.search(r"\n  1 x \S+/tasks.py:\d+ in Process.stop > hang > sleep\n", done.stderr)
+    for done in (hung(), hung(finished=True, crash="ValueError()")):
+        assert done.returncode == 75
+        assert "ending in order came to nothing for 0.8 s" in done.stderr
+        assert re.search(r"\n  1 x \S+/tasks.py:\d+ in Process.stop > hang > sleep\n", done.stderr)
+
+
+def test_a_worker_that_has_saved_all_leaves_without_a_word():
+    """What hangs then is the client's leave from its group: nothing is lost, and nothing of it
+    would be done again.
+    """
+    done = hung(finished=True)
+    assert done.returncode == 0, done.stderr
+    assert "all is saved, but its group was not told within 0.2 s" in done.stderr
 
 
 def crashed(*modules: str) -> BaseException:
