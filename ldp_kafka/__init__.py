@@ -19,6 +19,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
 from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.records import Event, Release, Report, Request, Tick
 from ldp_kafka.version import __version__
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MECHANISMS",
     "METHODS",
+    "PROTOCOLS",
     "AsyncClient",
     "Certificate",
     "Client",
@@ -40,6 +42,7 @@ __all__ = [
     "Law",
     "Mechanism",
     "Method",
+    "Protocol",
     "Release",
     "Report",
     "Request",
@@ -52,6 +55,7 @@ __all__ = [
     "load_topology",
     "mechanism",
     "method",
+    "protocol",
     "randomness",
 ]
 
@@ -79,6 +83,32 @@ def method(
     chosen = kind.default_mechanism if mechanism is None else mechanism
     made: Method = kind(
         mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen,
+        **parameters,
+    )
+    return made
+
+
+def protocol(
+    name: str, *, oracle: str | Callable[..., Any] | None = None, **parameters: Any
+) -> Protocol:
+    """The protocol of that name, which releases a crowd's frequencies (``categories=``) or mean
+    (``domain=``); `ldp_kafka.PROTOCOLS` lists them.
+
+    ``oracle`` is a mechanism's name or any factory ``(epsilon, domain or categories) ->
+    Mechanism``; default: ``adaptive`` for categories, ``hybrid`` for numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lpa = protocol("lpa", epsilon=1.0, window=4, categories=3)
+    >>> lpa.run(np.zeros((1000, 8), int), randomness.seeded(7)).values.shape
+    (8, 3)
+    """
+    kind = _known(PROTOCOLS, name, "protocol")
+    default = "hybrid" if parameters.get("categories") is None else "adaptive"
+    chosen = default if oracle is None else oracle
+    made: Protocol = kind(
+        oracle=_known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen,
         **parameters,
     )
     return made

@@ -47,7 +47,9 @@ PUBLIC = {
         accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
         metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
-        runtime.recovery.epoch.Limits runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
+        methods.protocols.request.Request methods.protocols.rules.Offer
+        methods.protocols.terms.Terms runtime.recovery.epoch.Limits
+        runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
         runtime.stages.counting.Counting runtime.stages.collect.Collect
         runtime.stages.collect_devices.CollectDevices runtime.stages.merge.Merge
         runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
@@ -68,6 +70,7 @@ PUBLIC = {
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
+        methods.protocols.coordinator.Released methods.protocols.coordinator.Verdict
         methods.shrinkage.Prior methods.shrinkage.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
         runtime.stages.collect_devices.DevicesState runtime.stages.counting.SourceState

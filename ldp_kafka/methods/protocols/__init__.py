@@ -1,0 +1,46 @@
+"""Streaming protocols: users report in phases, and a coordinator decides what is asked next."""
+
+from __future__ import annotations
+
+from ldp_kafka.methods.protocols.adaptive import (
+    BudgetAbsorption,
+    BudgetDistribution,
+    PopulationAbsorption,
+    PopulationDistribution,
+)
+from ldp_kafka.methods.protocols.base import Protocol
+from ldp_kafka.methods.protocols.coordinator import Coordinator
+from ldp_kafka.methods.protocols.request import Request
+from ldp_kafka.methods.protocols.responder import Responder
+from ldp_kafka.methods.protocols.trace import Trace
+from ldp_kafka.methods.protocols.uniform import (
+    BudgetUniform,
+    PopulationUniform,
+    SamplingPublication,
+)
+
+__all__ = [
+    "PROTOCOLS",
+    "BudgetAbsorption",
+    "BudgetDistribution",
+    "BudgetUniform",
+    "Coordinator",
+    "PopulationAbsorption",
+    "PopulationDistribution",
+    "PopulationUniform",
+    "Protocol",
+    "Request",
+    "Responder",
+    "SamplingPublication",
+    "Trace",
+]
+
+PROTOCOLS: dict[str, type[Protocol]] = {
+    "lba": BudgetAbsorption,
+    "lbd": BudgetDistribution,
+    "lbu": BudgetUniform,
+    "lpa": PopulationAbsorption,
+    "lpd": PopulationDistribution,
+    "lpu": PopulationUniform,
+    "lsp": SamplingPublication,
+}

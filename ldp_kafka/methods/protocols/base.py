@@ -1,0 +1,207 @@
+"""What the seven protocols share: their parameters, and a run of both sides over whole streams."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import Guarantee, micro
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import as_array, check_epsilon
+from ldp_kafka.methods.base import check_factory, check_slots
+from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
+from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.responder import Responder
+from ldp_kafka.methods.protocols.terms import Terms
+from ldp_kafka.methods.protocols.trace import Trace
+from ldp_kafka.methods.step import SENT, Step
+from ldp_kafka.methods.values import Categories, Numbers
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["Protocol"]
+
+
+class Protocol(ABC):
+    """A release of crowd statistics that users and a coordinator agree on slot by slot.
+
+    Parameters
+    ----------
+    epsilon : float in (0, inf), nats: the budget of one window, of each user
+    window : slots in the privacy window, 1..65536
+    oracle : factory ``(epsilon, unit domain or categories) -> Mechanism``
+    categories : number of categories, whose frequencies are released
+    domain : (lo, hi), public range of numbers, whose mean is released; values outside are clamped
+        to it; one of the two must be given
+
+    Raises
+    ------
+    ConfigurationError, TypeError : a parameter is none of these; epsilon is too small for a report
+        of this window
+
+    Notes
+    -----
+    LDP-IDS; METHODS section 3. The two sides are apart: `responder` is what users' edges do,
+    `coordinator` what is decided from merged sums, and `run` is both in a loop.
+    """
+
+    name: ClassVar[str]
+    adaptive: ClassVar[bool] = False
+    """Whether its coordinator asks for a second phase."""
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        window: int,
+        oracle: Callable[..., Any],
+        categories: int | None = None,
+        domain: tuple[float, float] | None = None,
+    ) -> None:
+        self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
+        check_factory(oracle, "oracle")
+        if (categories is None) == (domain is None):
+            raise ConfigurationError(f"{self.name} needs either categories or a domain (lo, hi)")
+        kind = Numbers if categories is None else Categories
+        self.values: Numbers | Categories = kind(self.name, domain, categories)
+        budget = micro(self.epsilon)
+        if not budget < 2**31:
+            raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
+        self.terms = self._terms(budget, Oracle(self.values, oracle))
+        if not self.terms.first > 0:
+            raise ConfigurationError(
+                "epsilon must be large enough for one micro-epsilon a report in this window"
+            )
+        self.terms.oracle.at(self.terms.first)
+        if self.adaptive:  # whatever it weighs must be known before anybody has reported
+            self.terms.oracle.variance(self.terms.first)
+
+    @abstractmethod
+    def _terms(self, budget: int, oracle: Oracle) -> Terms:
+        """Its terms, for a budget in whole micro-epsilon."""
+
+    @abstractmethod
+    def coordinator(self) -> Coordinator:
+        """A fresh one, before its first slot."""
+
+    def responder(self, lag: int = 0) -> Responder:
+        """What users' edges do; ``lag`` as of `Responder`."""
+        return Responder(self.terms, lag)
+
+    @property
+    def influence(self) -> int:
+        """Reports of one user that a window of changed values can alter, at most."""
+        if self.terms.population:
+            return 1
+        return self.window * (2 if self.adaptive else 1)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each user's ledger keeps, whatever the coordinator asks."""
+        return Guarantee(
+            "w-event", self.epsilon, 0.0, self.window, self.influence, "values", "sound"
+        )
+
+    def run(
+        self,
+        streams: NDArray[Any],
+        randomness: Randomness,
+        users: Sequence[str] | None = None,
+        first_slot: int | None = None,
+        *,
+        with_spent: bool = True,
+    ) -> Trace:
+        """What is released of whole streams.
+
+        Parameters
+        ----------
+        streams : (users, T), category numbers with -1, or numbers with NaN, where a user has no
+            value
+        users : ids, the contexts of keyed noise, which needs them; default elsewhere: row numbers
+        first_slot : slot number of the first column, at least 0; keyed noise needs it too, default
+            elsewhere: 0
+        with_spent : whether `Trace.spent` is kept, 4 bytes a value
+
+        Raises
+        ------
+        TypeError, ValueError : streams are none, or hold what is no category or infinite (no value
+            is shown); users are not distinct; keyed noise without users or first slot
+        """
+        if (users is None or first_slot is None) and randomness.repeats:
+            raise ValueError(
+                "keyed noise is bound to users and slots: give users= and first_slot=. With the"
+                " row numbers and slot 0 of a second run it would be drawn again, and equal"
+                " reports would tell which values are equal"
+            )
+        first_slot = 0 if first_slot is None else first_slot
+        table = self._checked(streams)
+        ids = [str(i) for i in range(len(table))] if users is None else list(users)
+        if len(ids) != len(table) or len(set(ids)) != len(ids):
+            raise ValueError("users must be distinct ids, one a row of streams")
+        responder, coordinator = self.responder(), self.coordinator()
+        state, rows = responder.state(randomness.digests(ids)), np.arange(len(table))
+        slots = table.shape[1]
+        spent = np.zeros(table.shape, np.int32) if with_spent else None
+        reports = np.zeros((slots, 2), np.int64)
+        looked = np.full((2, slots), np.nan)
+        released: list[Released] = []
+        for t in range(slots):
+            codes, present = self._coded(table[:, t])
+
+            def folded(step: Step, cost: int, phase: int, t: int = t) -> NDArray[np.int64] | None:
+                sent = step.status == SENT
+                reports[t, phase] = np.count_nonzero(sent)
+                if spent is not None:
+                    spent[sent, t] += cost
+                if not reports[t, phase]:
+                    return None
+                sums: NDArray[np.int64] = self.terms.oracle.at(cost).support(step.answers[sent])
+                return sums
+
+            slot = first_slot + t
+            step = responder.first(state, rows, slot, codes, present, randomness)
+            verdict = coordinator.decide(slot, folded(step, self.terms.first, 0))
+            looked[:, t] = verdict.dissimilarity, verdict.error
+            sums = None
+            if (request := verdict.request) is not None:
+                step = responder.second(state, rows, request, codes, present, randomness)
+                sums = folded(step, request.cost, 1)
+            released.append(coordinator.release(sums))
+        d = len(self.terms.oracle.prior)
+        return Trace(
+            np.array([one.value for one in released]).reshape(slots, d),
+            np.array([one.standard_error for one in released]).reshape(slots, d),
+            np.array([one.strategy for one in released], np.str_),
+            looked[0],
+            looked[1],
+            reports,
+            spent,
+        )
+
+    def _checked(self, streams: NDArray[Any]) -> NDArray[Any]:
+        """Streams as a table (users, T) of what there can be."""
+        if isinstance(self.values, Numbers):
+            table = as_array(streams, "fiu", "streams must hold numbers")
+            bad = bool(np.isinf(table).any())
+            said = "values must be finite, or NaN where there is none"
+        else:
+            table = as_array(streams, "iu", "streams must hold category numbers, integers")
+            bad = table.size > 0 and not (
+                table.min() >= -1 and table.max() < self.values.categories
+            )
+            said = f"categories must run from 0 to {self.values.categories - 1}, or be -1 for none"
+        if table.ndim != 2:
+            raise ValueError("streams must be (users, T)")
+        if bad:
+            raise ValueError(said)
+        return table
+
+    def _coded(self, column: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """One slot's values (n,) as integers, 0 where there is none, and whether there is one."""
+        present: NDArray[np.bool_] = (
+            ~np.isnan(column) if isinstance(self.values, Numbers) else column >= 0
+        )
+        return self.values.bound(np.where(present, column, 0)), present
