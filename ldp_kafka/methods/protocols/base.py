@@ -87,9 +87,9 @@ class Protocol(ABC):
     def coordinator(self) -> Coordinator:
         """A fresh one, before its first slot."""
 
-    def responder(self, lag: int = 0) -> Responder:
-        """What users' edges do; ``lag`` as of `Responder`."""
-        return Responder(self.terms, lag)
+    def responder(self) -> Responder:
+        """What users' edges do."""
+        return Responder(self.terms)
 
     @property
     def influence(self) -> int:

@@ -26,7 +26,6 @@ class Responder:
     Parameters
     ----------
     terms : the protocol's
-    lag : slots behind a user's last report that a second phase may still be answered
 
     Notes
     -----
@@ -38,9 +37,12 @@ class Responder:
     - Where users are divided, both phases are charged to one ledger of the whole budget, and every
       report costs all of it.
 
-    A charge counts in the slot of the value. A user answers one request a slot at most, the first
-    that is valid, and requests in the order of their slots: two answers with one noise context and
-    two budgets would tell the value.
+    A charge counts in the slot of the value, however late the request comes. A user answers one
+    request a slot at most, the first that is valid, and requests in the order of their slots: two
+    answers with one noise context and two budgets would tell the value. So whatever is charged to
+    one ledger is charged in the order of slots, and no ledger needs a lag: the first phase of later
+    slots, which may come before a request, is in another one, or in that of a user of half A, whom
+    no request selects.
 
     Whether a user is selected is a function of its digest, the slot and the fractions asked before,
     never of a value or of whether there is one: who is often silent would be selected more often
@@ -48,15 +50,15 @@ class Responder:
     value, and is kept beside the ledger, in ``selected``.
     """
 
-    def __init__(self, terms: Terms, lag: int = 0) -> None:
-        self.terms, self.lag = terms, lag
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
         self.ledgers: dict[int, BudgetLedger] = (
             {
                 FIRST: Ledger(terms.window, terms.window * terms.first),
-                SECOND: Ledger(terms.window, terms.second, lag),
+                SECOND: Ledger(terms.window, terms.second),
             }
             if terms.second and not terms.population
-            else dict.fromkeys((FIRST, SECOND), Ledger(terms.window, terms.budget, lag))
+            else dict.fromkeys((FIRST, SECOND), Ledger(terms.window, terms.budget))
         )
         self._uses: dict[tuple[int, int], bytes] = {}
         self._selection = use_of("protocol", terms.name, "selection", terms.budget, terms.window)
@@ -123,9 +125,7 @@ class Responder:
         """
         if not self.valid(request):
             return self._nothing(rows, request.cost, REFUSED)
-        asked = state.columns["asked"]
-        fresh = asked.take(rows) < request.slot
-        asked[rows[fresh]] = request.slot
+        fresh = self.fresh(state, rows, request.slot)
         selected = np.zeros(len(rows), np.bool_)
         selected[fresh] = self.select(state, rows[fresh], request, randomness)
         step = self._answer(
@@ -140,6 +140,13 @@ class Responder:
         )
         step.status[~fresh] = REFUSED
         return step
+
+    def fresh(self, state: State, rows: NDArray[np.intp], slot: int) -> NDArray[np.bool_]:
+        """Whose first request of this slot it is, and of no slot before the last one; notes it."""
+        asked = state.columns["asked"]
+        found: NDArray[np.bool_] = asked.take(rows) < slot
+        asked[rows[found]] = slot
+        return found
 
     def valid(self, request: Request) -> bool:
         """Whether a request is one of this protocol: of a cost that its users pay, and of a
