@@ -1,0 +1,371 @@
+"""The seven protocols: what they are given, refuse, spend, release, and how far it is off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.checks.sources import KEY
+from ldp_kafka.methods.protocols import PROTOCOLS, Request, Trace
+from ldp_kafka.methods.step import SENT
+from tests.cases import cases
+from tests.depth import depth
+
+ALL = sorted(PROTOCOLS)
+ADAPTIVE = ["lba", "lbd", "lpa", "lpd"]
+POPULATION = ["lpa", "lpd", "lpu"]
+NUMERIC = ["duchi", "hybrid", "laplace", "piecewise", "square_wave"]
+IDS = [f"u{i}" for i in range(300)]
+
+
+def made(name, epsilon=1.0, window=4, categories=3, **parameters):
+    return lk.protocol(name, epsilon=epsilon, window=window, categories=categories, **parameters)
+
+
+def mean_of(name, epsilon=2.0, window=4, oracle="hybrid"):
+    return lk.protocol(name, epsilon=epsilon, window=window, domain=(-5.0, 15.0), oracle=oracle)
+
+
+def stepping(users=300, slots=16, categories=3, seed=1):
+    """Categories whose shares jump, with gaps."""
+    rng = np.random.default_rng(seed)
+    shares = np.repeat(rng.dirichlet(np.ones(categories), slots // 4), 4, axis=0)
+    x = np.stack([rng.choice(categories, users, p=p) for p in shares], axis=1)
+    x[rng.random(x.shape) < 0.2] = -1
+    return x
+
+
+def run(name, x, seed=3, **parameters):
+    return made(name, **parameters).run(x, lk.randomness.seeded(seed))
+
+
+def same(a, b):
+    return all(
+        np.array_equal(getattr(a, each), getattr(b, each), equal_nan=each == "error")
+        for each in ("values", "standard_error", "strategy", "error", "reports")
+    )
+
+
+def test_every_protocol_has_its_name():
+    assert {name: kind.name for name, kind in PROTOCOLS.items()} == {name: name for name in ALL}
+    assert lk.PROTOCOLS is PROTOCOLS
+
+
+@cases("name", ALL)
+def test_a_trace_says_what_happened(name):
+    x = stepping()
+    trace = run(name, x)
+    assert isinstance(trace, Trace)
+    assert trace.spent.dtype == np.int32
+    assert (trace.spent[x < 0] == 0).all()
+    assert ((trace.reports.sum(1) > 0) == (trace.spent.sum(0) > 0)).all()
+    assert np.isfinite(trace.standard_error).all() and (trace.standard_error >= 0).all()
+    looked = name in ADAPTIVE
+    assert np.isnan(trace.dissimilarity).all() == (not looked)
+    asked = trace.dissimilarity > trace.error
+    assert (asked == (trace.reports[:, 1] > 0)).all()
+    held = np.flatnonzero(trace.strategy == "approximate")
+    assert np.array_equal(trace.values[held[held > 0]], trace.values[held[held > 0] - 1])
+
+
+@cases("name", ALL)
+def test_what_is_spent_can_be_left_out(name):
+    x = stepping()
+    bare = made(name).run(x, lk.randomness.seeded(3), with_spent=False)
+    assert bare.spent is None and same(bare, run(name, x))
+
+
+@cases("name", ALL)
+@cases("window", [1, 3, 7])
+@cases("epsilon", [0.1, 3.0])
+def test_every_run_of_every_user_keeps_the_budget(name, window, epsilon):
+    x = stepping(200, 24)
+    spent = run(name, x, window=window, epsilon=epsilon).spent.astype(np.int64)
+    total = np.cumsum(np.pad(spent, ((0, 0), (1, 0))), axis=1)
+    assert (total[:, window:] - total[:, :-window]).max() <= round(epsilon * 1e6)
+    if name in POPULATION:
+        assert set(np.unique(spent).tolist()) <= {0, round(epsilon * 1e6)}
+
+
+@cases("name", ALL)
+def test_the_guarantee_is_of_the_window(name):
+    found = made(name, epsilon=1.5, window=4).guarantee
+    assert (found.level, found.epsilon, found.delta, found.window) == ("w-event", 1.5, 0.0, 4)
+    assert found.influence == {"lbu": 4, "lbd": 8, "lba": 8}.get(name, 1)
+
+
+@cases("name", ALL)
+def test_shards_of_users_add_up_to_the_same_bytes(name):
+    """Two edges that know nothing of each other, and a coordinator that sees merged sums only."""
+    x, source = stepping(), lk.randomness.keyed(KEY)
+    protocol = made(name)
+    whole = protocol.run(x, source, users=IDS, first_slot=7)
+    coordinator, oracle = protocol.coordinator(), protocol.terms.oracle
+    edges = []
+    for part in (np.arange(0, 90), np.arange(299, 89, -1)):  # the second one in reverse
+        responder = protocol.responder()
+        state = responder.state(source.digests([IDS[i] for i in part]))
+        edges.append((part, responder, state))
+
+    def merged(answer, cost):
+        sums = 0
+        for part, responder, state in edges:
+            step = answer(responder, state, np.arange(len(part)), x[part])
+            sums = sums + oracle.at(cost).support(step.answers[step.status == SENT])
+        return sums
+
+    for t in range(x.shape[1]):
+        slot = 7 + t
+
+        def first(edge, state, rows, values, slot=slot, t=t):
+            here = values[:, t] >= 0
+            return edge.first(state, rows, slot, np.where(here, values[:, t], 0), here, source)
+
+        verdict = coordinator.decide(slot, merged(first, protocol.terms.first))
+        request, sums = verdict.request, None
+        if request is not None:
+
+            def second(edge, state, rows, values, request=request, t=t):
+                here = values[:, t] >= 0
+                codes = np.where(here, values[:, t], 0)
+                return edge.second(state, rows, request, codes, here, source)
+
+            sums = merged(second, request.cost)
+        released = coordinator.release(sums)
+        assert released.strategy == whole.strategy[t]
+        assert np.array_equal(released.value, whole.values[t])
+        assert np.array_equal(released.standard_error, whole.standard_error[t])
+
+
+@cases("name", ALL)
+def test_noise_is_of_the_key_the_user_and_the_slot(name):
+    """The same after every replay, another one in another slot or under another key."""
+    x, source = stepping(), lk.randomness.keyed(KEY)
+    protocol = made(name)
+    found = protocol.run(x, source, users=IDS, first_slot=8)
+    assert same(found, protocol.run(x, source, users=IDS, first_slot=8))
+    other = lk.randomness.keyed(KEY[::-1])
+    assert not np.array_equal(found.values, protocol.run(x, other, users=IDS, first_slot=8).values)
+    assert not np.array_equal(
+        found.values, protocol.run(x, source, users=IDS, first_slot=8 + 4 * 5).values
+    )
+    assert np.isfinite(protocol.run(x, lk.randomness.system()).values).all()
+
+
+@cases("name", ["lpd", "lpa"])
+def test_who_is_met_late_has_the_selections_of_who_was_there(name):
+    """From the requests of the past alone: a user without values has the same record."""
+    protocol, source = made(name, window=3), lk.randomness.keyed(KEY)
+    history = [
+        Request(slot, 1_000_000, 1, 2 if name == "lpd" or slot % 2 else 3) for slot in range(9)
+    ]
+    responder, rows = protocol.responder(), np.arange(300)
+    codes, nobody = np.zeros(300, np.int64), np.zeros(300, bool)
+    state, late = (responder.state(source.digests(IDS)) for _ in range(2))
+    for request in history:
+        responder.second(state, rows, request, codes, nobody, source)
+    responder.meet(late, rows, history, source)
+    for field in ("selected", "asked"):
+        assert np.array_equal(state.columns[field], late.columns[field])
+    assert len(np.unique(late.columns["selected"])) > 4
+
+
+def test_selection_takes_the_fraction_of_those_who_are_free():
+    """Half A is never selected; of half B nobody twice in a window."""
+    users = [f"u{i}" for i in range(20_000)]
+    protocol, source = made("lpa", window=3), lk.randomness.keyed(KEY)
+    responder = protocol.responder()
+    state, rows = responder.state(source.digests(users)), np.arange(len(users))
+    taken = np.zeros((6, len(users)), bool)
+    for slot in range(6):
+        free = 10_000 - taken[max(slot - 2, 0) : slot].sum()
+        taken[slot] = responder.select(state, rows, Request(slot, 1_000_000, 1, 3), source)
+        assert abs(taken[slot].sum() - free / 3) < 6 * free**0.5 + 6 * 71 / 3
+    runs = np.stack([taken[slot : slot + 3].sum(0) for slot in range(4)])
+    assert runs.max() == 1
+    first = [responder.terms.turn(state.digests(rows), slot, 3) for slot in range(3)]
+    assert np.sum(first, axis=0).max() == 1
+    assert not (np.any(first, axis=0) & taken.any(0)).any(), "one half looks, the other publishes"
+    assert abs(np.sum(first) - 10_000) < 6 * 71
+
+
+@cases(
+    ("oracle", "categories", "d"),
+    [("grr", 3, 3), ("sue", 3, 3), ("oue", 9, 9), ("olh", 9, 9), ("hadamard", 9, 9)],
+)
+@cases("name", depth(["lba", "lpd", "lpu"], ALL))
+def test_frequencies_are_unbiased_with_any_oracle(name, oracle, categories, d):
+    """And the standard error is that of what is published."""
+    users, slots = 8_000, 24
+    shares = np.random.default_rng(5).dirichlet(np.ones(d), 6).repeat(4, axis=0)
+    rng = np.random.default_rng(6)
+    x = np.stack([rng.choice(d, users, p=p) for p in shares], axis=1)
+    trace = run(name, x, epsilon=3.0, window=3, categories=categories, oracle=oracle)
+    truth = np.stack([np.bincount(x[:, t], minlength=d) for t in range(slots)]) / users
+    at = trace.strategy == "publish"
+    assert at.sum() >= 4
+    z = ((trace.values - truth) / trace.standard_error)[at]
+    assert abs(z.mean()) < 5 / z.size**0.5
+    assert 0.7 < np.sqrt((z**2).mean()) < 1.35, np.sqrt((z**2).mean())
+
+
+@cases("oracle", NUMERIC)
+@cases("name", depth(["lbd", "lpa", "lpu"], ALL))
+def test_means_are_unbiased_with_any_oracle(name, oracle):
+    users, slots = 8_000, 24
+    rng = np.random.default_rng(7)
+    levels = rng.uniform(0, 10, 6).repeat(4)
+    x = np.clip(rng.normal(levels, 2.0, (users, slots)), -5, 15)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    trace = mean_of(name, 3.0, 3, oracle).run(x, lk.randomness.seeded(8))
+    truth = np.nanmean(x, axis=0)
+    at = trace.strategy == "publish"
+    assert at.sum() >= 4
+    z = ((trace.values[:, 0] - truth) / trace.standard_error[:, 0])[at]
+    assert abs(z.mean()) < 5 / len(z) ** 0.5
+    assert 0.4 < np.sqrt((z**2).mean()) < 1.8, np.sqrt((z**2).mean())
+
+
+@cases("name", ALL)
+def test_before_the_first_publication_the_middle_stands(name):
+    """Nobody has a value: the domain's midpoint, or equal frequencies, with all the error there can
+    be.
+    """
+    trace = run(name, np.full((50, 3), -1))
+    assert (trace.values == 1 / 3).all() and (trace.standard_error == 1 - 1 / 3).all()
+    assert (trace.strategy == "approximate").all()
+    trace = mean_of(name).run(np.full((50, 3), np.nan), lk.randomness.seeded(1))
+    assert (trace.values == 5.0).all() and (trace.standard_error == 10.0).all()
+
+
+@cases("name", ["lbu", "lpu", "lsp"])
+def test_what_is_held_has_the_error_of_the_moves_seen(name):
+    """Nobody has a value from slot 24 on: the error grows slot by slot, from the last one."""
+    x = stepping(4000, 40)
+    x[:, 24:] = -1
+    trace = run(name, x, epsilon=4.0)
+    held = trace.standard_error[24:, 0]
+    assert (np.diff(held) >= 0).all() and held[-1] > held[0] > 0
+
+
+@cases("name", ALL)
+def test_no_users_and_no_slots_are_no_error(name):
+    for shape in ((0, 3), (5, 0)):
+        trace = run(name, np.zeros(shape, int))
+        assert trace.values.shape == (shape[1], 3) and trace.spent.shape == shape
+    assert repr(trace) == "Trace(0 slots, 0 published)"
+
+
+@cases(
+    "parameters",
+    [
+        {"epsilon": 0.0},
+        {"epsilon": np.nan},
+        {"epsilon": True},
+        {"epsilon": 3000.0},
+        {"epsilon": 1e-6, "window": 5},
+        {"window": 0},
+        {"window": 2.5},
+        {"window": 2**17},
+        {"categories": 1},
+        {"categories": None},
+        {"domain": (0.0, 1.0)},
+        {"categories": None, "domain": (1.0, 0.0)},
+        {"oracle": "nothing"},
+        {"oracle": "gaussian"},
+        {"oracle": "square_wave"},
+        {"oracle": 3},
+    ],
+)
+def test_parameters_that_cannot_be_run_are_refused(parameters):
+    with pytest.raises((lk.errors.ConfigurationError, TypeError)):
+        made("lba", **parameters)
+
+
+def test_unknown_names_are_told_with_the_known_ones():
+    with pytest.raises(lk.errors.ConfigurationError, match="unknown protocol 'lpz'; known: lba"):
+        made("lpz")
+    with pytest.raises(lk.errors.ConfigurationError, match="unknown oracle 'gr'"):
+        made("lpa", oracle="gr")
+
+
+def test_an_oracle_of_somebody_elses_is_enough_where_nothing_is_weighed():
+    """A protocol that adapts needs its variance."""
+
+    class Bare:
+        def __init__(self, epsilon, of):
+            self._made = lk.mechanism("grr", epsilon=epsilon, categories=of)
+            self.epsilon, self.scale, self.width = epsilon, 1, 0
+
+        def __getattr__(self, name):
+            if name in ("variance", "certificate"):
+                raise AttributeError(name)
+            return getattr(self._made, name)
+
+    assert made("lpu", oracle=Bare).run(stepping(), lk.randomness.seeded(1)).values.shape[1] == 3
+    with pytest.raises(lk.errors.ConfigurationError, match="variance"):
+        made("lpa", oracle=Bare)
+
+
+@cases(
+    ("streams", "error"),
+    [
+        (np.full((3, 3), 7), ValueError),
+        (np.full((3, 3), -2), ValueError),
+        (np.zeros((3, 3)), TypeError),
+        (np.zeros(3, int), ValueError),
+        (np.zeros((3, 3, 1), int), ValueError),
+        ([["a"]], TypeError),
+    ],
+)
+def test_streams_that_are_none_are_refused(streams, error):
+    with pytest.raises(error) as caught:
+        made("lpa").run(streams, lk.randomness.seeded(1))
+    assert "7" not in str(caught.value)
+
+
+def test_numbers_must_be_finite_or_missing():
+    with pytest.raises(ValueError, match="finite, or NaN"):
+        mean_of("lpa").run(np.array([[np.inf]]), lk.randomness.seeded(1))
+    with pytest.raises(TypeError):
+        mean_of("lpa").run(np.array([["x"]]), lk.randomness.seeded(1))
+
+
+def test_keyed_noise_needs_its_contexts():
+    protocol, source = made("lpa"), lk.randomness.keyed(KEY)
+    x = stepping(3, 4)
+    for given in ({}, {"users": ["a", "b", "c"]}, {"first_slot": 0}):
+        with pytest.raises(ValueError, match="users= and first_slot="):
+            protocol.run(x, source, **given)
+    with pytest.raises(ValueError, match="distinct"):
+        protocol.run(x, source, users=["a", "a", "b"], first_slot=0)
+    with pytest.raises(ValueError, match="distinct"):
+        protocol.run(x, source, users=["a", "b"], first_slot=0)
+
+
+def test_slots_go_forward_on_both_sides():
+    protocol, source = made("lpa"), lk.randomness.keyed(KEY)
+    coordinator, responder = protocol.coordinator(), protocol.responder()
+    coordinator.decide(4, None)
+    with pytest.raises(ValueError, match="slots must increase"):
+        coordinator.decide(4, None)
+    state, row = responder.state(source.digests(["a"])), np.zeros(1, np.intp)
+    given = (np.zeros(1, np.int64), np.ones(1, bool), source)
+    responder.first(state, row, 4, *given)
+    with pytest.raises(ValueError, match="slots must increase"):
+        responder.first(state, row, 4, *given)
+
+
+def test_division_of_the_population_beats_division_of_the_budget():
+    """3,000 meters, epsilon 2, window 4, loads around 1,200 of 8,000: METHODS section 3."""
+    rng = np.random.default_rng(9)
+    x = np.clip(rng.normal(1200, 600, (3000, 40)), 0, 8000)
+    stated = {}
+    for name, oracle in (("lbu", "square_wave"), ("lpu", "square_wave"), ("lpu", "piecewise")):
+        protocol = lk.protocol(name, epsilon=2.0, window=4, domain=(0.0, 8000.0), oracle=oracle)
+        trace = protocol.run(x, lk.randomness.seeded(4))
+        stated[name, oracle] = 1.96 * trace.standard_error.mean()
+    assert (
+        stated["lpu", "piecewise"] < stated["lpu", "square_wave"] < stated["lbu", "square_wave"] / 2
+    )
