@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from math import inf, nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,20 @@ class Coordinator(ABC):
         self.value, self.standard_error = found.value, found.standard_error
         return Released(self.value, self.standard_error, PUBLISH)
 
+    def saved(self) -> dict[str, Any]:
+        """Its state between two slots in plain lists and numbers, which JSON keeps to the bit."""
+        return {
+            "slot": self.slot,
+            "value": self.value.tolist(),
+            "standard_error": self.standard_error.tolist(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take the state of one of the same protocol: it goes on as that one would have."""
+        self.slot = saved["slot"]
+        self.value = np.array(saved["value"])
+        self.standard_error = np.array(saved["standard_error"])
+
     @abstractmethod
     def _decide(self, slot: int, sums: NDArray[np.int64] | None) -> Verdict:
         """`decide`, of a later slot; None where nobody has reported."""
@@ -116,6 +130,13 @@ class Fixed(Coordinator):
 
     def _away(self) -> float:
         return self._drift.since(self._slot)
+
+    def saved(self) -> dict[str, Any]:
+        return {**super().saved(), "drift": self._drift.saved()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        super().restore(saved)
+        self._drift.restore(saved["drift"])
 
 
 class Adaptive(Coordinator):
@@ -194,3 +215,17 @@ class Adaptive(Coordinator):
 
     def _away(self) -> float:
         return max(self._dissimilarity, 0.0)
+
+    def saved(self) -> dict[str, Any]:
+        return {
+            **super().saved(),
+            "counts": list(self._counts),
+            "dissimilarity": None if self._dissimilarity == inf else self._dissimilarity,
+            "rule": self.rule.saved(),
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        super().restore(saved)
+        self._counts = deque(saved["counts"], maxlen=self.terms.window)
+        self._dissimilarity = inf if saved["dissimilarity"] is None else saved["dissimilarity"]
+        self.rule.restore(saved["rule"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,3 +44,19 @@ class Drift:
     def since(self, slot: int) -> float:
         """Of all moves from the last publication to ``slot``."""
         return self.variance * (slot - self._last[0]) if self._last is not None else float("inf")
+
+    def saved(self) -> dict[str, Any]:
+        """Its state in plain lists and numbers."""
+        last = None
+        if self._last is not None:
+            slot, value, error = self._last
+            last = [slot, value.tolist(), error.tolist()]
+        return {"last": last, "sum": self._sum, "steps": self._steps}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take the state of another one."""
+        self._last = None
+        if saved["last"] is not None:
+            slot, value, error = saved["last"]
+            self._last = (slot, np.array(value), np.array(error))
+        self._sum, self._steps = saved["sum"], saved["steps"]

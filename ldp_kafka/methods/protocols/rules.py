@@ -4,7 +4,7 @@ micro-epsilon, or shares of half B.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 __all__ = ["Absorption", "Halving", "Offer", "Rule"]
 
@@ -31,21 +31,38 @@ class Rule(Protocol):
     def take(self, slot: int, amount: int) -> None:
         """It has been asked for, whether anybody answers or not."""
 
+    def saved(self) -> dict[str, Any]:
+        """Its state in plain lists and numbers."""
 
-class _Used:
-    """What the last slots have used; a slot's entry is dropped when no run reaches it any more."""
-
-    def __init__(self, window: int) -> None:
-        self.window = window
-        self.entries: list[tuple[int, int]] = []
-
-    def before(self, slot: int) -> int:
-        """What has been used in the ``window`` - 1 slots before this one."""
-        self.entries = [entry for entry in self.entries if entry[0] > slot - self.window]
-        return sum(amount for _, amount in self.entries)
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Take the state of one with the same parameters."""
 
 
-class Halving:
+class _Rule:
+    """What both rules note: what the slots have used, a slot's entry until no run reaches it any
+    more.
+    """
+
+    def __init__(self, window: int, total: int) -> None:
+        self.window, self.total = window, total
+        self._used: list[tuple[int, int]] = []
+
+    def _left(self, slot: int) -> int:
+        """What the ``window`` - 1 slots before this one have not used."""
+        self._used = [entry for entry in self._used if entry[0] > slot - self.window]
+        return self.total - sum(amount for _, amount in self._used)
+
+    def take(self, slot: int, amount: int) -> None:
+        self._used.append((slot, amount))
+
+    def saved(self) -> dict[str, Any]:
+        return {"used": [list(entry) for entry in self._used]}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self._used = [(slot, amount) for slot, amount in saved["used"]]
+
+
+class Halving(_Rule):
     """Use half of what the window has left (LBD, LPD: Algorithms 1 and 3 of LDP-IDS).
 
     Examples
@@ -59,18 +76,11 @@ class Halving:
     [400, 200, 100, 250, 225]
     """
 
-    def __init__(self, window: int, total: int) -> None:
-        self.total = total
-        self._used = _Used(window)
-
     def offer(self, slot: int) -> Offer:
-        return Offer((self.total - self._used.before(slot)) // 2, 1, 2)
-
-    def take(self, slot: int, amount: int) -> None:
-        self._used.entries.append((slot, amount))
+        return Offer(self._left(slot) // 2, 1, 2)
 
 
-class Absorption:
+class Absorption(_Rule):
     """Use what the slots since the last publication were due, one unit each, and leave out as many
     slots after a publication as it used units more than one (LBA, LPA: Algorithms 2 and 4 of
     LDP-IDS). Before the first publication nothing has to be left out.
@@ -86,17 +96,23 @@ class Absorption:
     """
 
     def __init__(self, window: int) -> None:
-        self.total = window
-        self._used = _Used(window)
+        super().__init__(window, window)
         self._since: int | None = None  # the last slot whose unit is gone
 
     def offer(self, slot: int) -> Offer:
         if self._since is None:
             self._since = slot - 1
-        free = self.total - self._used.before(slot)
+        free = self._left(slot)
         amount = min(max(slot - self._since, 0), self.total, free)
         return Offer(amount, amount, free)
 
     def take(self, slot: int, amount: int) -> None:
-        self._used.entries.append((slot, amount))
+        super().take(slot, amount)
         self._since = slot + amount - 1
+
+    def saved(self) -> dict[str, Any]:
+        return {**super().saved(), "since": self._since}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        super().restore(saved)
+        self._since = saved["since"]
