@@ -158,8 +158,7 @@ class Protocol(ABC):
                     spent[sent, t] += cost
                 if not reports[t, phase]:
                     return None
-                sums: NDArray[np.int64] = self.terms.oracle.at(cost).support(step.answers[sent])
-                return sums
+                return self.terms.oracle.support(cost, step.answers[sent])
 
             slot = first_slot + t
             step = responder.first(state, rows, slot, codes, present, randomness)

@@ -68,6 +68,11 @@ class Oracle:
         """What the mechanism is given for `Values.bound` values."""
         return codes / FIXED if self.numeric else codes
 
+    def support(self, cost: int, answers: NDArray[Any]) -> NDArray[np.int64]:
+        """Additive integer sums of reports of ``cost``, their number first."""
+        sums: NDArray[np.int64] = self.at(cost).support(answers)
+        return sums
+
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
         """Means or frequencies (d,) with their standard errors (d,) from the merged sums of at
         least one report of ``cost``; d = 1 for numbers.

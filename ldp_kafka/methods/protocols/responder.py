@@ -18,6 +18,7 @@ from ldp_kafka.randomness import Randomness, use_of
 __all__ = ["Responder"]
 
 WORD = 2**32
+LAST = 2**61  # slots lie before it: their differences fit into 64 bits
 
 
 class Responder:
@@ -149,12 +150,12 @@ class Responder:
         return found
 
     def valid(self, request: Request) -> bool:
-        """Whether a request is one of this protocol: of a cost that its users pay, and of a
-        fraction that is not below the public least one.
+        """Whether a request is one of this protocol: of a slot that there can be, of a cost that
+        its users pay, and of a fraction that is not below the public least one.
         """
         terms = self.terms
-        cost, share, of = request.cost, request.share, request.of
-        if not (terms.second and 0 < share <= of and self.payable(cost)):
+        slot, cost, share, of = request
+        if not (terms.second and -LAST < slot < LAST and 0 < share <= of and self.payable(cost)):
             return False
         if not terms.population:
             return share == of and cost <= terms.second

@@ -254,6 +254,8 @@ def test_requests_below_the_least_fraction_are_refused(name):
     assert responder.valid(Request(0, BUDGET, share, of))
     assert not responder.valid(Request(0, BUDGET, share, of + 1))
     assert not responder.valid(Request(0, BUDGET, 2, 1))
+    assert not responder.valid(Request(2**61, BUDGET, share, of))
+    assert not responder.valid(Request(-(2**70), BUDGET, share, of))
     assert not responder.valid(Request(0, BUDGET - 1, share, of))
     assert not responder.valid(Request(0, BUDGET, 0, 1))
     assert not responder.valid(Request(0, BUDGET, -1, -1))

@@ -265,6 +265,22 @@ def test_before_the_first_publication_the_middle_stands(name):
     assert (trace.values == 5.0).all() and (trace.standard_error == 10.0).all()
 
 
+@cases("name", ALL)
+def test_standard_errors_cover_what_moves(name):
+    """Of a share that swings, published or held: four of five intervals of 95 % at least, and on
+    average none is so wide that it says nothing.
+    """
+    users, slots = 6_000, 80
+    p = 0.3 + 0.1 * np.sin(0.08 * np.arange(slots))
+    rng = np.random.default_rng(12)
+    x = (rng.random((users, slots)) < p).astype(np.int64)
+    trace = run(name, x, epsilon=3.0, window=5, categories=2)
+    z = (trace.values[:, 1] - x.mean(0)) / trace.standard_error[:, 1]
+    covered = np.abs(z[10:]) < 1.96
+    assert covered.mean() > 0.8, covered.mean()
+    assert np.median(trace.standard_error[10:, 1]) < 0.12
+
+
 @cases("name", ["lbu", "lpu", "lsp"])
 def test_what_is_held_has_the_error_of_the_moves_seen(name):
     """Nobody has a value from slot 24 on: the error grows slot by slot, from the last one."""
@@ -349,6 +365,16 @@ def test_streams_that_are_none_are_refused(streams, error):
     with pytest.raises(error) as caught:
         made("lpa").run(streams, lk.randomness.seeded(1))
     assert "7" not in str(caught.value)
+
+
+def test_an_oracle_must_be_purely_private():
+    """Composition over a window is of epsilons alone."""
+
+    def gaussian(epsilon, domain):
+        return lk.mechanism("gaussian", epsilon=epsilon, delta=1e-5, domain=domain)
+
+    with pytest.raises(lk.errors.ConfigurationError, match="delta above 0"):
+        mean_of("lpu", oracle=gaussian)
 
 
 def test_numbers_must_be_finite_or_missing():
