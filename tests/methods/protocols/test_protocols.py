@@ -13,41 +13,18 @@ from ldp_kafka.methods.protocols import PROTOCOLS, Request, Trace
 from ldp_kafka.methods.step import SENT
 from tests.cases import cases
 from tests.depth import depth
-
-ALL = sorted(PROTOCOLS)
-ADAPTIVE = ["lba", "lbd", "lpa", "lpd"]
-POPULATION = ["lpa", "lpd", "lpu"]
-NUMERIC = ["duchi", "hybrid", "laplace", "piecewise", "square_wave"]
-IDS = [f"u{i}" for i in range(300)]
-
-
-def made(name, epsilon=1.0, window=4, categories=3, **parameters):
-    given = {"epsilon": epsilon, "window": window, "categories": categories, "oracle": "grr"}
-    return lk.protocol(name, **{**given, **parameters})
-
-
-def mean_of(name, epsilon=2.0, window=4, oracle="hybrid"):
-    return lk.protocol(name, epsilon=epsilon, window=window, domain=(-5.0, 15.0), oracle=oracle)
-
-
-def stepping(users=300, slots=16, categories=3, seed=1):
-    """Categories whose shares jump, with gaps."""
-    rng = np.random.default_rng(seed)
-    shares = np.repeat(rng.dirichlet(np.ones(categories), slots // 4), 4, axis=0)
-    x = np.stack([rng.choice(categories, users, p=p) for p in shares], axis=1)
-    x[rng.random(x.shape) < 0.2] = -1
-    return x
-
-
-def run(name, x, seed=3, **parameters):
-    return made(name, **parameters).run(x, lk.randomness.seeded(seed))
-
-
-def same(a, b):
-    return all(
-        np.array_equal(getattr(a, each), getattr(b, each), equal_nan=each == "error")
-        for each in ("values", "standard_error", "strategy", "error", "reports")
-    )
+from tests.methods.protocols.streams import (
+    ADAPTIVE,
+    ALL,
+    IDS,
+    NUMERIC,
+    POPULATION,
+    made,
+    mean_of,
+    run,
+    same,
+    stepping,
+)
 
 
 def test_every_protocol_has_its_name():
@@ -297,103 +274,6 @@ def test_no_users_and_no_slots_are_no_error(name):
         trace = run(name, np.zeros(shape, int))
         assert trace.values.shape == (shape[1], 3) and trace.spent.shape == shape
     assert repr(trace) == "Trace(0 slots, 0 published)"
-
-
-@cases(
-    "parameters",
-    [
-        {"epsilon": 0.0},
-        {"epsilon": np.nan},
-        {"epsilon": True},
-        {"epsilon": 3000.0},
-        {"epsilon": 1e-6, "window": 5},
-        {"window": 0},
-        {"window": 2.5},
-        {"window": 2**17},
-        {"categories": 1},
-        {"categories": None},
-        {"domain": (0.0, 1.0)},
-        {"categories": None, "domain": (1.0, 0.0)},
-        {"oracle": "nothing"},
-        {"oracle": "gaussian"},
-        {"oracle": "square_wave"},
-        {"oracle": 3},
-    ],
-)
-def test_parameters_that_cannot_be_run_are_refused(parameters):
-    with pytest.raises((lk.errors.ConfigurationError, TypeError)):
-        made("lba", **parameters)
-
-
-def test_unknown_names_are_told_with_the_known_ones():
-    with pytest.raises(lk.errors.ConfigurationError, match="unknown protocol 'lpz'; known: lba"):
-        made("lpz")
-    with pytest.raises(lk.errors.ConfigurationError, match="unknown oracle 'gr'"):
-        made("lpa", oracle="gr")
-
-
-def test_an_oracle_of_somebody_elses_is_enough_where_nothing_is_weighed():
-    """A protocol that adapts needs its variance."""
-
-    class Bare:
-        def __init__(self, epsilon, of):
-            self._made = lk.mechanism("grr", epsilon=epsilon, categories=of)
-            self.epsilon, self.scale, self.width = epsilon, 1, 0
-
-        def __getattr__(self, name):
-            if name in ("variance", "certificate"):
-                raise AttributeError(name)
-            return getattr(self._made, name)
-
-    assert made("lpu", oracle=Bare).run(stepping(), lk.randomness.seeded(1)).values.shape[1] == 3
-    with pytest.raises(lk.errors.ConfigurationError, match="variance"):
-        made("lpa", oracle=Bare)
-
-
-@cases(
-    ("streams", "error"),
-    [
-        (np.full((3, 3), 7), ValueError),
-        (np.full((3, 3), -2), ValueError),
-        (np.zeros((3, 3)), TypeError),
-        (np.zeros(3, int), ValueError),
-        (np.zeros((3, 3, 1), int), ValueError),
-        ([["a"]], TypeError),
-    ],
-)
-def test_streams_that_are_none_are_refused(streams, error):
-    with pytest.raises(error) as caught:
-        made("lpa").run(streams, lk.randomness.seeded(1))
-    assert "7" not in str(caught.value)
-
-
-def test_an_oracle_must_be_purely_private():
-    """Composition over a window is of epsilons alone."""
-
-    def gaussian(epsilon, domain):
-        return lk.mechanism("gaussian", epsilon=epsilon, delta=1e-5, domain=domain)
-
-    with pytest.raises(lk.errors.ConfigurationError, match="delta above 0"):
-        mean_of("lpu", oracle=gaussian)
-
-
-def test_numbers_must_be_finite_or_missing():
-    with pytest.raises(ValueError, match="finite, or NaN"):
-        mean_of("lpa").run(np.array([[np.inf]]), lk.randomness.seeded(1))
-    with pytest.raises(TypeError):
-        mean_of("lpa").run(np.array([["x"]]), lk.randomness.seeded(1))
-
-
-def test_keyed_noise_needs_its_contexts():
-    protocol, source = made("lpa"), lk.randomness.keyed(KEY)
-    x = stepping(3, 4)
-    for given in ({}, {"users": ["a", "b", "c"]}, {"first_slot": 0}):
-        with pytest.raises(ValueError, match="users= and first_slot="):
-            protocol.run(x, source, **given)
-    with pytest.raises(ValueError, match="distinct"):
-        protocol.run(x, source, users=["a", "a", "b"], first_slot=0)
-    with pytest.raises(ValueError, match="distinct"):
-        protocol.run(x, source, users=["a", "b"], first_slot=0)
 
 
 def test_slots_go_forward_on_both_sides():
