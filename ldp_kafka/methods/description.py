@@ -41,6 +41,10 @@ class Description:
     """
     ball: ClassVar[bool] = False
     """Whether values are vectors of a ball, which has a diameter and no domain."""
+    phases: ClassVar[int] = 0
+    """In which users report a slot for a coordinator (`ldp_kafka.methods.protocols`); 0: there is
+    none, a slot's sums are its release. Those after the first need a request.
+    """
     delay: int = 0
     """Slots that a report may come after its own."""
     window: int

@@ -60,6 +60,13 @@ class Estimates(Description):
         found: NDArray[np.int64] = self.mechanism.support(reports)
         return found
 
+    def form(self, phase: int, cost: int) -> Estimates | None:
+        """What reads reports of a phase, which cost so many micro-epsilon each; None where there
+        are none such. A cost of 0 stands for `Description.spend`.
+        """
+        del phase
+        return None if cost else self
+
     @cached_property
     def _report_width(self) -> int:
         return report_width(self.mechanism)

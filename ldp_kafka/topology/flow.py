@@ -21,6 +21,8 @@ class Flow:
     raw : the topic of raw values; None where nobody writes any
     reports, partials, releases, rejected : the topics on the collector's side; the last is of
         reports that could not be counted
+    sums, requests : of a method with a coordinator: what it folds, and what it asks of the edge;
+        None elsewhere
     dead_letters : the topic of the edge's bad records; None where there is no raw topic
     roles : in pipeline order
     absent : of roles that other topologies have, why this one does not
@@ -34,6 +36,8 @@ class Flow:
     releases: Topic
     rejected: Topic
     roles: tuple[Role, ...]
+    sums: Topic | None = None
+    requests: Topic | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

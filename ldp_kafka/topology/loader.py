@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.asked import streamed
 from ldp_kafka.topology.document import Document, Unset, read
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import Path, parse_path
@@ -217,10 +217,12 @@ class _Work:
         own = {key: value for key, value in given.items() if key not in _COMMON}
         categories, domain = given.get("categories"), given.get("domain")
         names = tuple(categories) if isinstance(categories, list) else None
+        method = streamed(given["method"], "numeric" if categories is None else "categorical")
+        assert method is not None, "the schema names what can be run"
         # -0.0 is 0.0: one fingerprint
         return Privacy(
             method=given["method"],
-            mechanism=given.get("mechanism", METHODS[given["method"]].default_mechanism),
+            mechanism=given.get("mechanism", method.default_mechanism),
             epsilon=float(given["epsilon"]),
             window=given.get("window"),
             domain=(None if domain is None else (float(domain[0]) + 0.0, float(domain[1]) + 0.0)),

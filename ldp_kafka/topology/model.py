@@ -99,6 +99,14 @@ class Topology(Checked):
                     " worker would wait for ever"
                 ),
             )
+        if self.method.phases > 1 and (flow.raw is None or not self.input.create):
+            yield (
+                "input.source" if flow.raw is None else "input.create",
+                (
+                    f"must be {'topic' if flow.raw is None else 'true'} for {self.method.name}: the"
+                    " coordinator's requests are written into the raw topic, beside the values"
+                ),
+            )
         yield from self._unfit()
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
@@ -133,7 +141,7 @@ class Topology(Checked):
     @cached_property
     def flow(self) -> Flow:
         """Its topics, agents and roles, by ``input.source``."""
-        return SOURCES[self.input.source](self.name, self.input)
+        return SOURCES[self.input.source](self.name, self.input, self.method.phases)
 
     @property
     def method(self) -> Method:
@@ -215,6 +223,7 @@ class Topology(Checked):
             # else a replay would add pseudonyms to reports that went out without
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
+            **({"hold": source.hold} if self.method.phases > 1 else {}),
         )
 
     @property
@@ -240,6 +249,30 @@ class Topology(Checked):
     def releases_topic(self) -> str:
         """Published statistics."""
         return self.flow.releases.name
+
+    @property
+    def sums_topic(self) -> str:
+        """Merged sums of each slot and phase, where a coordinator decides by them.
+
+        Raises
+        ------
+        ConfigurationError : the topology's method has no coordinator
+        """
+        if self.flow.sums is None:
+            raise ConfigurationError(f"{self.name} has no coordinator: {self.method.name} has none")
+        return self.flow.sums.name
+
+    @property
+    def requests_topic(self) -> str:
+        """What the coordinator asks of each slot's users.
+
+        Raises
+        ------
+        ConfigurationError : the topology's method asks for nothing
+        """
+        if self.flow.requests is None:
+            raise ConfigurationError(f"{self.name} has no requests: {self.method.name} asks none")
+        return self.flow.requests.name
 
     @property
     def dead_letters_topic(self) -> str:

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError, InvariantError
 
-__all__ = ["COLLECTOR", "EDGE", "ROLES", "Agent", "Role", "Topic"]
+__all__ = ["COLLECTOR", "EDGE", "ROLES", "Agent", "Forward", "Role", "Topic"]
 
 EDGE, COLLECTOR = "edge", "collector"
 """The two sides of the trust line."""
 
-ROLES: dict[str, str] = {"perturb": EDGE, "collect": COLLECTOR}
+ROLES: dict[str, str] = {"perturb": EDGE, "collect": COLLECTOR, "coordinate": COLLECTOR}
 """Every role there is, in pipeline order, and the side on which it runs."""
 
 # Small segments and a low ratio keep recovery short; never compact,delete: quiet open state would
@@ -93,6 +93,17 @@ class Agent:
         return self.reads.ours
 
 
+class Forward(NamedTuple):
+    """Requests of the collector's side that are copied into a log at the edge: what is decided
+    there, and when the edge hears of it, then lies in the one log that is folded.
+    """
+
+    group: str
+    """The consumer group that copies."""
+    reads: Topic
+    writes: Topic
+
+
 @dataclass(frozen=True)
 class Role:
     """Agents that run in one process and read as one consumer group.
@@ -103,12 +114,14 @@ class Role:
     name : one of `ROLES`
     agents : in pipeline order; their logs lie on the role's side
     needs_key : whether it works with the edge's key, and within the budget of the edge's file
+    forward : what one of its processes copies beside its agents
     """
 
     topology: str
     name: str
     agents: tuple[Agent, ...]
     needs_key: bool = False
+    forward: Forward | None = None
 
     def __post_init__(self) -> None:
         if self.name not in ROLES:
@@ -152,6 +165,8 @@ class Role:
         found: list[Topic] = []
         for agent in self.agents:
             found += [agent.reads, *agent.writes, self.state(agent)]
+        if self.forward is not None:
+            found.append(self.forward.reads)
         return found
 
     def state(self, agent: Agent) -> Topic:

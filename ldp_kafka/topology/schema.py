@@ -13,6 +13,7 @@ from jsonschema.validators import extend
 
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.asked import names
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text
 from ldp_kafka.topology.formats import INPUT_FORMATS
@@ -84,7 +85,7 @@ def _name(whole: dict[str, Any]) -> None:
         "; ".join(f"{name}: {one.description}" for name, one in INPUT_FORMATS.items()) + "."
     )
     methods = {name: method for name, method in METHODS.items() if method.streams}
-    privacy["method"]["enum"] = sorted(methods)
+    privacy["method"]["enum"] = names()
     privacy["mechanism"]["enum"] = sorted(
         {*PURE, *(method.default_mechanism for method in methods.values())}
     )
@@ -115,7 +116,7 @@ def problems(document: Document, kind: str = "topology") -> Iterator[tuple[Path,
         yield document.problem((), _KINDS[kind][1])
         return
     seen = set()
-    for error in _validator(kind, (*METHODS, *STATISTICS, *INPUT_FORMATS)).iter_errors(
+    for error in _validator(kind, (*names(), *STATISTICS, *INPUT_FORMATS)).iter_errors(
         document.data
     ):
         for path, message in _said(error):

@@ -12,7 +12,8 @@ from typing import Any
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.methods import Method
+from ldp_kafka.methods.asked import names, of_either_kind, streamed
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.logins import Identity, endpoints, identity
@@ -150,6 +151,7 @@ class Input(Checked):
     user, value, time : field paths, as tuples of names and list positions
     slot_ms : length of a slot, at least 1 ms
     lateness : slots that the watermark stays behind the latest event, 0..1000
+    hold : closed slots whose values wait for a request, 1..1000; of methods with a coordinator
     partitioning : ``trusted`` or ``murmur2``
     gaps : ``strict`` or ``allow``
     idle_ms : silence after which a partition gets a tick; None: never
@@ -175,6 +177,7 @@ class Input(Checked):
     max_ahead_ms: int
     per_slot: str
     source: str = "topic"
+    hold: int = 4
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if self.source not in ("topic", "devices"):
@@ -192,14 +195,16 @@ class Input(Checked):
             ("slot_ms", 1),
             ("max_ahead_ms", 1),
             ("lateness", 0),
+            ("hold", 1),
         ):
             if not _whole(getattr(self, name)) >= least:
                 yield (
                     f"input.{name.removesuffix('_ms')}",
                     f"must be a whole number, at least {least}",
                 )
-        if not self.lateness <= 1000:
-            yield "input.lateness", "must be at most 1000 slots"
+        for name in ("lateness", "hold"):
+            if not getattr(self, name) <= 1000:
+                yield f"input.{name}", "must be at most 1000 slots"
         if self.idle_ms is not None and not self.create:
             yield (
                 "input.idle",
@@ -250,21 +255,16 @@ class Privacy(Checked):
     parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        if (
-            self.method not in METHODS
-            or not METHODS[self.method].streams
-            or self.mechanism not in MECHANISMS
-        ):
+        kind = streamed(self.method, self.kind)
+        if kind is None or self.mechanism not in MECHANISMS:
             yield (
                 "privacy",
                 (
-                    "method must be one of"
-                    f" {', '.join(name for name, kind in METHODS.items() if kind.streams)} and"
-                    f" mechanism one of {', '.join(MECHANISMS)}"
+                    f"method must be one of {', '.join(names())} and mechanism one of"
+                    f" {', '.join(MECHANISMS)}"
                 ),
             )
             return
-        kind = METHODS[self.method]
         wrong = list(self._mismatches(kind))
         yield from wrong
         if not wrong:
@@ -273,7 +273,25 @@ class Privacy(Checked):
             except (ConfigurationError, TypeError) as error:
                 yield "privacy", f"{self.method} over {self.mechanism}: {error}"
 
+    @property
+    def kind(self) -> str:
+        """Of its values, as they are given: ``numeric`` or ``categorical``."""
+        return "numeric" if self.categories is None else "categorical"
+
+    @property
+    def _method(self) -> type[Method]:
+        found = streamed(self.method, self.kind)
+        if found is None:
+            raise ConfigurationError(f"there is no method {self.method}")
+        return found
+
     def _mismatches(self, kind: type[Method]) -> Iterator[tuple[str, str]]:
+        if of_either_kind(self.method) and (self.domain is None) == (self.categories is None):
+            yield (
+                "privacy",
+                f"{self.method} needs either categories, or the domain of numbers: give one of them",
+            )
+            return
         numeric = kind.kind == "numeric"
         fitting = PURE if kind.default_mechanism in PURE else (kind.default_mechanism,)
         if self.mechanism not in fitting:
@@ -339,7 +357,7 @@ class Privacy(Checked):
         mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
         given = {"window": self.window, "domain": self.domain, "categories": self.categories}
         shape: dict[str, Any] = {name: what for name, what in given.items() if what is not None}
-        return METHODS[self.method](
+        return self._method(
             mechanism=mechanism,
             epsilon=self.epsilon,
             calibration=self.calibration,
@@ -350,7 +368,7 @@ class Privacy(Checked):
     @property
     def resolved(self) -> dict[str, Any]:
         """The method's own parameters with what was chosen for those not given."""
-        return {name: getattr(self.build, name) for name in sorted(METHODS[self.method].parameters)}
+        return {name: getattr(self.build, name) for name in sorted(self._method.parameters)}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ldp_kafka.topology.flow import Flow
-from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role, Topic
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Role, Topic
 from ldp_kafka.topology.sections import Input
 
 __all__ = ["SOURCES"]
@@ -18,7 +18,7 @@ _LOG = {"cleanup.policy": "delete"}
 _DEVICES = {**_LOG, "message.timestamp.type": "LogAppendTime"}
 
 
-def _of_topic(name: str, source: Input) -> Flow:
+def _of_topic(name: str, source: Input, phases: int) -> Flow:
     """Raw values lie in a topic at the edge, and a role there perturbs them."""
     sources = source.partitions
     raw = Topic(
@@ -43,9 +43,10 @@ def _of_topic(name: str, source: Input) -> Flow:
         "perturbed values: all that crosses the trust line",
         COLLECTOR,
     )
+    asked = phases > 1
     perturb = Agent(
         "perturb",
-        "perturb",
+        "answer" if asked else "perturb",
         raw,
         (dead, reports),
         "state of the users",
@@ -53,12 +54,24 @@ def _of_topic(name: str, source: Input) -> Flow:
         gaps=source.gaps == "allow",
         ticks=True,
     )
-    collect = Agent("collect", "collect", reports, (), "open windows of each source")
-    edge = Role(name, "perturb", (perturb,), needs_key=True)
-    return _collected(name, sources, collect, raw=raw, dead_letters=dead, before=(edge,))
+    stage = "collect_phases" if asked else "collect"
+    collect = Agent("collect", stage, reports, (), "open windows of each source")
+    forward = Forward(f"{name}-forward", _requests(name), raw) if asked else None
+    edge = Role(name, "perturb", (perturb,), needs_key=True, forward=forward)
+    return _collected(name, sources, phases, collect, raw=raw, dead_letters=dead, before=(edge,))
 
 
-def _of_devices(name: str, source: Input) -> Flow:
+def _requests(name: str) -> Topic:
+    return Topic(
+        f"{name}.requests",
+        1,
+        _LOG,
+        "what the coordinator asks of each slot's users; the edge decides who answers",
+        COLLECTOR,
+    )
+
+
+def _of_devices(name: str, source: Input, phases: int) -> Flow:
     """Devices perturb by themselves: a report's id says in which partition it is."""
     reports = Topic(
         f"{name}.device-reports",
@@ -71,12 +84,13 @@ def _of_devices(name: str, source: Input) -> Flow:
         "collect", "collect_devices", reports, (), "open windows of each source", ticks=True
     )
     absent = {"perturb": "its devices perturb by themselves (ldp_kafka.Client)"}
-    return _collected(name, source.partitions, collect, absent=absent)
+    return _collected(name, source.partitions, phases, collect, absent=absent)
 
 
 def _collected(
     name: str,
     sources: int,
+    phases: int,
     collect: Agent,
     *,
     raw: Topic | None = None,
@@ -88,6 +102,8 @@ def _collected(
 
     Parameters
     ----------
+    phases : in which a coordinator has users report; 0: there is none, and a slot's sums are its
+        release
     collect : its first agent, which is given the topics that it writes
     before : the roles that the reports come from
     """
@@ -104,11 +120,8 @@ def _collected(
     rejected = Topic(
         f"{name}.collector.dead-letters", 1, _LOG, "reports that could not be counted", COLLECTOR
     )
-    collect = replace(collect, writes=(partials, releases, rejected))
-    merge = Agent(
-        "merge", "merge", partials, (releases, rejected), "slots that wait for all sources"
-    )
-    return Flow(
+    waits = "slots that wait for all sources"
+    whole = Flow(
         name,
         raw=raw,
         dead_letters=dead_letters,
@@ -116,10 +129,37 @@ def _collected(
         partials=partials,
         releases=releases,
         rejected=rejected,
-        roles=(*before, Role(name, "collect", (collect, merge))),
+        roles=before,
         absent=absent or {},
     )
+    if not phases:
+        merge = Agent("merge", "merge", partials, (releases, rejected), waits)
+        collect = replace(collect, writes=(partials, releases, rejected))
+        return replace(
+            whole,
+            roles=(*before, Role(name, "collect", (collect, merge))),
+            absent={**whole.absent, "coordinate": "its method asks nobody for anything"},
+        )
+    sums = Topic(
+        f"{name}.sums",
+        1,
+        _LOG,
+        "merged sums of each slot and phase: what the coordinator decides by",
+        COLLECTOR,
+    )
+    requests = _requests(name) if phases > 1 else None
+    written = (releases, rejected) if requests is None else (requests, releases, rejected)
+    merge = Agent("merge", "merge_phases", partials, (sums, rejected), waits)
+    collect = replace(collect, writes=(partials, rejected))
+    decides = Agent("coordinate", "coordinate", sums, written, "what was asked and released last")
+    roles = Role(name, "collect", (collect, merge)), Role(name, "coordinate", (decides,))
+    return replace(whole, sums=sums, requests=requests, roles=(*before, *roles))
 
 
-SOURCES: dict[str, Callable[[str, Input], Flow]] = {"topic": _of_topic, "devices": _of_devices}
-"""By ``input.source``: what runs for a topology of this name."""
+SOURCES: dict[str, Callable[[str, Input, int], Flow]] = {
+    "topic": _of_topic,
+    "devices": _of_devices,
+}
+"""By ``input.source``: what runs for a topology of this name, whose coordinator has users report in
+so many phases a slot (0: there is none).
+"""

@@ -1,0 +1,5 @@
+"""stub"""
+
+
+class History:
+    def __init__(self, window, lag=0): ...
