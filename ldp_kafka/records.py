@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from ldp_kafka.randomness import Digests, Ids, take16
 
-__all__ = ["Event", "Events", "Ids", "Partial", "Release", "Report", "Reports", "Request", "Tick"]
+__all__ = [
+    "Event",
+    "Events",
+    "Ids",
+    "Partial",
+    "Release",
+    "Report",
+    "Reports",
+    "Request",
+    "Sums",
+    "Tick",
+]
 
 HIDDEN = "..."
 KEPT = 32  # report ids that are sampled of a slot, a phase and a source
@@ -117,6 +128,12 @@ class Reports:
     chunk: int = 0
     phase: int = 0
     series: Digests | None = None
+    cost: int = 0
+    """Whole micro-epsilon of each report, where a request said it; 0: the method's own."""
+    settled: int | None = None
+    """Last slot that no report of any phase can come for; None before any, and where there is one
+    phase, whose slots are ``closed``.
+    """
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -156,7 +173,14 @@ class Reports:
             for start in range(0, max(len(self), 1), rows)
         )
 
-    def stamp(self, offset: int, chunk: int, phase: int, closed: int | None) -> Reports:
+    def stamp(
+        self,
+        offset: int,
+        chunk: int,
+        phase: int,
+        closed: int | None,
+        settled: int | None = None,
+    ) -> Reports:
         """With what the collector counts once by, the phase and what the edge has closed."""
         return Reports(
             self.ids,
@@ -169,6 +193,8 @@ class Reports:
             chunk,
             phase,
             self.series,
+            self.cost,
+            settled,
         )
 
     def _with(
@@ -188,6 +214,8 @@ class Reports:
             self.chunk,
             self.phase,
             series,
+            self.cost,
+            self.settled,
         )
 
     def singles(self) -> list[Report]:
@@ -229,6 +257,22 @@ class Partial:
     """Of the reports that are summed; 0 where there are none."""
     last: bool = True
     """Whether the source has no further phase of the slot: with it the slot is closed."""
+    cost: int = 0
+    """Whole micro-epsilon of each report, where a request said it; 0: the method's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What all sources have to say of one phase of a slot together."""
+
+    slot: int
+    phase: int
+    cost: int
+    """Whole micro-epsilon of each report, where a request said it; 0: the method's own."""
+    support: tuple[int, ...] | None
+    """Additive integer sums, the number of reports first; None: nobody reported. What comes after
+    it in its phase is of later slots.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +283,12 @@ class Request:
     slot: int
     phase: int
     epsilon: int
-    """Whole micro-epsilon."""
+    """Whole micro-epsilon; 0: nobody is asked, and the slot's values need not be held."""
     deadline: int
     """Last slot in which it may be answered."""
+    share: int = 1
+    """Each user who can be asked is selected with probability share / of."""
+    of: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +311,8 @@ class Release:
     guarantee: dict[str, Any]
     user: str | None = None
     reliability: float | None = None
+    round: dict[str, Any] | None = None
+    """Where a coordinator decides what is released: what it decided by."""
 
 
 def hexadecimal(digests: Digests) -> list[str]:

@@ -4,7 +4,7 @@
 how a message begins   what it is
 =====================  ===========================================================================
 ``{"ldp_kafka":1,``    one record as JSON; ``"type"`` says which: event, report, request, release,
-                       tick, partial, header
+                       tick, partial, sums, header
 ``ff ff ff ff``        a batch as an Arrow IPC stream; the schema's metadata hold ``ldp_kafka``
                        (version), ``type``, and what the rows share
 =====================  ===========================================================================
@@ -13,8 +13,9 @@ A report batch (`ldp_kafka.runtime.wire.reports`) has the columns ``id`` (16 byt
 (int64), what the mechanism emitted, and, only for releases per user, ``series`` (16 bytes). What it
 emitted is ``index`` (a whole number of ``scale``, or lists of so many for vectors; int32, or int64
 where one does not fit) or ``bits`` (packed, of fixed length; hexadecimal in JSON). The metadata:
-fingerprint, scale, phase, offset (of the raw message), chunk, closed. Decoding is strict:
-`BadRecord` with a reason, never a value.
+fingerprint, scale, phase, offset (of the raw message), chunk, closed; where a request was answered
+``cost``, and where slots have several phases ``settled``. Decoding is strict: `BadRecord` with a
+reason, never a value.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from math import inf
 from typing import Any
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.records import KEPT, Event, Partial, Release, Report, Reports, Request, Tick
+from ldp_kafka.records import KEPT, Event, Partial, Release, Report, Reports, Request, Sums, Tick
 from ldp_kafka.runtime.wire.arrow import MARK, VERSION, check_version
 from ldp_kafka.runtime.wire.parsing import (
     HEX,
@@ -49,7 +50,20 @@ __all__ = [
     "single_of",
 ]
 
-SINGLE = {"event": Event, "request": Request, "release": Release, "tick": Tick, "partial": Partial}
+SINGLE = {
+    "event": Event,
+    "request": Request,
+    "release": Release,
+    "tick": Tick,
+    "partial": Partial,
+    "sums": Sums,
+}
+_OPTIONAL: dict[Any, dict[str, Any]] = {
+    Release: {"user": None, "reliability": None, "round": None},
+    Request: {"share": 1, "of": 1},
+    Partial: {"cost": 0},
+}
+"""Fields that are written where they say something: not at these values."""
 NAMES = {kind: name for name, kind in SINGLE.items()}
 
 
@@ -76,21 +90,24 @@ def header_of(value: bytes) -> Mapping[str, Any] | None:
     return record if is_one else None
 
 
-def encode_json(record: Event | Report | Request | Release | Tick | Partial | Reports) -> bytes:
+def encode_json(
+    record: Event | Report | Request | Release | Tick | Partial | Sums | Reports,
+) -> bytes:
     """One record; a `Reports` must have one row."""
     if isinstance(record, Reports):
         return dump_json({MARK: VERSION, "type": "report", **report_body(record)})
     if isinstance(record, Report):
         return encode_json(reports_of([record]))
     body = {each.name: getattr(record, each.name) for each in fields(record)}  # asdict copies deep
-    if isinstance(record, Release):
-        for name in ("user", "reliability"):
-            if body[name] is None:
-                del body[name]
+    for name, unsaid in _OPTIONAL.get(type(record), {}).items():
+        if body[name] == unsaid:
+            del body[name]
     return dump_json({MARK: VERSION, "type": NAMES[type(record)], **body})
 
 
-def decode_json(record: Any) -> Event | Reports | Request | Release | Tick | Partial | None:
+def decode_json(
+    record: Any,
+) -> Event | Reports | Request | Release | Tick | Partial | Sums | None:
     """The record in a parsed JSON object of ours; None for a header record. BadRecord otherwise."""
     if not isinstance(record, dict) or MARK not in record:
         raise BadRecord(Reason.NOT_A_RECORD)
@@ -107,12 +124,12 @@ def decode_json(record: Any) -> Event | Reports | Request | Release | Tick | Par
     return single_of(made, body)
 
 
-def single_of(kind: Any, body: Mapping[str, Any]) -> Event | Request | Release | Tick | Partial:
+def single_of(
+    kind: Any, body: Mapping[str, Any]
+) -> Event | Request | Release | Tick | Partial | Sums:
     """The record of that kind with these fields and no others, their types checked."""
     needed = {field.name for field in fields(kind)}
-    if not needed - {"user", "reliability"} <= set(body) <= needed or (
-        kind is Event and "user" not in body
-    ):
+    if not needed - _OPTIONAL.get(kind, {}).keys() <= set(body) <= needed:
         raise BadRecord(Reason.WRONG_FIELDS)
     if kind is Event:
         return event_of(body["user"], body["time"], body["value"])
@@ -122,11 +139,11 @@ def single_of(kind: Any, body: Mapping[str, Any]) -> Event | Request | Release |
             raise BadRecord(Reason.TIME)
     elif kind is Partial:
         return _partial(made)
+    elif kind is Sums:
+        return _sums(made)
     elif kind is Request:
-        if not (
-            type(made.id) is str
-            and all(map(whole, (made.slot, made.phase, made.epsilon, made.deadline)))
-        ):
+        numbers = (made.slot, made.phase, made.epsilon, made.deadline, made.share, made.of)
+        if not (type(made.id) is str and all(map(whole, numbers))):
             raise BadRecord(Reason.WRONG_FIELDS)
     else:
         texts = (
@@ -137,13 +154,14 @@ def single_of(kind: Any, body: Mapping[str, Any]) -> Event | Request | Release |
             made.strategy,
             "" if made.user is None else made.user,
         )
-        numbers = [made.value, made.standard_error, made.confidence_interval, made.reliability]
+        values = [made.value, made.standard_error, made.confidence_interval, made.reliability]
         if not (
             all(type(text) is str for text in texts)
-            and all(map(numeric, numbers))
+            and all(map(numeric, values))
             and whole(made.slot)
             and whole(made.reports, 0)
             and type(made.guarantee) is dict
+            and (made.round is None or type(made.round) is dict)
         ):
             raise BadRecord(Reason.WRONG_FIELDS)
     checked: Request | Release | Tick = made
@@ -163,6 +181,7 @@ def _partial(made: Any) -> Partial:
         all(map(whole, numbers))
         and (support is None or isinstance(support, list))
         and whole(made.phase, 0, 2**16)
+        and whole(made.cost, 0, 2**31)
         and type(made.last) is bool
     ):
         raise BadRecord(Reason.WRONG_FIELDS)
@@ -176,6 +195,19 @@ def _partial(made: Any) -> Partial:
         made, support=None if support is None else tuple(support), sample=tuple(sample)
     )
     return checked
+
+
+def _sums(made: Any) -> Sums:
+    """The same with a tuple for the list of JSON, its types checked."""
+    support = made.support
+    if not (
+        whole(made.slot)
+        and whole(made.phase, 0, 2**16)
+        and whole(made.cost, 0, 2**31)
+        and (support is None or (type(support) is list and all(map(whole, support))))
+    ):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    return Sums(made.slot, made.phase, made.cost, None if support is None else tuple(support))
 
 
 def event_of(user: Any, time: Any, value: Any) -> Event:

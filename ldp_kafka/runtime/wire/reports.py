@@ -22,7 +22,7 @@ from ldp_kafka.runtime.wire.arrow import (
 )
 from ldp_kafka.runtime.wire.parsing import LATEST, parse_json
 from ldp_kafka.runtime.wire.records import decode_json, encode_json
-from ldp_kafka.runtime.wire.single_reports import shared
+from ldp_kafka.runtime.wire.single_reports import of_phases, shared
 
 __all__ = ["read_reports", "write_reports"]
 
@@ -49,6 +49,7 @@ def write_reports(batch: Reports) -> bytes:
         "chunk": batch.chunk,
         "phase": batch.phase,
         "closed": batch.closed,
+        **of_phases(batch),
     }
     return write_batch("report", names, columns, common)
 

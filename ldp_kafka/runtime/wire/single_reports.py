@@ -14,10 +14,11 @@ from ldp_kafka.records import Report, Reports, hexadecimal
 from ldp_kafka.runtime.wire.arrow import WIDEST
 from ldp_kafka.runtime.wire.parsing import HEX, LATEST, digest, whole
 
-__all__ = ["report_body", "report_of", "reports_of", "shared"]
+__all__ = ["of_phases", "report_body", "report_of", "reports_of", "shared"]
 
-SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed"}
+SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed", "cost", "settled"}
 _ROW = SHARED | {"id", "slot", "series"}
+_UNSAID = {"cost": 0, "settled": None}
 _BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
 
 
@@ -44,12 +45,19 @@ def report_body(batch: Reports) -> dict[str, Any]:
         "offset": batch.offset,
         "chunk": batch.chunk,
         "closed": batch.closed,
+        **of_phases(batch),
     }
+
+
+def of_phases(batch: Reports) -> dict[str, Any]:
+    """What only batches have whose slots have several phases."""
+    cost = {"cost": batch.cost} if batch.cost else {}
+    return cost if batch.settled is None else {**cost, "settled": batch.settled}
 
 
 def report_of(body: dict[str, Any]) -> Reports:
     """The batch of one row that these fields say. BadRecord otherwise."""
-    body = {"scale": 1, "series": None, **body}
+    body = {"scale": 1, "series": None, **_UNSAID, **body}
     if body.keys() - _ROW not in ({"index"}, {"bits"}) or not body.keys() >= _ROW:
         raise BadRecord(Reason.WRONG_FIELDS)
     slot, series = body["slot"], body["series"]
@@ -80,7 +88,10 @@ def report_of(body: dict[str, Any]) -> Reports:
 
 def shared(found: Any) -> dict[str, Any]:
     """What all rows of a report batch have in common, checked."""
-    if not isinstance(found, dict) or found.keys() != SHARED:
+    if not isinstance(found, dict):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    found = {**_UNSAID, **found}
+    if found.keys() != SHARED:
         raise BadRecord(Reason.WRONG_FIELDS)
     fingerprint, scale, closed = found["fingerprint"], found["scale"], found["closed"]
     if not (
@@ -94,7 +105,8 @@ def shared(found: Any) -> dict[str, Any]:
         whole(found["offset"], -1)
         and whole(found["chunk"], 0)
         and whole(found["phase"], 0, 2**16)
-        and (closed is None or whole(closed))
+        and whole(found["cost"], 0, 2**31)
+        and all(each is None or whole(each) for each in (closed, found["settled"]))
     ):
         raise BadRecord(Reason.WRONG_FIELDS)
     return dict(found)
