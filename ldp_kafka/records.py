@@ -270,8 +270,8 @@ class Sums:
     cost: int
     """Whole micro-epsilon of each report, where a request said it; 0: the method's own."""
     support: tuple[int, ...] | None
-    """Additive integer sums, the number of reports first; None: nobody reported. What comes after
-    it in its phase is of later slots.
+    """Additive integer sums, the number of reports first; None: there are none, and none come any
+    more for this slot and those before it.
     """
 
 
@@ -312,7 +312,9 @@ class Release:
     user: str | None = None
     reliability: float | None = None
     round: dict[str, Any] | None = None
-    """Where a coordinator decides what is released: what it decided by."""
+    """Where a coordinator decides what is released, what it decided by: see
+    `ldp_kafka.runtime.stages.rounds`.
+    """
 
 
 def hexadecimal(digests: Digests) -> list[str]:

@@ -9,9 +9,13 @@ from typing import Any
 
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Stage
+from ldp_kafka.runtime.stages.answer import make_answer
 from ldp_kafka.runtime.stages.collect import make_collect
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
+from ldp_kafka.runtime.stages.collect_phases import make_collect_phases
+from ldp_kafka.runtime.stages.coordinate import make_coordinate
 from ldp_kafka.runtime.stages.merge import make_merge
+from ldp_kafka.runtime.stages.merge_phases import make_merge_phases
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
@@ -20,9 +24,13 @@ __all__ = ["STAGES", "make"]
 
 STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "perturb": make_perturb,
+    "answer": make_answer,
     "collect": make_collect,
+    "collect_phases": make_collect_phases,
     "collect_devices": make_collect_devices,
     "merge": make_merge,
+    "merge_phases": make_merge_phases,
+    "coordinate": make_coordinate,
 }
 """By `Agent.stage`: makes the stage of one partition."""
 

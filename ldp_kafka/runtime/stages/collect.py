@@ -25,7 +25,7 @@ from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 
-__all__ = ["Collect", "CollectState", "make_collect"]
+__all__ = ["Collect", "CollectState", "make_collect", "parameters"]
 
 
 @dataclass
@@ -101,7 +101,8 @@ class Collect:
                 raise BadRecord(Reason.RESTARTED)
             output.count("repeated")
             return
-        found = self._counting.supports(source, batch)  # may refuse it: before anything is changed
+        counting, source = self._counted(state, batch)
+        found = counting.supports(source, batch)  # may refuse it: before anything is changed
         state.last = (batch.offset, batch.chunk)
         for at, support in found:
             source.first = at.slot if source.first is None else min(source.first, at.slot)
@@ -111,9 +112,18 @@ class Collect:
                 # a batch's rows come in the order of their ids
                 output.count("second_reports", source.sums.see(at, hexadecimal(mine[:KEPT])))
         output.count("reports", len(batch))
-        self._counting.release(source, batch, output)
+        counting.release(source, batch, output)
+        self._close(state, batch, output)
+
+    def _counted(self, state: CollectState, batch: Reports) -> tuple[Counting, SourceState]:
+        """How the reports of a batch count, and where."""
+        del batch
+        return self._counting, state.source
+
+    def _close(self, state: CollectState, batch: Reports, output: Output) -> None:
+        """Hand over what a batch says is closed."""
         if batch.closed is not None:
-            self._counting.close(source, batch.closed, output)
+            self._counting.close(state.source, batch.closed, output)
 
     def dirty(self, state: CollectState) -> set[str]:
         return state.source.sums.dirty()
@@ -152,7 +162,12 @@ def make_collect(
 ) -> Collect:
     """The collect stage of one partition of the edge's reports."""
     del randomness  # it draws nothing
-    return Collect(
+    return Collect(*parameters(topology, partition))
+
+
+def parameters(topology: Topology, partition: int) -> tuple[Any, ...]:
+    """Those of the stage of one partition of the edge's reports."""
+    return (
         topology.method,
         topology.reports_topic,
         topology.partials_topic,

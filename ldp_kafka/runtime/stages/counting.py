@@ -76,15 +76,17 @@ class Counting:
         """
         if not len(batch):
             return []
-        blank = self.method.blank(0)
+        form = self.method.form(batch.phase, batch.cost)
+        if form is None or not self.method.in_phase(batch.slots, batch.phase).all():
+            raise BadRecord(Reason.WRONG_FIELDS)
+        blank = form.blank(0)
         if not (
-            batch.scale == self.method.scale
+            batch.scale == form.scale
             and (not self.publisher.statistics.linkable or batch.series is not None)
             and (batch.values.shape[1:], batch.values.dtype) == (blank.shape[1:], blank.dtype)
-            and self.method.in_phase(batch.slots, batch.phase).all()
         ):
             raise BadRecord(Reason.WRONG_FIELDS)
-        low, high = self.method.index_range
+        low, high = form.index_range
         if not (batch.values.min() >= low and batch.values.max() <= high):
             raise BadRecord(Reason.RANGE)
         if state.closed is not None and int(batch.slots.min()) <= state.closed:
@@ -96,15 +98,21 @@ class Counting:
         try:
             return [
                 (
-                    At(slot, batch.phase),
-                    self.publisher.statistics.sums(
-                        values if len(slots) == 1 else values[batch.slots == slot], batch.phase
-                    ),
+                    self._at(slot, batch),
+                    self._sums(values if len(slots) == 1 else values[batch.slots == slot], batch),
                 )
                 for slot in slots.tolist()
             ]
         except ValueError:  # packed bits that no report has
             raise BadRecord(Reason.RANGE) from None
+
+    def _at(self, slot: int, batch: Reports) -> At:
+        """What reports of a slot are summed as."""
+        return At(slot, batch.phase)
+
+    def _sums(self, values: NDArray[Any], batch: Reports) -> list[int]:
+        """Of reports of one slot."""
+        return self.publisher.statistics.sums(values, batch.phase)
 
     def release(self, state: SourceState, batch: Reports, output: Output) -> None:
         """What is released of single reports that have counted."""

@@ -97,7 +97,7 @@ class Merge:
                 output.dead_letter(message.offset, 0, bad.reason)
                 continue
             if partial is not None:
-                self._add(state, partial, message.offset, output)
+                self.add(state, partial, message.offset, output)
         if state.released is not None:
             output.gauge("released", state.released)
         return output
@@ -114,7 +114,8 @@ class Merge:
             raise BadRecord(Reason.WRONG_FIELDS)
         return partial
 
-    def _add(self, state: MergeState, partial: Partial, offset: int, output: Output) -> None:
+    def add(self, state: MergeState, partial: Partial, offset: int, output: Output) -> None:
+        """Take in one source's partial, and release what it completes."""
         if not self._take(state, partial):
             output.count("repeated")
             return
@@ -122,6 +123,10 @@ class Merge:
             at = At(partial.slot, partial.phase)
             state.sums.add(at, partial.support)
             output.count("second_reports", self._see(state, at, partial.sample))
+        self._emit(state, output)
+
+    def _emit(self, state: MergeState, output: Output) -> None:
+        """Release what is complete."""
         for slot, sums in self._complete(state):
             made = self.release(slot, sums)
             output.count("releases", len(made))

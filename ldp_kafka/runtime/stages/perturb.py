@@ -12,14 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import NEVER
+from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.base import Step
 from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
@@ -33,13 +34,22 @@ from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.topology import Topology
 
-__all__ = ["Perturb", "PerturbState", "make_perturb"]
+__all__ = ["COUNTS", "Passed", "Perturb", "PerturbState", "make_perturb", "parameters"]
 
 CHUNK_ROWS = 2**14  # reports in one message at most ...
 # ... and of about so many bytes: well below what a broker takes by default
 CHUNK_BYTES = 700_000
 ROW_BYTES = 48  # of a report, beside its packed bits
 COUNTS = ("events", "reports", "silent", "late", "duplicates", "refused", "clamped")
+
+
+class Passed(NamedTuple):
+    """How far a partition has come, as whoever reads its reports is told."""
+
+    closed: int
+    """Last slot that no event can come for."""
+    settled: int | None = None
+    """Last slot that no request can come for; None where there are none."""
 
 
 @dataclass(repr=False)
@@ -124,21 +134,30 @@ class Perturb:
         )
 
     def fresh(self) -> PerturbState:
-        return PerturbState(
-            Users(
-                self.method.fields,
-                ("last", *self.method.ledger.fields),
-                self.randomness,
-                self.shards,
-            ),
-            np.full(self.shards, -1, np.int64),
-        )
+        return PerturbState(*self._nobody())
+
+    def _nobody(self) -> tuple[Users, NDArray[np.int64]]:
+        """The users before the first one, and how far their shards are."""
+        compressed = ("last", *self.method.ledger.fields)
+        users = Users(self.fields, compressed, self.randomness, self.shards)
+        return users, np.full(self.shards, -1, np.int64)
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The arrays of a user's state."""
+        return self.method.fields
 
     def fold(self, state: PerturbState, messages: Sequence[Message]) -> Output:
         """Reports of consecutive messages; the same records whether they are folded one by one or
         together.
         """
         output = self._output()
+        self._events(state, messages, output)
+        output.gauge("watermark", state.watermark)
+        return output
+
+    def _events(self, state: PerturbState, messages: Sequence[Message], output: Output) -> None:
+        """Fold messages that hold events, or a tick."""
         rows, latest = self._raw.read(messages, output)
         before, after = self._watermarks(state, latest)
         output.count("events", len(rows.slots))
@@ -148,8 +167,6 @@ class Perturb:
             no_phases = np.empty(0, np.int64)
             for at, message in enumerate(messages):
                 self._report(output, message, self._empty, no_phases, before[at], after[at])
-        output.gauge("watermark", state.watermark)
-        return output
 
     def latest(self, messages: Sequence[Message]) -> int:
         """The greatest event time (milliseconds) in these messages that a fold of them accepts or
@@ -160,30 +177,37 @@ class Perturb:
     def _output(self) -> Output:
         return Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
 
-    def _watermarks(self, state: PerturbState, latest: list[int]) -> tuple[list[int], list[int]]:
-        """The last closed slot before and after each message. A late event cannot move the
+    def _watermarks(
+        self, state: PerturbState, latest: list[int]
+    ) -> tuple[list[Passed], list[Passed]]:
+        """How far the partition is before and after each message. A late event cannot move the
         watermark, so the greatest time of all valid ones is that of the accepted ones.
         """
         before, after = [], []
         for time in latest:
-            before.append(state.closed)
+            before.append(self._passed(state))
             if time > state.watermark:
                 state.watermark = time
                 state.closed = max(state.closed, time // self.slot_ms - self.lateness - 1)
-            after.append(state.closed)
+            after.append(self._passed(state))
         return before, after
+
+    def _passed(self, state: PerturbState) -> Passed:
+        """How far the partition is."""
+        return Passed(state.closed)
 
     def _perturb(
         self,
         state: PerturbState,
         messages: Sequence[Message],
         rows: Rows,
-        before: list[int],
-        after: list[int],
+        before: list[Passed],
+        after: list[Passed],
         output: Output,
     ) -> None:
         found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
-        keep = found.slots > (np.array(before)[found.message] if len(messages) > 1 else before[0])
+        closed = [passed.closed for passed in before]
+        keep = found.slots > (np.array(closed)[found.message] if len(messages) > 1 else closed[0])
         output.count("late", int(np.count_nonzero(~keep)))
         # some shards are ahead: their rows were folded and reported before the crash
         if messages[0].offset <= int(state.shard_offsets.max()):
@@ -254,7 +278,13 @@ class Perturb:
             who, what = who[new], what[new]
             if not len(who):
                 return
-        answers.take(group, self.method.step(state.users.state, who, slot, what, self.randomness))
+        answers.take(group, self._answer(state, who, slot, what))
+
+    def _answer(
+        self, state: PerturbState, who: NDArray[np.intp], slot: int, what: NDArray[np.int64]
+    ) -> Step:
+        """What these users say of a slot that is new to all of them."""
+        return self.method.step(state.users.state, who, slot, what, self.randomness)
 
     @cached_property
     def _empty(self) -> Reports:
@@ -277,17 +307,19 @@ class Perturb:
         source: Message,
         batch: Reports,
         phases: NDArray[np.int64],
-        before: int,
-        after: int,
+        before: Passed,
+        after: Passed,
     ) -> None:
         """One batch a raw message and phase, in chunks where it is large; one without rows where it
-        only moves ``closed``, which the last chunk alone does. Each phase is sorted whole before it
+        only tells how far the partition is, which the last chunk alone does. Each phase is sorted whole before it
         is cut: which chunk a row is in says nothing of its user either.
         """
         if not len(batch) and before == after:
             return
         # a report may still come for a slot that is so far back
-        closed = [None if slot == NEVER else slot - self.method.delay for slot in (before, after)]
+        passed = [
+            (_slot(each.closed, self.method.delay), _slot(each.settled)) for each in (before, after)
+        ]
         width = batch.values.itemsize * prod(batch.values.shape[1:])
         most = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + width)))
         parts = [
@@ -296,7 +328,7 @@ class Perturb:
             for part in batch.take(rows).sort().chunk_by(most)
         ]
         for chunk, (phase, part) in enumerate(parts):
-            stamped = part.stamp(source.offset, chunk, phase, closed[chunk == len(parts) - 1])
+            stamped = part.stamp(source.offset, chunk, phase, *passed[chunk == len(parts) - 1])
             output.send(Record(self.reports_topic, self.partition, None, write_reports(stamped)))
 
     def dirty(self, state: PerturbState) -> set[str]:
@@ -332,10 +364,15 @@ class Perturb:
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The users of the partition, shard by shard, and their ledgers."""
-        found = look_at_users(shards, self.shards, self.method.fields, self.method.ledger)
+        found = look_at_users(shards, self.shards, self.fields, self.method.ledger)
         found.watermark = int(meta["watermark"]) if meta["watermark"] >= 0 else None
         found.closed = int(meta["closed"]) if meta["closed"] != NEVER else None
         return found
+
+
+def _slot(last: int | None, back: int = 0) -> int | None:
+    """A slot so far back; None where there is none yet."""
+    return None if last is None or last == NEVER else last - back
 
 
 def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | None) -> Perturb:
@@ -345,10 +382,17 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
     ------
     ConfigurationError : there is no keyed randomness to perturb with
     """
+    return Perturb(**parameters(topology, partition, randomness))
+
+
+def parameters(
+    topology: Topology, partition: int, randomness: EdgeNoise | None
+) -> dict[str, Any]:
+    """Those of the stage of one raw partition; raises as `make_perturb`."""
     if randomness is None:
         raise ConfigurationError("the edge needs a key: without one it has no noise to draw")
     source, privacy = topology.input, topology.privacy
-    return Perturb(
+    return dict(
         method=topology.method,
         randomness=randomness,
         reader=EventReader(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from math import isfinite
@@ -65,8 +65,16 @@ class Publisher:
             )
         ]
 
+    def of_round(
+        self, slot: int, found: Estimate, strategy: str, told: dict[str, Any]
+    ) -> list[Record]:
+        """The release of a slot that a coordinator has decided; ``told``: what it decided by."""
+        [statistic] = self.statistics.statistics
+        made = self._of_slot(slot, statistic.name, found)
+        return [self._record(replace(made, strategy=strategy, round=_told(told)))]
+
     def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
-        if not found.reports:
+        if found.value is None:
             return self._release(slot, statistic, value=None, error=None, interval=None, reports=0)
         low, high = found.interval()
         return self._release(
@@ -130,6 +138,15 @@ class Publisher:
         key = f"{release.statistic}/{release.slot}" + (f"/{release.user}" if release.user else "")
         partition = int(release.user[:8], 16) % self.partitions if release.user else 0
         return Record(self.topic, partition, key.encode(), encode_json(release))
+
+
+def _told(found: Any) -> Any:
+    """The same with floats as they are published, None for what is not known."""
+    if isinstance(found, dict):
+        return {name: _told(each) for name, each in found.items()}
+    if isinstance(found, float):
+        return _plain(found) if isfinite(found) else None
+    return found
 
 
 def _rows(values: Any) -> Any:

@@ -1,5 +1,0 @@
-"""stub"""
-
-
-class History:
-    def __init__(self, window, lag=0): ...
