@@ -58,7 +58,7 @@ class Asked(Method):
             raise ConfigurationError(
                 f"calibration must be sound: {self.name} is sound as it was published"
             )
-        self._given = {"domain": domain, "categories": categories}
+        self._given: dict[str, Any] = {"domain": domain, "categories": categories}
         super().__init__(
             epsilon=epsilon,
             window=window,
@@ -167,6 +167,7 @@ class _Ledgers:
         self, state: State, rows: NDArray[np.intp], slot: int, cost: int | NDArray[np.integer]
     ) -> NDArray[np.bool_]:
         """Never: what a report costs is its phase's ledger's business."""
+        del state, rows, slot, cost
         raise TypeError("the ledgers of a protocol are charged by its responder")
 
     def audit(self, state: State) -> tuple[int, int]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Message, Output, Record, Stage
+from ldp_kafka.runtime.stages.requests import Forwarding
 from ldp_kafka.topology import Topology
 
 __all__ = ["Run", "fold", "log", "run"]
@@ -23,6 +26,9 @@ class Run(NamedTuple):
     dead_letters: list[Record]
     counts: dict[str, float]
     """Sums of what the perturb stages counted."""
+    requests: Sequence[Record] = ()
+    raw: Sequence[Sequence[Message]] = ()
+    """Where a coordinator asks: each raw partition's log, with its requests."""
 
     def __repr__(self) -> str:
         return f"Run({len(self.releases)} releases)"  # never a count: some are of raw data
@@ -35,7 +41,9 @@ def run(
     *,
     together: int = 1,
 ) -> Run:
-    """Fold a raw log, given by partition, through the topology's stages.
+    """Fold a raw log, given by partition, through the topology's stages. Where a coordinator asks,
+    messages come in the order of their event times, one at a time, and what one leads to is done
+    before the next comes: requests take their places, and offsets, in the log.
 
     Parameters
     ----------
@@ -44,6 +52,8 @@ def run(
     """
     if len(raw) != topology.input.partitions:
         raise ValueError("raw must hold one list of messages for each partition of the topology")
+    if topology.method.phases:
+        return _in_rounds(topology, randomness, raw)
     reports: list[list[Record]] = []
     partials: list[Record] = []
     releases: list[Record] = []
@@ -77,6 +87,71 @@ def run(
         {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead},
     )
     return Run(reports, partials, releases, dead, counts)
+
+
+def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence[Message]]) -> Run:
+    written: dict[str, list[list[Record]]] = {
+        topic.name: [[] for _ in range(topic.partitions)] for topic in topology.flow.topics
+    }
+    logs: dict[str, list[list[Message]]] = {
+        agent.topic: [[] for _ in range(agent.partitions)] for _, agent in topology.flow.readers()
+    }
+    stages = {
+        (agent.topic, partition): roles.make(topology, agent, partition, randomness)
+        for _, agent in topology.flow.readers()
+        for partition in range(agent.partitions)
+    }
+    states = {place: stage.fresh() for place, stage in stages.items()}
+    counts: dict[str, float] = {}
+    forwarding = Forwarding(topology)
+    waiting: deque[tuple[str, int, Message]] = deque()
+
+    def append(topic: str, partition: int, timestamp: int, value: bytes | None) -> None:
+        if topic in logs:
+            log = logs[topic][partition]
+            log.append(Message(len(log), timestamp, value))
+            waiting.append((topic, partition, log[-1]))
+
+    def drain() -> None:
+        while waiting:
+            topic, partition, message = waiting.popleft()
+            folded = stages[topic, partition].fold(states[topic, partition], [message])
+            if topic == topology.raw_topic:
+                for name, count in folded.counts.items():
+                    counts[name] = counts.get(name, 0) + count
+            for record in folded.records:
+                written[record.topic][record.partition].append(record)
+                append(record.topic, record.partition, -1, record.value)
+                if topology.flow.requests and record.topic == topology.requests_topic:
+                    control = forwarding.take(record.value, -1)
+                    for each in range(topology.input.partitions) if control else ():
+                        append(topology.raw_topic, each, -1, control)
+
+    def time(partition: int, message: Message) -> int:
+        perturb: Any = stages[topology.raw_topic, partition]
+        found: int = perturb.latest([message])
+        return found
+
+    events = [
+        [(time(partition, message), partition, message) for message in messages]
+        for partition, messages in enumerate(raw)
+    ]
+    for _, partition, message in heapq.merge(*events, key=lambda each: each[:2]):
+        append(topology.raw_topic, partition, message.timestamp, message.value)
+        drain()
+    requests = written[topology.requests_topic][0] if topology.flow.requests else []
+    return Run(
+        written[topology.reports_topic],
+        written[topology.partials_topic][0],
+        [record for part in written[topology.releases_topic] for record in part],
+        [
+            *written[topology.dead_letters_topic][0],
+            *written[topology.collector_dead_letters_topic][0],
+        ],
+        counts,
+        requests,
+        logs[topology.raw_topic],
+    )
 
 
 def fold(

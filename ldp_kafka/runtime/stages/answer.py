@@ -78,7 +78,7 @@ class Answer(Perturb):
         return {**self.method.fields, "held": Field("i8", self._places, NOTHING)}
 
     def fresh(self) -> AnswerState:
-        return AnswerState(*self._nobody(), history=History(self.method.window, self._places))
+        return AnswerState(*self._nobody(), history=self._asked.responder.history())
 
     def fold(self, state: PerturbState, messages: Sequence[Message]) -> Output:
         """Reports of consecutive messages; the same records whether they are folded one by one or
@@ -227,5 +227,3 @@ def make_answer(topology: Topology, partition: int, randomness: EdgeNoise | None
     ConfigurationError : there is no keyed randomness to perturb with
     """
     return Answer(**parameters(topology, partition, randomness), hold=topology.input.hold)
-
-

@@ -98,9 +98,9 @@ class MergePhases:
 
     def _second(self, slot: int, sums: Mapping[int, Sequence[int]]) -> list[Record]:
         """Of each cost that reports of the slot had: of honest edges there is one."""
-        return [
-            self._record(slot, SECOND, cost, support) for cost, support in sums.items()
-        ] or [self._record(slot, SECOND, 0, None)]
+        return [self._record(slot, SECOND, cost, support) for cost, support in sums.items()] or [
+            self._record(slot, SECOND, 0, None)
+        ]
 
     def _record(self, slot: int, phase: int, cost: int, support: Sequence[int] | None) -> Record:
         sums = Sums(slot, phase, cost, None if support is None else tuple(support))

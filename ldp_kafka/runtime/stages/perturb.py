@@ -385,33 +385,31 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
     return Perturb(**parameters(topology, partition, randomness))
 
 
-def parameters(
-    topology: Topology, partition: int, randomness: EdgeNoise | None
-) -> dict[str, Any]:
+def parameters(topology: Topology, partition: int, randomness: EdgeNoise | None) -> dict[str, Any]:
     """Those of the stage of one raw partition; raises as `make_perturb`."""
     if randomness is None:
         raise ConfigurationError("the edge needs a key: without one it has no noise to draw")
     source, privacy = topology.input, topology.privacy
-    return dict(
-        method=topology.method,
-        randomness=randomness,
-        reader=EventReader(
+    return {
+        "method": topology.method,
+        "randomness": randomness,
+        "reader": EventReader(
             source.user,
             source.value,
             source.time,
             privacy.category_names or privacy.categories,
             topology.method.dimension,
         ),
-        topic=topology.raw_topic,
-        reports_topic=topology.reports_topic,
-        dead_letters_topic=topology.dead_letters_topic,
-        partition=partition,
-        fingerprint=topology.fingerprint,
-        layout=topology.layout,
-        slot_ms=source.slot_ms,
-        lateness=source.lateness,
-        max_ahead_ms=source.max_ahead_ms,
-        shards=topology.runtime.shards,
-        per_user=topology.per_user,
-        partitions=source.partitions if source.partitioning == "murmur2" else 0,
-    )
+        "topic": topology.raw_topic,
+        "reports_topic": topology.reports_topic,
+        "dead_letters_topic": topology.dead_letters_topic,
+        "partition": partition,
+        "fingerprint": topology.fingerprint,
+        "layout": topology.layout,
+        "slot_ms": source.slot_ms,
+        "lateness": source.lateness,
+        "max_ahead_ms": source.max_ahead_ms,
+        "shards": topology.runtime.shards,
+        "per_user": topology.per_user,
+        "partitions": source.partitions if source.partitioning == "murmur2" else 0,
+    }

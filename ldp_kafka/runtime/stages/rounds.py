@@ -1,4 +1,4 @@
-"""The rounds of a coordinator as state: what waits to be decided, what was asked, what was spent."""
+"""A coordinator's rounds as state: what waits to be decided, what was asked, what was spent."""
 
 from __future__ import annotations
 
