@@ -312,9 +312,15 @@ def test_categories():
         "t.yaml:11: privacy.categories: must be at least 2; got 1"
     ]
     assert refused(text.replace("categories: [a, b, c]", "domain: [0, 1]")) == [
-        "t.yaml:7: privacy.categories: must be given: lpu is for categories",
-        "t.yaml:11: privacy.domain: must not be given: lpu is for categories",
+        (
+            "t.yaml:13: output.statistics[0]: frequencies must come from a method for categories;"
+            " lpu is for numbers"
+        )
     ]
+    neither = refused(text.replace("  categories: [a, b, c]\n", ""))
+    both = refused(text.replace("[a, b, c]", "[a, b, c]\n  domain: [0, 1]"))
+    why = "privacy: lpu needs either categories or the domain of numbers: give one of them"
+    assert neither == both == [f"t.yaml:7: {why}"]
     assert refused(text.replace("frequencies", "per_user, mean")) == [
         (
             "t.yaml:13: output.statistics[0]: per_user must come from a method for numbers; lpu is"
