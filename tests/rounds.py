@@ -97,13 +97,13 @@ def asked(of: Topology, random: Random) -> tuple[int, int, int]:
     return random.choice(costs[: 3 if random.random() < 0.8 else 6]), share, of_
 
 
-def wild(of: Topology, seed: int, length: int = 40, users: int = 12) -> list[Message]:
+def wild(of: Topology, seed: int, length: int = 40, users: int = 16) -> list[Message]:
     """Values and requests in any order: late and early values, several slots in a message, slots
     that jump by more than is held; requests twice, too early, too late, out of order, of no valid
     cost, malformed.
     """
     random, source = Random(seed), of.input
-    now, values = 0, []
+    now, latest, values = 0, 0, []
     for _ in range(length):
         kind = random.random()
         if kind < 0.5:
@@ -115,10 +115,13 @@ def wild(of: Topology, seed: int, length: int = 40, users: int = 12) -> list[Mes
                 for slot in slots[: random.randint(1, users)]
             ]
             values.append(batch(rows))
+            latest = max(latest, *(slot for _, slot, _ in rows))
         elif kind < 0.6:
             values.append(tick(now))
+            latest = max(latest, now)
         elif kind < 0.93:
-            slot = now - source.lateness - 1 + random.choice((0, 0, 0, 0, -1, -1, -2, -3, 1, 2))
+            closed = latest - source.lateness - 1
+            slot = closed + random.choice((0, 0, 0, 0, 0, -1, -1, -2, -3, 1, 2))
             phase = random.choice((1,) * 12 + (0, 2))
             values.append(request(slot, *asked(of, random), phase=phase))
             values += [request(slot, *asked(of, random))] * (random.random() < 0.3)

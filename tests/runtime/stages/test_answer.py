@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from dataclasses import fields
 from random import Random
 
 import numpy as np
@@ -14,10 +15,12 @@ import pytest
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.methods.base import SENT
 from ldp_kafka.methods.protocols import Request as Asking
+from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.randomness import Ids
-from ldp_kafka.records import Request, Tick
+from ldp_kafka.records import Request
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.stages.answer import Answer
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
@@ -29,7 +32,7 @@ from tests.fold.test_equivalence import folded, splits, state_of
 from tests.rounds import batch, messages, request, tick
 
 SEEDS = range(depth(6, 200))
-SHORT = depth(120, 20_000)  # random logs of one or two users, of each protocol and window
+SHORT = depth(60, 20_000)  # random logs of one or two users, of each protocol and window
 KINDS = [(name, numeric) for name in rounds.NAMES for numeric in (False, True)]
 PLACES = [(0, 1), (1, 2), (2, 1), (0, 4)]  # lateness, hold
 
@@ -81,7 +84,7 @@ def test_messages_together_or_one_by_one(name, numeric):
             sizes = list(splits(len(log), random))
             assert folded(answer(of), log, sizes) == expected, (seed, sizes)
     names = ("reports", "late", "duplicates", "requests", "requests_late", "requests_refused")
-    assert all(seen[each] > 5 for each in names)
+    assert all(seen[each] > 2 for each in names), seen
 
 
 class Twin:
@@ -191,7 +194,7 @@ def test_the_rules_by_a_slow_twin(name, numeric):
             }, (seed, message.offset)
         assert sorted(said) == sorted(twin.said), seed
         asked += sum(each[2] for each in said)
-    assert asked > 20
+    assert asked > 3
 
 
 # what is held
@@ -412,6 +415,30 @@ def sound(of, number, make=answer):
             return False, second
         second += sum(phase for _, _, phase, _, _ in every)
     return True, second
+
+
+@pytest.mark.parametrize("name", ["lbd", "lba"])
+def test_an_edge_that_answers_twice_is_found(name, monkeypatch):
+    """The search has power: where neither the stage nor the users' ledgers remember a request, it
+    finds two reports of one slot. (Where users are divided, who was selected is a third record of it.)
+    """
+
+    def forgets(self, state, rows, slot):
+        del self, state, slot
+        return np.ones(len(rows), np.bool_)
+
+    class Forgets(Answer):
+        def _ask(self, state, message, output):
+            before = state.settled
+            super()._ask(state, message, output)
+            state.settled = before
+
+    def make(of):
+        plain = answer(of)
+        return Forgets(**{each.name: getattr(plain, each.name) for each in fields(plain)})
+
+    monkeypatch.setattr(Responder, "fresh", forgets)
+    assert not sound(rounds.topology(name), SHORT, make)[0]
 
 
 @pytest.mark.parametrize("window", [2, 3])
