@@ -80,7 +80,9 @@ class Coordinator(ABC):
         return Released(self.value, self.standard_error, PUBLISH)
 
     def saved(self) -> dict[str, Any]:
-        """Its state between two slots in plain lists and numbers, which JSON keeps to the bit."""
+        """Its state in plain lists and numbers, which JSON keeps to the bit; between two slots, or
+        where a second phase is waited for.
+        """
         return {
             "slot": self.slot,
             "value": self.value.tolist(),
@@ -221,6 +223,7 @@ class Adaptive(Coordinator):
             **super().saved(),
             "counts": list(self._counts),
             "dissimilarity": None if self._dissimilarity == inf else self._dissimilarity,
+            "cost": self._cost,
             "rule": self.rule.saved(),
         }
 
@@ -228,4 +231,5 @@ class Adaptive(Coordinator):
         super().restore(saved)
         self._counts = deque(saved["counts"], maxlen=self.terms.window)
         self._dissimilarity = inf if saved["dissimilarity"] is None else saved["dissimilarity"]
+        self._cost = saved["cost"]
         self.rule.restore(saved["rule"])

@@ -94,9 +94,9 @@ class Coordinate:
             if found is not None:
                 self._take(state, found, output)
                 self._decide(state, output)
-        if state.coordinator.slot is not None:
-            waits = state.rounds.asked is not None
-            output.gauge("released", state.coordinator.slot - waits)
+        released = _released(state)
+        if released is not None:
+            output.gauge("released", released)
         return output
 
     def _read(self, message: Message) -> Sums | None:
@@ -190,7 +190,7 @@ class Coordinate:
         return {SHARD} if changed else set()
 
     def shards_of(self, state: CoordinateState) -> set[str]:
-        return {SHARD} if state.rounds.last is not None else set()
+        return {SHARD} if state.rounds.begun else set()
 
     def dump(self, state: CoordinateState, shards: Iterable[str]) -> dict[str, bytes]:
         if SHARD not in set(shards) & self.shards_of(state):
@@ -206,7 +206,9 @@ class Coordinate:
         del state
 
     def meta(self, state: CoordinateState) -> dict[str, Any]:
-        return {"released": state.coordinator.slot}
+        """Nothing: all of it is in the shard, which can be ahead."""
+        del state
+        return {}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
@@ -222,17 +224,24 @@ class Coordinate:
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The slots that wait to be decided."""
-        found = Look(closed=meta["released"], slots=0)
+        del meta
+        found = Look(slots=0)
         unreadable = 0
         for payload in shards.values():
             try:
-                told = json.loads(payload)["rounds"]
-                rounds = Rounds.load(self.method.window, told)
-                found.slots = len(rounds.queue) + (rounds.asked is not None)
+                state = self.load({}, {SHARD: (-1, payload)})
+                found.slots = len(state.rounds.queue) + (state.rounds.asked is not None)
+                found.closed = _released(state)
             except (ValueError, TypeError, KeyError, AttributeError):
                 unreadable += 1
         found.complain("readable", unreadable, "states of the coordinator cannot be read")
         return found
+
+
+def _released(state: CoordinateState) -> int | None:
+    """The last slot that was released or passed over."""
+    slot = state.coordinator.slot
+    return None if slot is None else slot - (state.rounds.asked is not None)
 
 
 def _array(sums: Sequence[int] | None) -> NDArray[np.int64] | None:

@@ -58,6 +58,11 @@ class Rounds:
     """Last slot that was queued."""
     spent: list[Spent] = field(default_factory=list)
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything is known."""
+        return not (self.last is None and self.settled is None and not self.second)
+
     def spend(self, entry: Spent) -> None:
         """Note what a slot has cost; slots that no window reaches are let go."""
         self.spent = [each for each in self.spent if each.slot > entry.slot - self.window]
@@ -125,7 +130,7 @@ class Rounds:
 
 def _finite(asked: Round) -> list[Any]:
     """JSON has no NaN and no infinity: as their names."""
-    return [each if isinstance(each, int) else repr(each) for each in asked]
+    return [each if isinstance(each, int) else repr(float(each)) for each in asked]
 
 
 def _round(told: Sequence[Any]) -> Round:
