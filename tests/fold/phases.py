@@ -43,9 +43,9 @@ class Case:
 
     def logs(self, agent: str) -> list[list[Message]]:
         """What an agent folds."""
-        return dict(
-            zip(AGENTS, (self.raw, self.reports, self.partials, self.sums), strict=True)
-        )[agent]
+        return dict(zip(AGENTS, (self.raw, self.reports, self.partials, self.sums), strict=True))[
+            agent
+        ]
 
     def make(self, agent: str, number: int) -> Stage[Any]:
         noise = cases.randomness(self.topology) if agent == "perturb" else None
@@ -99,9 +99,7 @@ def case(name: str, partitions: int = 1, slots: int = 6, *, twice: bool = False)
 
 def again(records: list[Record]) -> list[Record]:
     """With parts of them once more, as of somebody who was killed after every few."""
-    return [
-        each for at in range(0, len(records), 5) for each in records[max(0, at - 3) : at + 5]
-    ]
+    return [each for at in range(0, len(records), 5) for each in records[max(0, at - 3) : at + 5]]
 
 
 def downstream(
@@ -138,7 +136,9 @@ class AnswerJudge(Judge):
     @cached_property
     def expected(self) -> dict[tuple[int, bytes], Any]:
         return dict(
-            item for number, pure in enumerate(self.pure) for item in self.said(number, pure.records)
+            item
+            for number, pure in enumerate(self.pure)
+            for item in self.said(number, pure.records)
         )
 
     @cached_property

@@ -58,14 +58,17 @@ class Coordinator(ABC):
         self.standard_error = terms.oracle.farthest(self.value)
         self.slot: int | None = None
 
-    def decide(self, slot: int, sums: NDArray[np.int64] | None) -> Verdict:
+    def decide(
+        self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool = True
+    ) -> Verdict:
         """What to ask, given the merged sums of the slot's first phase (the number of reports
-        first), None without reports. ValueError unless slots increase.
+        first), None without reports; nothing where ``asks`` is False, since nobody could answer any
+        more, and nothing of the budget is used up. ValueError unless slots increase.
         """
         if self.slot is not None and not slot > self.slot:
             raise ValueError("slots must increase")
         self.slot = slot
-        return self._decide(slot, sums if sums is not None and sums[0] else None)
+        return self._decide(slot, sums if sums is not None and sums[0] else None, asks=asks)
 
     def release(self, sums: NDArray[np.int64] | None) -> Released:
         """What the slot that was decided last releases, given the merged sums of its second phase,
@@ -96,7 +99,7 @@ class Coordinator(ABC):
         self.standard_error = np.array(saved["standard_error"])
 
     @abstractmethod
-    def _decide(self, slot: int, sums: NDArray[np.int64] | None) -> Verdict:
+    def _decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool) -> Verdict:
         """`decide`, of a later slot; None where nobody has reported."""
 
     @abstractmethod
@@ -117,7 +120,8 @@ class Fixed(Coordinator):
         self._sums: NDArray[np.int64] | None = None
         self._slot = 0
 
-    def _decide(self, slot: int, sums: NDArray[np.int64] | None) -> Verdict:
+    def _decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool) -> Verdict:
+        del asks  # it never does
         self._slot, self._sums = slot, sums
         return Verdict(None)
 
@@ -165,7 +169,7 @@ class Adaptive(Coordinator):
         self._dissimilarity = inf
         self._cost = 0
 
-    def _decide(self, slot: int, sums: NDArray[np.int64] | None) -> Verdict:
+    def _decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool) -> Verdict:
         terms, self._cost = self.terms, 0
         self._counts.append(0 if sums is None else int(sums[0]))
         if sums is None:
@@ -175,7 +179,7 @@ class Adaptive(Coordinator):
         away = float(np.mean((found.value - self.value) ** 2)) - noise
         self._dissimilarity = away
         offer = self.rule.offer(slot)
-        if not offer.amount > 0:
+        if not (asks and offer.amount > 0):
             return Verdict(None, away)
         cost, reports = self._use(offer.amount, found.reports)
         error = self._error(cost, reports, noise * found.reports)

@@ -36,7 +36,7 @@ from ldp_kafka.topology import Topology
 
 __all__ = ["Coordinate", "CoordinateState", "make_coordinate"]
 
-COUNTS = ("releases", "publications", "requests", "repeated")
+COUNTS = ("releases", "publications", "requests", "overdue", "repeated")
 SHARD = "0"  # the only one
 
 
@@ -142,7 +142,10 @@ class Coordinate:
                 self._release(state, found, sums, output)
             elif rounds.queue:
                 slot, first = rounds.queue.popleft()
-                verdict = state.coordinator.decide(slot, _array(first))
+                # of a slot that every edge has settled nobody would answer
+                asks = rounds.settled is None or slot > rounds.settled
+                verdict = state.coordinator.decide(slot, _array(first), asks=asks)
+                output.count("overdue", int(not asks and first is not None))
                 reports = 0 if first is None else first[0]
                 cost = 0 if verdict.request is None else verdict.request.cost
                 found = Round(slot, cost, reports, verdict.dissimilarity, verdict.error)

@@ -185,9 +185,7 @@ def test_the_rules_by_a_slow_twin(name, numeric):
             twin.fold(stage, message)
             assert (state.closed, state.settled) == (twin.closed, twin.settled)
             row = {state.users.rows(Ids.of([name]))[0]: name for name in twin.states}
-            assert {
-                (row[at], slot): value for (at, slot), value in rounds.held(state).items()
-            } == {
+            assert {(row[at], slot): value for (at, slot), value in rounds.held(state).items()} == {
                 (name, slot): code
                 for name, slots in twin.values.items()
                 for slot, code in slots.items()
@@ -402,9 +400,10 @@ def sound(of, number, make=answer):
         said = []
         for message in log[:cut]:
             said += reports(stage, stage.fold(state, [message]).records)
-        kept = json.loads(json.dumps(stage.meta(state))), {
-            each: (cut, payload) for each, payload in shards_of(stage, state).items()
-        }
+        kept = (
+            json.loads(json.dumps(stage.meta(state))),
+            {each: (cut, payload) for each, payload in shards_of(stage, state).items()},
+        )
         lost = stage.fold(state, log[cut:])
         again = stage.load(*kept)
         replayed = []
