@@ -94,9 +94,7 @@ class Line:
         """Everybody's values of one slot; ``quiet`` partitions have a tick."""
         for number in only:
             value = slot // 2 % 3
-            rows = [
-                (f"u{number}.{user}", slot, value if user % 6 else 1) for user in range(USERS)
-            ]
+            rows = [(f"u{number}.{user}", slot, value if user % 6 else 1) for user in range(USERS)]
             self.put(number, rounds.tick(slot) if number in quiet else rounds.batch(rows))
 
     def releases(self):

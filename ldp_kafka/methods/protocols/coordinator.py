@@ -58,9 +58,7 @@ class Coordinator(ABC):
         self.standard_error = terms.oracle.farthest(self.value)
         self.slot: int | None = None
 
-    def decide(
-        self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool = True
-    ) -> Verdict:
+    def decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool = True) -> Verdict:
         """What to ask, given the merged sums of the slot's first phase (the number of reports
         first), None without reports; nothing where ``asks`` is False, since nobody could answer any
         more, and nothing of the budget is used up. ValueError unless slots increase.
