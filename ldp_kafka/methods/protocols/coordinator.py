@@ -169,7 +169,8 @@ class Adaptive(Coordinator):
 
     def _decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool) -> Verdict:
         terms, self._cost = self.terms, 0
-        self._counts.append(0 if sums is None else int(sums[0]))
+        if sums is not None or self._counts:  # what was before the first report tells of nobody
+            self._counts.append(0 if sums is None else int(sums[0]))
         if sums is None:
             return Verdict(None)
         found = terms.oracle.estimate(terms.first, sums, population=terms.population)
