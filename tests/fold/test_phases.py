@@ -17,6 +17,7 @@ from tests.fold.driver import Recipe
 from tests.fold.mutants import AllShardsAtMeta, Fresh, OffsetOfMeta, takes_all
 from tests.fold.phases import AGENTS, broken, case, world
 from tests.fold.scripts import SCRIPTS, finish
+from tests.fold.test_equivalence import folded, splits
 from tests.fold.test_recovery import (
     crash,
     crash_as_it_arrives,
@@ -79,6 +80,18 @@ def test_random_scripts(name, agent):
     for number in range(SCRIPTED):
         steps = random_script(random)
         assert finish(world(given, agent), wild_script(steps)) == set(), (number, steps)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_messages_together_or_one_by_one(name, agent):
+    """Runs of messages fold to the same bytes, counts and state however they are cut."""
+    given, random = case(name, 2, 5, twice=agent != "perturb"), Random(7)
+    for number, log in enumerate(given.logs(agent)):
+        expected = folded(given.make(agent, number), log, [1] * len(log))
+        for _ in range(depth(4, 20)):
+            sizes = list(splits(len(log), random))
+            assert folded(given.make(agent, number), log, sizes) == expected, sizes
 
 
 # broken stages
