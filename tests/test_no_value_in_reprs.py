@@ -54,7 +54,8 @@ PUBLIC = {
         runtime.stages.counting.Counting runtime.stages.collect.Collect
         runtime.stages.collect_devices.CollectDevices runtime.stages.merge.Merge
         runtime.stages.collect_phases.CollectPhases runtime.stages.merge_phases.MergePhases
-        runtime.stages.merge_phases.MergeSecond runtime.stages.collect_phases.CountingSecond
+        runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
+        runtime.stages.collect_phases.CountingSecond
         runtime.stages.coordinate.Coordinate topology.roles.Forward
         runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
