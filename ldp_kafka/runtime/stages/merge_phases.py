@@ -47,8 +47,8 @@ class MergeFirst(Merge):
         for slot, sums in self._complete(state):
             output.send(*self.release(slot, sums))
             told = slot
-        now = state.released
-        if state.first is not None and now is not None and now not in (before, told):
+        now, first = state.released, state.first
+        if first is not None and now is not None and now >= first and now not in (before, told):
             output.send(*self.release(now, {}))
 
 
