@@ -10,6 +10,7 @@ from ldp_kafka.methods.protocols.adaptive import (
 )
 from ldp_kafka.methods.protocols.base import Protocol
 from ldp_kafka.methods.protocols.coordinator import Coordinator
+from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.responder import Responder
 from ldp_kafka.methods.protocols.trace import Trace
@@ -25,6 +26,7 @@ __all__ = [
     "BudgetDistribution",
     "BudgetUniform",
     "Coordinator",
+    "History",
     "PopulationAbsorption",
     "PopulationDistribution",
     "PopulationUniform",

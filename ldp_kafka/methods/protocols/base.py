@@ -143,6 +143,7 @@ class Protocol(ABC):
             raise ValueError("users must be distinct ids, one a row of streams")
         responder, coordinator = self.responder(), self.coordinator()
         state, rows = responder.state(randomness.digests(ids)), np.arange(len(table))
+        history = responder.history()
         slots = table.shape[1]
         spent = np.zeros(table.shape, np.int32) if with_spent else None
         reports = np.zeros((slots, 2), np.int64)
@@ -161,12 +162,13 @@ class Protocol(ABC):
                 return self.terms.oracle.support(cost, step.answers[sent])
 
             slot = first_slot + t
-            step = responder.first(state, rows, slot, codes, present, randomness)
+            step = responder.first(state, rows, slot, codes, present, randomness, history)
             verdict = coordinator.decide(slot, folded(step, self.terms.first, 0))
             looked[:, t] = verdict.dissimilarity, verdict.error
             sums = None
             if (request := verdict.request) is not None:
-                step = responder.second(state, rows, request, codes, present, randomness)
+                step = responder.second(state, rows, request, codes, present, randomness, history)
+                history.add(request)
                 sums = folded(step, request.cost, 1)
             released.append(coordinator.release(sums))
         d = len(self.terms.oracle.prior)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FIRST", "SECOND", "SELECTION", "Request"]
+__all__ = ["FIRST", "MEETING", "SECOND", "SELECTION", "Request"]
 
-# phases of a slot, as a noise context has them; the last one draws who is selected, and no report
-FIRST, SECOND, SELECTION = (0, 1, 2)
+# phases of a slot, as a noise context has them; the last two draw no report: one draws who is
+# selected, the other what a user who is met in the slot was selected for before
+FIRST, SECOND, SELECTION, MEETING = (0, 1, 2, 3)
 
 
 class Request(NamedTuple):

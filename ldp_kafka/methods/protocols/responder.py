@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting import NEVER, BudgetLedger, Field, Ledger, State
+from ldp_kafka.accounting import NEVER, Field, Ledger, State
 from ldp_kafka.mechanisms.base import as_array, report_width
-from ldp_kafka.methods.protocols.request import FIRST, SECOND, SELECTION, Request
+from ldp_kafka.methods.protocols.history import History
+from ldp_kafka.methods.protocols.ledgers import Ledgers
+from ldp_kafka.methods.protocols.request import FIRST, SECOND, Request
+from ldp_kafka.methods.protocols.selection import Selection
 from ldp_kafka.methods.protocols.terms import Terms
-from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
 from ldp_kafka.randomness import Randomness, use_of
 
 __all__ = ["Responder"]
 
-WORD = 2**32
 LAST = 2**61  # slots lie before it: their differences fit into 64 bits
 
 
@@ -45,37 +44,36 @@ class Responder:
     slots, which may come before a request, is in another one, or in that of a user of half A, whom
     no request selects.
 
-    Whether a user is selected is a function of its digest, the slot and the fractions asked before,
-    never of a value or of whether there is one: who is often silent would be selected more often
-    among those whose ledgers are free. Being selected uses up the user's turn, with or without a
-    value, and is kept beside the ledger, in ``selected``.
+    Whether a user is selected is a function of its digest, the slot in which it was met and the
+    fractions asked before, never of a value or of whether there is one later: who is often silent
+    would be selected more often among those whose ledgers are free. Being selected uses up the
+    user's turn, with or without a value, and is kept beside the ledger, in ``selected``
+    (`Selection`).
+
+    A user is met, ``met``, at its first value, or in the slot after the last request where that is
+    later: a request closes its slot. What was asked before is looked up in a `History`.
     """
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.ledgers: dict[int, BudgetLedger] = (
-            {
-                FIRST: Ledger(terms.window, terms.window * terms.first),
-                SECOND: Ledger(terms.window, terms.second),
-            }
-            if terms.second and not terms.population
-            else dict.fromkeys((FIRST, SECOND), Ledger(terms.window, terms.budget))
-        )
+        if terms.second and not terms.population:
+            reserved = Ledger(terms.window, terms.window * terms.first)
+            self.ledgers = Ledgers(reserved, Ledger(terms.window, terms.second))
+        else:
+            shared = Ledger(terms.window, terms.budget)
+            self.ledgers = Ledgers(shared, shared)
         self._uses: dict[tuple[int, int], bytes] = {}
-        self._selection = use_of("protocol", terms.name, "selection", terms.budget, terms.window)
+        self.selection = Selection(terms) if terms.population and terms.second else None
 
     @property
     def fields(self) -> dict[str, Field]:
-        """The arrays of its state: the last slot of each phase, the last one that the user was
-        selected in, and the ledgers' entries.
+        """The arrays of its state: the slot of a user's last event, the first slot whose request it
+        can answer, the last slot that it was asked for and that it was selected in, and the
+        ledgers' entries.
         """
-        slots = {name: Field("i8", initial=NEVER) for name in ("opened", "asked", "selected")}
-        entries = {
-            self._entry(phase, name): field
-            for phase, ledger in self.ledgers.items()
-            for name, field in ledger.fields.items()
-        }
-        return {**slots, **entries}
+        names = ("last", "met", "asked", *(("selected",) if self.selection is not None else ()))
+        slots = {name: Field("i8", initial=NEVER) for name in names}
+        return {**slots, **self.ledgers.fields}
 
     def state(self, users: NDArray[np.uint64]) -> State:
         """A fresh state with one row a user digest."""
@@ -89,23 +87,31 @@ class Responder:
         codes: NDArray[np.int64],
         present: NDArray[np.bool_],
         randomness: Randomness,
+        history: History,
     ) -> Step:
-        """Reports of the first phase of ``slot``, which needs no request.
+        """Reports of the first phase of ``slot``, which needs no request. Users are met at their
+        first value; of a user who has had none, nothing is noted and nothing is asked.
 
         Parameters
         ----------
         rows : (n,) distinct users
         codes : (n,) their `Values.bound` values; any integer where there is none
         present : (n,) whether a user has a value
+        history : the requests so far; it is only read
 
         Raises
         ------
         ValueError : the slot is not later than the last one of each user; nothing was drawn
         """
-        opened = state.columns["opened"]
-        if not (opened.take(rows) < slot).all():
+        last, met = state.columns["last"], state.columns["met"]
+        if not (last.take(rows) < slot).all():
             raise ValueError("a user's slots must increase")
-        opened[rows] = slot
+        strange = met.take(rows) == NEVER
+        if strange.any():
+            self.meet(state, rows[strange & present], slot, history, randomness)
+            last[rows[present | ~strange]] = slot
+        else:
+            last[rows] = slot
         turn = self.terms.turn(state.digests(rows), slot, self.terms.window)
         return self._answer(
             state, rows, slot, codes, turn & present, self.terms.first, FIRST, randomness
@@ -119,16 +125,23 @@ class Responder:
         codes: NDArray[np.int64],
         present: NDArray[np.bool_],
         randomness: Randomness,
+        history: History,
     ) -> Step:
-        """Reports that a request asks for; parameters as of `first`. An invalid request is refused
-        by everybody, and one of a slot that is not later than those before by whom it comes too
-        late for.
+        """Reports that a request asks for; parameters as of `first`, but ``rows`` must be all users
+        of the state, with a value or without. An invalid request is refused by everybody, and one
+        of a slot that is not later than those before by whom it comes too late for. Users who have
+        not been met have nothing to answer, and nothing is noted of them.
+
+        A valid request is added to the history once, after all users of that history have been
+        asked; an invalid one never.
         """
         if not self.valid(request):
             return self._nothing(rows, request.cost, REFUSED)
-        fresh = self.fresh(state, rows, request.slot)
+        known = state.columns["met"].take(rows) != NEVER
+        fresh = known.copy()
+        fresh[known] = self.fresh(state, rows[known], request.slot)
         selected = np.zeros(len(rows), np.bool_)
-        selected[fresh] = self.select(state, rows[fresh], request, randomness)
+        selected[fresh] = self.select(state, rows[fresh], request, history, randomness)
         step = self._answer(
             state,
             rows,
@@ -139,7 +152,7 @@ class Responder:
             SECOND,
             randomness,
         )
-        step.status[~fresh] = REFUSED
+        step.status[known & ~fresh] = REFUSED
         return step
 
     def fresh(self, state: State, rows: NDArray[np.intp], slot: int) -> NDArray[np.bool_]:
@@ -166,41 +179,34 @@ class Responder:
         return 0 < cost <= self.terms.budget and self.terms.oracle.has(cost)
 
     def select(
-        self, state: State, rows: NDArray[np.intp], request: Request, randomness: Randomness
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        request: Request,
+        history: History,
+        randomness: Randomness,
     ) -> NDArray[np.bool_]:
-        """Which of these users (n,) a valid request selects; notes it. All where the budget is
-        divided; else those of half B who were selected in no run that contains the slot, each by a
-        keyed word of user and slot.
+        """Which of these users (n,), all met, a valid request selects; notes it. All who have been
+        met by its slot where the budget is divided; else see `Selection`.
         """
-        if not self.terms.population:
-            return np.ones(len(rows), np.bool_)
-        digests, slot = state.digests(rows), request.slot
-        last = state.columns["selected"]
-        free = in_second_half(digests) & (last.take(rows) <= slot - self.terms.window)
-        who = np.flatnonzero(free)
-        source = randomness.within(self._selection).at(
-            digests[who], slot, SELECTION, np.empty((len(who), 0), np.int64)
-        )
-        words = source.words(len(who))[:, 0].astype(np.uint64)
-        who = who[words < np.uint64(request.share * WORD // request.of)]
-        last[rows[who]] = slot
-        found = np.zeros(len(rows), np.bool_)
-        found[who] = True
-        return found
+        if self.selection is None:
+            return np.asarray(state.columns["met"].take(rows) <= request.slot)
+        return self.selection.select(state, rows, request, history, randomness)
 
     def meet(
         self,
         state: State,
         rows: NDArray[np.intp],
-        history: Sequence[Request],
+        slot: int,
+        history: History,
         randomness: Randomness,
     ) -> None:
-        """Note for users who are met late what past requests, valid and in the order of their
-        slots, have selected them for, as if they had been there without a value.
-        """
-        for request in history:
-            self.select(state, rows, request, randomness)
-            state.columns["asked"][rows] = request.slot
+        """Note users whose first value is of ``slot``, and what the requests so far ask of them."""
+        slot = max(slot, history.last + 1)
+        state.columns["met"][rows] = slot
+        state.columns["asked"][rows] = history.last
+        if self.selection is not None:
+            self.selection.meet(state, rows, slot, history, randomness)
 
     def _answer(
         self,
@@ -219,12 +225,12 @@ class Responder:
         allowed = self.charge(state, rows[who], slot, cost, phase)
         step.status[who] = np.where(allowed, SENT, REFUSED)
         sent = who[allowed]
-        bound = np.empty((len(sent), 2), np.int64)
-        bound[:, 0], bound[:, 1] = codes[sent], cost
-        source = randomness.within(self._use(phase, cost)).at(
+        use, oracle = self.terms.use, self.terms.oracle
+        bound = np.full((len(sent), 2 if use is None else 1), cost, np.int64)
+        bound[:, 0] = codes[sent]
+        source = randomness.within(self._use(phase, cost) if use is None else use).at(
             state.digests(rows[sent]), slot, phase, bound
         )
-        oracle = self.terms.oracle
         drawn = oracle.at(cost).perturb(oracle.inputs(codes[sent]), source)
         if drawn.dtype != step.answers.dtype:
             step = step._replace(answers=step.answers.astype(drawn.dtype))
@@ -235,16 +241,24 @@ class Responder:
         self, state: State, rows: NDArray[np.intp], slot: int, cost: int, phase: int
     ) -> NDArray[np.bool_]:
         """What the phase's ledger says, True (n,) where it allows the cost."""
-        ledger = self.ledgers[phase]
-        part = State({})
-        part.users, part.count = state.users, state.count
-        part.columns = {name: state.columns[self._entry(phase, name)] for name in ledger.fields}
-        return ledger.charge(part, rows, slot, cost)
+        return self.ledgers.charge(state, rows, slot, cost, phase)
 
-    def _entry(self, phase: int, name: str) -> str:
-        """The state's array of a ledger's field: its own for each ledger."""
-        apart = self.ledgers[FIRST] is not self.ledgers[SECOND]
-        return f"second_{name}" if apart and phase == SECOND else name
+    @property
+    def budget(self) -> int:
+        """Micro-epsilon that no user exceeds in any run of ``window`` slots."""
+        return self.terms.budget
+
+    def largest(self, state: State) -> int:
+        """The most that any user has spent in its current run: see `Ledgers.largest`."""
+        return self.ledgers.largest(state)
+
+    def audit(self, state: State) -> tuple[int, int]:
+        """Users over the budget, and users whose entries contradict: see `Ledgers.audit`."""
+        return self.ledgers.audit(state)
+
+    def history(self) -> History:
+        """A fresh one, without requests."""
+        return History(self.terms.window)
 
     def _nothing(self, rows: NDArray[np.intp], cost: int, status: int, phase: int = SECOND) -> Step:
         """What nobody has answered."""

@@ -36,3 +36,7 @@ class Terms:
     """Whether users are divided, and a report has the whole budget; else the budget is."""
     least: tuple[int, int] = (1, 1)
     """The least fraction of the eligible users, (share, of), that a request may ask."""
+    use: bytes | None = None
+    """What the noise of the one phase is drawn within, bound to values alone, where a method of the
+    edge draws the same reports; None: a use of the protocol's own.
+    """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ldp_kafka.methods import population
 from ldp_kafka.methods.protocols.base import Protocol
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Fixed
 from ldp_kafka.methods.protocols.oracle import Oracle
@@ -75,7 +76,8 @@ class PopulationUniform(_Uniform):
     Notes
     -----
     LPU of LDP-IDS, section 5.3.1, with the groups of the method ``lpu``: who reports in a slot is a
-    sample of all, and its sampling error is in the standard error.
+    sample of all, and its sampling error is in the standard error. For categories its reports are
+    those of that method over the same mechanism, byte for byte.
 
     Examples
     --------
@@ -89,4 +91,14 @@ class PopulationUniform(_Uniform):
     name = "lpu"
 
     def _terms(self, budget: int, oracle: Oracle) -> Terms:
-        return Terms(self.name, budget, self.window, oracle, one_by_turns, budget, population=True)
+        use = None
+        if not oracle.numeric:
+            use = population.PopulationUniform(
+                epsilon=self.epsilon,
+                window=self.window,
+                categories=self.values.categories,
+                mechanism=lambda *_: oracle.at(budget),
+            ).use
+        return Terms(
+            self.name, budget, self.window, oracle, one_by_turns, budget, population=True, use=use
+        )

@@ -19,7 +19,7 @@ from ldp_kafka.checks.enumeration import Outcomes
 from ldp_kafka.checks.tiny import narrow
 from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.oracle import Oracle
-from ldp_kafka.methods.protocols.request import SELECTION, Request
+from ldp_kafka.methods.protocols.request import MEETING, SELECTION, Request
 from ldp_kafka.methods.step import SENT
 
 __all__ = ["Look", "Selecting", "hostile_plans", "made", "play", "worst"]
@@ -35,7 +35,7 @@ class Look(NamedTuple):
 
 
 class _Words:
-    """Words of a selection: those of the slot, for every user."""
+    """Words of a selection: the same for every user."""
 
     def __init__(self, word):
         self.word = word
@@ -45,11 +45,19 @@ class _Words:
 
 
 class Selecting(Deal):
-    """A deal that gives out words for selections: half of the way up in even slots, else 0."""
+    """A deal that gives out words for selections: half of the way up in even slots, else 0; and
+    ``meeting`` for what users who are met late were selected for before.
+    """
+
+    def __init__(self, digits, hashed=0, meeting=0):
+        super().__init__(digits, hashed)
+        self.meeting = meeting
 
     def at(self, users, slot, phase, bound):
         if phase == SELECTION:
             return _Words(2**31 if slot % 2 == 0 else 0)
+        if phase == MEETING:
+            return _Words(self.meeting)
         return super().at(users, slot, phase, bound)
 
 
@@ -60,25 +68,28 @@ def made(name, window, kind=None):
     return (kind or Responder)(terms)
 
 
-def play(responder, plan, slots, *, hashed=0, present=None):
+def play(responder, plan, slots, *, hashed=0, present=None, meeting=0):
     """The law of all answers to a plan, for all streams of ``slots`` binary values of one user,
-    whose digest begins with ``hashed``; ``present`` says in which slots there is a value.
+    whose digest begins with ``hashed``; ``present`` says in which slots there is a value, and
+    ``meeting`` is the word of a user who is met late.
     """
     streams = np.array(list(product((0, 1), repeat=slots)), np.int64)
     turns = len(plan)
     digits = np.indices((2,) * turns, np.intp).reshape(turns, -1).T
-    deal = Selecting(np.tile(digits, (len(streams), 1)), hashed)
+    deal = Selecting(np.tile(digits, (len(streams), 1)), hashed, meeting)
     values = np.repeat(streams, len(digits), axis=0)
     here = np.ones(slots, bool) if present is None else np.array(present, bool)
     rows = np.arange(len(values))
     state = responder.state(deal.digests([str(row) for row in rows]))
-    seen = []
+    history, seen = responder.history(), []
     for each in plan:
         codes, there = values[:, each.slot], np.full(len(values), here[each.slot])
         if isinstance(each, Look):
-            step = responder.first(state, rows, each.slot, codes, there, deal)
+            step = responder.first(state, rows, each.slot, codes, there, deal, history)
         else:
-            step = responder.second(state, rows, each, codes, there, deal)
+            step = responder.second(state, rows, each, codes, there, deal, history)
+            if responder.valid(each):
+                history.add(each)
         seen += [step.status.astype(np.int64), np.where(step.status == SENT, step.answers, -1)]
     shape = (len(streams), len(digits))
     unused = np.arange(turns) >= deal.taken[:, None]

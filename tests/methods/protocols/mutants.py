@@ -6,14 +6,19 @@ import numpy as np
 
 from ldp_kafka.accounting import Ledger
 from ldp_kafka.methods.protocols import Responder
+from ldp_kafka.methods.protocols.ledgers import Ledgers
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
+from ldp_kafka.methods.protocols.selection import Selection
 from ldp_kafka.methods.protocols.turns import in_second_half
 
 __all__ = [
     "AmongTheFree",
     "AtArrival",
     "BilledOnce",
+    "FreeWhenMet",
+    "LateRequestsForgotten",
     "OnlyTheRunThatEnds",
+    "PastForgotten",
     "SameUse",
     "Unordered",
     "Unreserved",
@@ -31,9 +36,10 @@ class Unordered(Responder):
         super().__init__(terms)
         if terms.population:
             shared = self.ledger(terms.window, terms.budget, LAG)
-            self.ledgers = {FIRST: shared, SECOND: shared}
+            self.ledgers = Ledgers(shared, shared)
         else:
-            self.ledgers[SECOND] = self.ledger(terms.window, terms.second, LAG)
+            reserved = Ledger(terms.window, terms.window * terms.first)
+            self.ledgers = Ledgers(reserved, self.ledger(terms.window, terms.second, LAG))
 
     def fresh(self, state, rows, slot):
         return np.ones(len(rows), bool)
@@ -73,7 +79,7 @@ class AtArrival(Responder):
     """Bills an answer in the slot in which it is given."""
 
     def charge(self, state, rows, slot, cost, phase):
-        now = int(state.columns["opened"][0])
+        now = int(state.columns["last"][0])
         return super().charge(state, rows, max(slot, now), cost, phase)
 
 
@@ -85,7 +91,7 @@ class Unreserved(Responder):
     def __init__(self, terms):
         super().__init__(terms)
         shared = Ledger(terms.window, terms.budget, LAG)
-        self.ledgers = {FIRST: shared, SECOND: shared}
+        self.ledgers = Ledgers(shared, shared)
 
     def valid(self, request):
         return request.cost <= self.terms.budget
@@ -98,7 +104,7 @@ class Unreserved(Responder):
 class AmongTheFree(Responder):
     """Selects among those whose ledger has room, and keeps no record of who was selected."""
 
-    def select(self, state, rows, request, randomness):
+    def select(self, state, rows, request, history, randomness):
         found = in_second_half(state.digests(rows))
         free = state.columns["ring_end"].take(rows) <= request.slot - self.terms.window
         return found & free
@@ -109,3 +115,41 @@ class SameUse(Unordered):
 
     def _use(self, phase, cost):
         return b"one use for all".ljust(32)
+
+
+class FreeWhenMet(Responder):
+    """Takes users who are met late for free, whatever was asked before."""
+
+    def __init__(self, terms):
+        super().__init__(terms)
+        self.selection = _AlwaysFree(terms)
+
+
+class PastForgotten(Responder):
+    """Looks up what is asked after users are met, and not what was asked before."""
+
+    def __init__(self, terms):
+        super().__init__(terms)
+        self.selection = _NoPast(terms)
+
+
+class LateRequestsForgotten(Responder):
+    """Looks up what was asked before users are met, and no request that comes later than that."""
+
+    def __init__(self, terms):
+        super().__init__(terms)
+        self.selection = _NoLateRequests(terms)
+
+
+class _NoPast(Selection):
+    def meet(self, state, rows, slot, history, randomness):
+        pass
+
+
+class _NoLateRequests(Selection):
+    def _select_later(self, state, rows, request, history, randomness):
+        pass
+
+
+class _AlwaysFree(_NoPast, _NoLateRequests):
+    pass

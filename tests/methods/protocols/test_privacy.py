@@ -91,6 +91,23 @@ def test_who_is_silent_in_some_slots_gains_and_loses_nothing(name):
                 assert outcomes.loss(2) <= EPSILON + EXACT
 
 
+@cases("name", ["lbd", "lpa"])
+@cases("late", [0, 1, 2])
+def test_who_is_met_late_loses_nothing_whatever_its_record_is(name, late):
+    """The first value is of the second or third slot; requests come up to two slots after their
+    own, before and after users are met; records of the past are drawn low, in the middle and high.
+    """
+    plans = list(hostile_plans(name, 2, 3, late, fewer=late == 2))
+    for first, meeting in product((1, 2), (0, 2**31, 2**32 - 1) if name == "lpa" else (0,)):
+        present = np.arange(3) >= first
+        for hashed in (1, 3) if name == "lpa" else (0,):
+            for plan in plans[:: depth(7, 1)]:
+                outcomes = play(
+                    made(name, 2), plan, 3, hashed=hashed, present=present, meeting=meeting
+                )
+                assert outcomes.loss(2) <= EPSILON + EXACT
+
+
 def adaptive_loss(responder, hashed=0):
     """The largest loss over all outcomes where what is asked next depends on all answers so far:
     by a whole budget where they were unequal, else by a part of it or not at all.
@@ -101,17 +118,17 @@ def adaptive_loss(responder, hashed=0):
     for digits in product((0, 1), repeat=6):
         deal = Selecting(np.tile(np.array(digits, np.intp), (len(streams), 1)), hashed)
         state = responder.state(deal.digests([str(row) for row in rows]))
-        heard = []
+        heard, history = [], responder.history()
         for slot in range(3):
-            step = responder.first(state, rows, slot, streams[:, slot], here, deal)
+            step = responder.first(state, rows, slot, streams[:, slot], here, deal, history)
             heard += step.answers[:1].tolist() * bool(step.status[0] == SENT)
             cost = BUDGET // 2 if sum(heard) % 2 else BUDGET // 4
             if responder.terms.population:
                 cost = BUDGET
             for late in {slot, max(slot - sum(heard), 0)}:
-                step = responder.second(
-                    state, rows, Request(late, cost), streams[:, late], here, deal
-                )
+                request = Request(late, cost)
+                step = responder.second(state, rows, request, streams[:, late], here, deal, history)
+                history.add(request)
                 assert len(set(step.status.tolist())) == 1, "a status depends on values"
                 heard += step.answers[:1].tolist() * bool(step.status[0] == SENT)
         factors.append(deal.factors)
@@ -157,22 +174,27 @@ def statuses(kind, present):
     responder, source = kind(protocol.terms), lk.randomness.keyed(KEY)
     users = source.digests([f"u{i}" for i in range(200)])
     state, rows = responder.state(users), np.arange(200)
-    codes, seen = np.zeros(200, np.int64), []
+    codes, seen, history = np.zeros(200, np.int64), [], responder.history()
     for slot in range(4):
         here = np.ones(200, bool) if slot == 3 else present[:, slot]
         request = Request(slot, BUDGET, 1, 2)
-        responder.first(state, rows, slot, codes, here, source)
-        seen.append(responder.second(state, rows, request, codes, here, source).status)
+        responder.first(state, rows, slot, codes, here, source, history)
+        step = responder.second(state, rows, request, codes, here, source, history)
+        history.add(request)
+        seen.append(step.status)
     return seen[-1]
 
 
 def presence_is_told(kind):
     some = np.random.default_rng(3).random((200, 3)) < 0.5
+    some[:, 0] = True  # all are met in one slot: their records of the time before are the same
     return (statuses(kind, np.ones((200, 3), bool)) != statuses(kind, some)).any()
 
 
 def test_selection_does_not_look_at_presence():
-    """And a selection among those whose ledgers are free does, which is what biases it."""
+    """Of users that have been met; and a selection among those whose ledgers are free does, which
+    is what biases it.
+    """
     assert not presence_is_told(Responder)
     assert presence_is_told(AmongTheFree)
 
@@ -208,9 +230,10 @@ def contexts(kind, name="lbd"):
     source = Contexts(lk.randomness.keyed(KEY), noted)
     state, rows = responder.state(source.digests(["a"])), np.zeros(1, np.intp)
     codes, here = np.zeros(1, np.int64), np.ones(1, bool)
-    responder.first(state, rows, 5, codes, here, source)
+    history = responder.history()
+    responder.first(state, rows, 5, codes, here, source, history)
     for cost in (BUDGET // 4, BUDGET // 8):
-        responder.second(state, rows, Request(5, cost), codes, here, source)
+        responder.second(state, rows, Request(5, cost), codes, here, source, history)
     return noted
 
 
@@ -230,7 +253,8 @@ def test_a_slot_has_one_answer_a_phase():
     """The first valid request counts, whatever another one costs; invalid ones use up nothing."""
     responder, source = made("lbd", 2), Selecting(np.zeros((1, 9), np.intp))
     state, rows = responder.state(source.digests(["0"])), np.zeros(1, np.intp)
-    codes, here = np.zeros(1, np.int64), np.ones(1, bool)
+    codes, here, history = np.zeros(1, np.int64), np.ones(1, bool), responder.history()
+    responder.first(state, rows, 1, codes, here, source, history)
     for request, status in [
         (Request(4, BUDGET), REFUSED),  # more than the second phase has
         (Request(4, 0), REFUSED),
@@ -242,7 +266,7 @@ def test_a_slot_has_one_answer_a_phase():
         (Request(5, BUDGET // 2), REFUSED),  # the window has half of that left
         (Request(6, BUDGET // 2), SENT),
     ]:
-        found = responder.second(state, rows, request, codes, here, source)
+        found = responder.second(state, rows, request, codes, here, source, history)
         assert found.status.tolist() == [status], request
 
 

@@ -86,30 +86,34 @@ def test_shards_of_users_add_up_to_the_same_bytes(name):
     for part in (np.arange(0, 90), np.arange(299, 89, -1)):  # the second one in reverse
         responder = protocol.responder()
         state = responder.state(source.digests([IDS[i] for i in part]))
-        edges.append((part, responder, state))
+        edges.append((part, responder, state, responder.history()))
 
     def merged(answer, cost):
         sums = 0
-        for part, responder, state in edges:
-            step = answer(responder, state, np.arange(len(part)), x[part])
+        for part, responder, state, history in edges:
+            step = answer(responder, state, np.arange(len(part)), x[part], history)
             sums = sums + oracle.at(cost).support(step.answers[step.status == SENT])
         return sums
 
     for t in range(x.shape[1]):
         slot = 7 + t
 
-        def first(edge, state, rows, values, slot=slot, t=t):
+        def first(edge, state, rows, values, history, slot=slot, t=t):
             here = values[:, t] >= 0
-            return edge.first(state, rows, slot, np.where(here, values[:, t], 0), here, source)
+            return edge.first(
+                state, rows, slot, np.where(here, values[:, t], 0), here, source, history
+            )
 
         verdict = coordinator.decide(slot, merged(first, protocol.terms.first))
         request, sums = verdict.request, None
         if request is not None:
 
-            def second(edge, state, rows, values, request=request, t=t):
+            def second(edge, state, rows, values, history, request=request, t=t):
                 here = values[:, t] >= 0
                 codes = np.where(here, values[:, t], 0)
-                return edge.second(state, rows, request, codes, here, source)
+                step = edge.second(state, rows, request, codes, here, source, history)
+                assert history.add(request)
+                return step
 
             sums = merged(second, request.cost)
         released = coordinator.release(sums)
@@ -156,34 +160,19 @@ def test_a_coordinator_goes_on_from_what_was_saved(name):
         assert moved.saved() == plain.saved()
 
 
-@cases("name", ["lpd", "lpa"])
-def test_who_is_met_late_has_the_selections_of_who_was_there(name):
-    """From the requests of the past alone: a user without values has the same record."""
-    protocol, source = made(name, window=3), lk.randomness.keyed(KEY)
-    history = [
-        Request(slot, 1_000_000, 1, 2 if name == "lpd" or slot % 2 else 3) for slot in range(9)
-    ]
-    responder, rows = protocol.responder(), np.arange(300)
-    codes, nobody = np.zeros(300, np.int64), np.zeros(300, bool)
-    state, late = (responder.state(source.digests(IDS)) for _ in range(2))
-    for request in history:
-        responder.second(state, rows, request, codes, nobody, source)
-    responder.meet(late, rows, history, source)
-    for field in ("selected", "asked"):
-        assert np.array_equal(state.columns[field], late.columns[field])
-    assert len(np.unique(late.columns["selected"])) > 4
-
-
 def test_selection_takes_the_fraction_of_those_who_are_free():
     """Half A is never selected; of half B nobody twice in a window."""
     users = [f"u{i}" for i in range(20_000)]
     protocol, source = made("lpa", window=3), lk.randomness.keyed(KEY)
     responder = protocol.responder()
     state, rows = responder.state(source.digests(users)), np.arange(len(users))
-    taken = np.zeros((6, len(users)), bool)
+    taken, history = np.zeros((6, len(users)), bool), responder.history()
+    responder.meet(state, rows, 0, history, source)
     for slot in range(6):
         free = 10_000 - taken[max(slot - 2, 0) : slot].sum()
-        taken[slot] = responder.select(state, rows, Request(slot, 1_000_000, 1, 3), source)
+        request = Request(slot, 1_000_000, 1, 3)
+        taken[slot] = responder.select(state, rows, request, history, source)
+        history.add(request)
         assert abs(taken[slot].sum() - free / 3) < 6 * free**0.5 + 6 * 71 / 3
     runs = np.stack([taken[slot : slot + 3].sum(0) for slot in range(4)])
     assert runs.max() == 1
@@ -283,7 +272,7 @@ def test_slots_go_forward_on_both_sides():
     with pytest.raises(ValueError, match="slots must increase"):
         coordinator.decide(4, None)
     state, row = responder.state(source.digests(["a"])), np.zeros(1, np.intp)
-    given = (np.zeros(1, np.int64), np.ones(1, bool), source)
+    given = (np.zeros(1, np.int64), np.ones(1, bool), source, responder.history())
     responder.first(state, row, 4, *given)
     with pytest.raises(ValueError, match="slots must increase"):
         responder.first(state, row, 4, *given)
