@@ -57,8 +57,9 @@ PUBLIC = {
         runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
-        topology.planner.Plan topology.rights.Access topology.rights.Right
-        topology.planner.Traffic topology.roles.Agent topology.roles.Role topology.roles.Topic
+        runtime.kafka.headers.Log topology.planner.Plan topology.rights.Access topology.rights.Right
+        topology.planner.Traffic topology.roles.Agent topology.roles.Forward
+        topology.roles.Role topology.roles.Topic
         topology.sections.Edge topology.sections.Input topology.sections.Output
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
     """,
@@ -75,7 +76,8 @@ PUBLIC = {
         methods.shrinkage.Prior methods.shrinkage.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
         runtime.stages.collect_devices.DevicesState runtime.stages.counting.SourceState
-        runtime.stages.merge.MergeState runtime.stages.parts.PartOf runtime.stages.slot_sums.At
+        runtime.stages.merge.MergeState runtime.stages.parts.PartOf
+        runtime.stages.requests.Forwarding runtime.stages.slot_sums.At
         runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
     """,
     "places in logs, and counts over all users, which the operator's tools print": """
