@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
@@ -60,7 +60,7 @@ class Forwarder:
     reads, writes : settings of a confluent-kafka client of the collector's cluster, and of the
         edge's
     counted : is told what was forwarded and dropped, in the names of `Metrics.add`
-    failed : called once, with what ended it; must not return into the work
+    failed : called once, at the end of the thread, with what ended it before it was told to
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Forwarder:
             "session.timeout.ms": session,
             "heartbeat.interval.ms": min(3000, session // 10),
         }
-        self._producer = OrderedProducer({**writes, "message.timeout.ms": 0}, failed)
+        self._producer = OrderedProducer({**writes, "message.timeout.ms": 0}, _raise)
         self._state: Forwarding | None = None
         self._taken: list[Message] = []
         """Read, and not appended yet."""
@@ -231,6 +231,10 @@ class Forwarder:
                 " needs"
             )
         return BrokerError(f"topic {topic}: requests cannot be forwarded: {error.str()}")
+
+
+def _raise(error: LdpKafkaError) -> NoReturn:
+    raise error
 
 
 def _asked_at(message: Message) -> int:
