@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from confluent_kafka import (
@@ -116,21 +117,33 @@ class Forwarder:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        consumer = None
         try:
             consumer = Consumer(self._settings)
-            topic = self._forward.reads.name
-            consumer.subscribe(
-                [topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._assigned
-            )
-            while not self._stop.is_set():
-                self._take(consumer)
-                self._append(consumer)
-                self._commit(consumer)
-            consumer.close()
+            self._work(consumer)
         except KafkaException as error:
-            self._failed(self._error(error.args[0]))
+            self._end(self._error(error.args[0]))
         except BaseException as error:  # noqa: BLE001 - a thread's would only be printed
-            self._failed(error)
+            self._end(error)
+        if consumer is not None:
+            consumer.close()
+
+    def _end(self, error: BaseException) -> None:
+        self._done = None
+        self._failed(error)
+
+    def _work(self, consumer: Consumer) -> None:
+        """Until it is told to end."""
+        consumer.subscribe(
+            [self._forward.reads.name],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._assigned,
+        )
+        while not self._stop.is_set():
+            self._take(consumer)
+            self._append(consumer)
+            self._commit(consumer)
 
     def _assigned(self, *_: object) -> None:
         """Another reader may have gone on meanwhile: nothing that was read before counts."""
@@ -138,7 +151,8 @@ class Forwarder:
         self._state = self._done = None
 
     def _revoked(self, consumer: Consumer, _: object) -> None:
-        self._commit(consumer)
+        with suppress(KafkaException):  # a right that is missing is heard of at the next question
+            self._commit(consumer)
         self._assigned()
 
     def _take(self, consumer: Consumer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.admin import extents
@@ -64,9 +64,7 @@ class GroupOffsets:
         self._asker = asker(own, topology.group(role), **_READER)
         self._seen: dict[tuple[str, int], tuple[int, int]] = {}
         self._forward = topology.role(role).forward
-        self._forward_asker = (
-            None if self._forward is None else asker(collector, self._forward.group, **_READER)
-        )
+        self._forward_asker: Consumer | None = None
 
     def position(self, topic: str, number: int) -> PartitionOffsets:
         """Where the group stands. BrokerError where the broker does not say."""
@@ -183,8 +181,10 @@ class GroupOffsets:
         BrokerError : the broker did not say
         ConfigurationError : a right is missing
         """
-        if self._forward is None or self._forward_asker is None:
+        if self._forward is None:
             return 0
+        if self._forward_asker is None:
+            self._forward_asker = asker(self._collector, self._forward.group, **_READER)
         topic, waits = self._forward.reads, 0
         try:
             for number in range(topic.partitions):
