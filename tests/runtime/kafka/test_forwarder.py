@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ldp_kafka.errors import BrokerError, ConfigurationError, Dropped
 from ldp_kafka.records import Request
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
-from ldp_kafka.runtime.kafka import admin, forwarder, setup
+from ldp_kafka.runtime.kafka import admin, forwarder, group_offsets, setup
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.wire.records import header
@@ -209,6 +209,28 @@ def test_what_waits_is_counted_for_the_workers_that_end_by_themselves(place):
     ask(topology, config, 3)
     assert offsets.waiting() == 1
     assert GroupOffsets(topology, "collect", (), config, config).waiting() == 0
+
+
+class Asked:
+    """A broker that says nothing of a group."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def get_watermark_offsets(self, *_, **__):
+        raise error(self.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("GROUP_AUTHORIZATION_FAILED", ConfigurationError), ("_TRANSPORT", BrokerError)],
+)
+def test_where_the_broker_does_not_say_what_waits(place, monkeypatch, name, kind):
+    topology, config = place
+    monkeypatch.setattr(group_offsets, "asker", lambda *_, **__: Asked(name))
+    offsets = GroupOffsets(topology, "perturb", (), config, config)
+    with pytest.raises(kind, match=f"how far group {topology.name}-forward is"):
+        offsets.waiting()
 
 
 def error(name: str, *, fatal: bool = False) -> KafkaException:
