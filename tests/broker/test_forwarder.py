@@ -261,6 +261,7 @@ def test_it_forwards_with_exactly_its_rights(flow, secured):
     )
     configs = dict(zip(("collector", "edge"), sides(flow), strict=True))
     assert check_rights(flow, flow.role("perturb"), configs) == []
+    assert [prepare(flow, role=role) for role in flow.roles] == [[], [], []]
     with Copier(flow, *sides(flow)) as copier:
         ask(flow, everywhere, 1, 2)
         until(lambda: waiting(flow, everywhere) == 0, 60)
