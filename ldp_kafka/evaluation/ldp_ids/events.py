@@ -5,6 +5,10 @@ value; the released frequency is its score. The paper's frequency is that of val
 and Log. For data sets of more categories it takes "the mean value of the histogram", which is
 1 / categories in every slot where the histogram is one of frequencies; we take the region that is
 the busiest over all slots.
+
+What does not reproduce: "LSP generally performs the worst". Of streams that move little in a window
+(all of ours: Sin takes 628 slots for a period) its releases are the most exact, and it is among the
+best; where a window is a good part of a period it must lose.
 """
 
 from __future__ import annotations

@@ -1,12 +1,23 @@
 """What LDP-IDS says of the orders in its figures 4 to 6 and 8, held against our sweeps.
 
 A mean lies below another where the difference is more than two standard errors of it; what is not
-told apart does not hold.
+told apart does not hold. Errors are compared by the paper's MRE and by MSE.
+
+What does not reproduce, and why:
+
+- "The error of all methods increases with Q" (section 7.3): those that do not adapt (lbu, lpu) have
+  an error that is their noise, whatever the stream does. By MSE only lsp, lpd and lpa grow; MRE
+  moves with the true frequencies that a walk happens to visit.
+- lpd is below lpu by MRE in most settings, not in all, and by MSE in few: its last publications of
+  a window have few users, whose large errors count more as squares. By MSE the same holds of lbd
+  beside lbu: its smallest budgets are worse than those of lbu. lpa and lba do not have this.
+- lsp is not below budget division where a stream has moved on between its publications: on a sine
+  whose period is hardly longer than two windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 from ldp_kafka.evaluation.claims import Claim, below, claim
@@ -52,16 +63,15 @@ class _Table:
 
     def falls(self, methods: Sequence[str] = NAMES) -> list[bool]:
         """Whether it is lower at the axis's end than at its start, for each stream and method."""
-        first, last = self.values[0], self.values[-1]
         return [
-            below(self.at(stream, last, method), self.at(stream, first, method))
+            below(self.at(stream, self.values[-1], method), self.at(stream, self.values[0], method))
             for stream, method in product(self.streams, methods)
         ]
 
     def grows(self, methods: Sequence[str] = NAMES) -> list[bool]:
-        first, last = self.values[0], self.values[-1]
+        """Whether it is higher there."""
         return [
-            below(self.at(stream, first, method), self.at(stream, last, method))
+            below(self.at(stream, self.values[0], method), self.at(stream, self.values[-1], method))
             for stream, method in product(self.streams, methods)
         ]
 
@@ -78,7 +88,15 @@ class _Table:
 
 def of_epsilon(rows: Sequence[Row]) -> list[Claim]:
     """Section 7.2 with figure 4, section 7.5 with figure 8(c)."""
-    table, sent = _Table(rows), _Table(_walks(rows), "cfpu")
+    sent = _Table(_walks(rows), "cfpu")
+    return [
+        *_by_both(_epsilon, rows),
+        claim("users of lpd and lpa report more often at more epsilon", sent.grows(("lpd", "lpa"))),
+    ]
+
+
+def _epsilon(rows: Sequence[Row], figure: str) -> list[Claim]:
+    table = _Table(rows, figure)
     return [
         claim("the error of every method falls with epsilon", table.falls()),
         claim(
@@ -89,13 +107,23 @@ def of_epsilon(rows: Sequence[Row]) -> list[Claim]:
         claim("lba generally has less error than lbu", table.less("lba", "lbu"), MOST),
         claim("lsp generally has less error than lpd", table.less("lsp", "lpd"), MOST),
         claim("lsp generally has less error than lpa", table.less("lsp", "lpa"), MOST),
-        claim("users of lpd and lpa report more often at more epsilon", sent.grows(("lpd", "lpa"))),
     ]
 
 
 def of_window(rows: Sequence[Row]) -> list[Claim]:
     """Section 7.2 with figure 5, section 7.5 with figure 8(d)."""
-    table, sent = _Table(rows), _Table(_walks(rows), "cfpu")
+    sent = _Table(_walks(rows), "cfpu")
+    return [
+        *_by_both(_window, rows),
+        claim(
+            "users of lsp, lpu, lpd and lpa report less often in longer windows",
+            sent.falls(POPULATION),
+        ),
+    ]
+
+
+def _window(rows: Sequence[Row], figure: str) -> list[Claim]:
+    table = _Table(rows, figure)
     first, last = table.values[0], table.values[-1]
 
     def gain(stream: str, window: float) -> float:
@@ -115,24 +143,32 @@ def of_window(rows: Sequence[Row]) -> list[Claim]:
             "what lpa gains over lpu is more at the longest window than at the shortest",
             (gain(stream, last) > gain(stream, first) for stream in table.streams),
         ),
-        claim(
-            "users of lsp, lpu, lpd and lpa report less often in longer windows",
-            sent.falls(POPULATION),
-        ),
     ]
 
 
 def of_data(rows: Sequence[Row]) -> list[Claim]:
     """Section 7.3 with figure 6, section 7.5 with figures 8(a) and 8(b)."""
-    users, steps, speeds = (
-        _Table([row for row in rows if row.varied == varied]) for varied in ("users", "sqrt_q", "b")
-    )
     sent = _Table([row for row in rows if row.varied == "sqrt_q"], "cfpu")
+    return [
+        *_by_both(_data, rows),
+        claim("users of lpd and lpa report more often at larger steps", sent.grows(("lpd", "lpa"))),
+    ]
+
+
+def _data(rows: Sequence[Row], figure: str) -> list[Claim]:
+    users, steps, speeds = (
+        _Table([row for row in rows if row.varied == varied], figure)
+        for varied in ("users", "sqrt_q", "b")
+    )
     slow = [step for step in steps.values if step <= SLOW]
     return [
         claim("the error of every method falls with the number of users", users.falls()),
         claim("on LNS the error of every method grows with the step", steps.grows()),
         claim("on Sin the error of every method grows with the speed", speeds.grows()),
+        claim(
+            "of lsp, lpd and lpa it grows with both",
+            steps.grows(("lsp", "lpd", "lpa")) + speeds.grows(("lsp", "lpd", "lpa")),
+        ),
         claim(
             "every method of population division has less error than all of budget division",
             users.divided() + steps.divided() + speeds.divided(),
@@ -165,7 +201,17 @@ def of_data(rows: Sequence[Row]) -> list[Claim]:
             + speeds.less("lpd", "lpu", speeds.values[:1])
             + speeds.less("lpa", "lpu", speeds.values[:1]),
         ),
-        claim("users of lpd and lpa report more often at larger steps", sent.grows(("lpd", "lpa"))),
+    ]
+
+
+def _by_both(of: Callable[[Sequence[Row], str], list[Claim]], rows: Sequence[Row]) -> list[Claim]:
+    """Claims of errors by the paper's figure, and by the mean squared one, which divides by no true
+    frequency and so needs no floor.
+    """
+    return [
+        found._replace(statement=f"{figure.upper()}: {found.statement}")
+        for figure in ("mre", "mse")
+        for found in of(rows, figure)
     ]
 
 
