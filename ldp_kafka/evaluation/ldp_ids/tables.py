@@ -5,7 +5,6 @@ loaded when one is asked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,10 @@ __all__ = ["LDP_IDS"]
 
 
 def _module(name: str) -> Any:
-    return import_module(f"ldp_kafka.evaluation.ldp_ids.{name}")
+    from ldp_kafka.evaluation.ldp_ids import events, means, meters, orders, scale, sweeps, table_two
+
+    known = (events, means, meters, orders, scale, sweeps, table_two)
+    return {each.__name__.rpartition(".")[2]: each for each in known}[name]
 
 
 def _table(
@@ -47,7 +49,9 @@ def _table(
         return found
 
     def plot(rows: Sequence[Any], stem: Path) -> list[Path]:
-        draw, of_rows = import_module("ldp_kafka.evaluation.plots").draw, _module(module).panels
+        from ldp_kafka.evaluation.plots import draw
+
+        of_rows = _module(module).panels
         return [
             draw(stem.with_name(f"{stem.name}-{figure}.png"), title, of_rows(rows, figure))
             if figure
