@@ -41,8 +41,8 @@ COMPARED = (
 SIZES = {"meters": (1000, 10_000, 100_000), "volume": (1000,), "weights": (1000, 10_000)}
 """Streams, and how many users they have."""
 WEIGHTS, COLUMNS, HEAVIEST = "pwgtp_montana.csv", 80, 1000.0
-VALUES_A_SETTING = 5_000_000  # users x slots that the runs of one setting read, more or less
-LEAST = 4  # runs of one setting
+VALUES_A_SETTING = 2_000_000  # users x slots that the runs of one setting read, more or less
+LEAST, MOST = 3, 30  # runs of one setting
 CALIBRATED = 0.1  # that a stated error may be away: it is of a crowd without end, as if each slot's
 # reporters were drawn anew, while a fourth of 1,000 known users err less
 
@@ -115,8 +115,7 @@ def rows(
     crowds = [numbers(name, users, slots) for name, users in chosen]
     found = []
     for crowd in crowds:
-        many = repetitions or max(LEAST, VALUES_A_SETTING // crowd.values.size)
-        many = min(many, 40)
+        many = repetitions or min(max(LEAST, VALUES_A_SETTING // crowd.values.size), MOST)
         for epsilon, window, (method, mechanism) in product(epsilons, windows, compared):
             errors, stated = [], []
             for at in range(many):

@@ -7,9 +7,17 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ldp_kafka.evaluation.ldp_ids import events, orders, sweeps, table_two
+from ldp_kafka.evaluation.ldp_ids import (
+    comparison,
+    events,
+    orders,
+    simulation,
+    sweeps,
+    table_two,
+)
 from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, NAMES, relative_error
-from ldp_kafka.evaluation.ldp_ids.crowds import Stream
+from ldp_kafka.evaluation.ldp_ids.crowds import Stream, stream
+from ldp_kafka.evaluation.ldp_ids.simulation import Crowd
 from tests.cases import cases
 from tests.depth import depth
 
@@ -41,6 +49,23 @@ def test_table_two_can_fail():
     assert [each.reproduced for each in table_two.claims(off)] == [False, True]
     swapped = [row._replace(cfpu=row.cfpu * (1.2 if row.method == "lpa" else 1)) for row in rows]
     assert [each.reproduced for each in table_two.claims(swapped)] == [True, False]
+
+
+class Forgetful(Crowd):
+    """Selects those again whom it has selected."""
+
+    def eligible(self, slot):
+        del slot
+        return self._half
+
+
+def test_table_two_tells_a_wrong_protocol(monkeypatch):
+    """In both of its runs."""
+    monkeypatch.setattr(simulation, "Crowd", Forgetful)
+    crowd = stream("sin")
+    for run in comparison.runs(comparison.made("lpa", 1.0, 20, 2), [crowd] * 2, seed=(0,)):
+        away = run.reports / table_two.PRINTED[1.0, 20]["lpa"][0] - 1
+        assert abs(away) > table_two.TOLERANCE
 
 
 @cases("axis", ["epsilon", "window"])
