@@ -77,6 +77,24 @@ FAMILIES = (
         "Reports that the ledger refused: the budget was spent.",
         AT_EDGE,
     ),
+    Family(
+        Counter,
+        "ldp_requests_total",
+        "Requests: folded in a raw partition, those that ask nobody too (perturb); written that ask"
+        " for reports (coordinate).",
+    ),
+    Family(
+        Counter,
+        "ldp_requests_late_total",
+        "Requests whose slot had no second phase any more, or not yet; repeats of one among them.",
+        AT_EDGE,
+    ),
+    Family(
+        Counter,
+        "ldp_requests_refused_total",
+        "Requests that no user may answer: of a cost or a fraction that the method does not have.",
+        AT_EDGE,
+    ),
     Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", AT_EDGE),
     Family(
         Counter,
@@ -98,6 +116,12 @@ FAMILIES = (
         AT_COLLECTOR,
     ),
     Family(Counter, "ldp_releases_total", "Releases written.", AT_COLLECTOR),
+    Family(
+        Counter,
+        "ldp_publications_total",
+        "Releases that a coordinator has published; the others hold what stood before them.",
+        AT_COLLECTOR,
+    ),
     Family(
         Counter,
         "ldp_dead_letters_total",
