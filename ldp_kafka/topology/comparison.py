@@ -123,7 +123,11 @@ def compare(topology: Topology, users: int, drift: float | None = None) -> Compa
     """
     if drift is not None and not 0 <= drift <= 1:
         raise ConfigurationError("drift must lie between 0 and 1")
-    crowd = [each for each in topology.statistics.statistics if isinstance(each, CrowdStatistic)]
+    crowd = [
+        each
+        for each in topology.statistics.statistics
+        if isinstance(each, CrowdStatistic) and each.of_protocols
+    ]
     privacy = topology.privacy
     if not crowd or privacy.level != "w-event" or topology.method.dimension:
         return None
