@@ -153,6 +153,8 @@ class Worker:
             # a release of a crowd is keyed (statistic, slot), one of a user has a third part
             if record.topic == self.topology.releases_topic and (record.key or b"").count(b"/") < 2:
                 release = json.loads(record.value)
+                if "event" in release:  # it has no standard error
+                    continue
                 late = time.time() - self.topology.slot_start(release["slot"] + 1) / 1000
                 self.metrics.release(release["reports"], release["standard_error"], late)
 
