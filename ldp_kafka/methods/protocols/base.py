@@ -15,6 +15,7 @@ from ldp_kafka.mechanisms.base import as_array, check_epsilon
 from ldp_kafka.methods.base import check_factory, check_slots
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
 from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.responder import Responder
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.trace import Trace
@@ -60,6 +61,9 @@ class Protocol(ABC):
         oracle: Callable[..., Any],
         categories: int | None = None,
         domain: tuple[float, float] | None = None,
+        norm_sub: bool = False,
+        merge: bool = False,
+        smooth: str | None = None,
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         check_factory(oracle, "oracle")
@@ -67,6 +71,11 @@ class Protocol(ABC):
             raise ConfigurationError(f"{self.name} needs either categories or a domain (lo, hi)")
         kind = Numbers if categories is None else Categories
         self.values: Numbers | Categories = kind(self.name, domain, categories)
+        self.processing = Processing(norm_sub, merge, smooth)
+        if norm_sub and categories is None:
+            raise ConfigurationError("norm_sub is for the frequencies of categories")
+        if merge and not self.adaptive:
+            raise ConfigurationError(f"{self.name} has one phase: there is nothing to merge")
         budget = micro(self.epsilon)
         if not budget < 2**31:
             raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
