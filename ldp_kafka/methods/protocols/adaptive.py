@@ -24,6 +24,7 @@ class _Budget(Protocol):
     """The budget is divided: half of it for the first phases, reserved, half for the second."""
 
     adaptive = True
+    distributions = False
 
     def _terms(self, budget: int, oracle: Oracle) -> Terms:
         return Terms(

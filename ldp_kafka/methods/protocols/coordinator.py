@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.mechanisms.projection import norm_sub
+from ldp_kafka.methods.protocols.distributions import Binned, Shares
 from ldp_kafka.methods.protocols.processing import GAIN, Merging, Processing
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.rules import Rule
@@ -21,6 +22,9 @@ from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.tracker import Tracker
 
 __all__ = ["APPROXIMATE", "PUBLISH", "Adaptive", "Coordinator", "Fixed", "Released", "Verdict"]
+
+Reports = tuple[int, NDArray[np.int64]]
+"""The cost of a report, and the sums of at least one."""
 
 PUBLISH, APPROXIMATE = "publish", "approximate"
 
@@ -77,8 +81,15 @@ class Coordinator(ABC):
         self._merging, self._held = Merging(), self.value
         self._smoothed: NDArray[np.float64] | None = None
         self._first: Estimate | None = None
+        self._sums: NDArray[np.int64] | None = None
+        self._shares = Shares(oracle) if isinstance(oracle, Binned) else None
         self._counts: deque[int] = deque(maxlen=terms.window)
         self._law = np.zeros(len(self.value))
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """(d,) what is released before the first publication."""
+        return self.terms.oracle.prior
 
     def decide(self, slot: int, sums: NDArray[np.int64] | None) -> Verdict:
         """What to ask, given the merged sums of the slot's first phase (the number of reports
@@ -86,14 +97,13 @@ class Coordinator(ABC):
         """
         if self.slot is not None and not slot > self.slot:
             raise ValueError("slots must increase")
-        self.slot, terms, self._first = slot, self.terms, None
+        self.slot, terms, self._first, self._sums = slot, self.terms, None, None
         self.tracker.advance(slot)
+        self._counts.append(0 if sums is None else int(sums[0]))
         if sums is not None and sums[0]:
-            population = terms.population
+            population, self._sums = terms.population, sums
             found = self._first = terms.oracle.estimate(terms.first, sums, population=population)
             self.tracker.observe(slot, found.value, found.standard_error)
-        self._counts.append(0 if self._first is None else self._first.reports)
-        if sums is not None and self._first is not None:
             self._law = terms.oracle.spread(terms.first, sums) / self._users()
         return self._decide(slot, self._first)
 
@@ -103,7 +113,10 @@ class Coordinator(ABC):
         """
         if self.slot is None:
             raise ValueError("a slot must be decided before it is released")
-        found = self._publication(self.slot, sums if sums is not None and sums[0] else None)
+        reports = self._publication(sums if sums is not None and sums[0] else None)
+        found = None if reports is None else self._estimated(self.slot, reports)
+        if self._shares is not None:
+            return self._distribution(self._shares, found, reports)
         strategy, error = APPROXIMATE, None
         if found is not None:
             self.value = found.value
@@ -119,6 +132,16 @@ class Coordinator(ABC):
                 value, error = possible, None
         return Released(value, self._error(value) if error is None else error, strategy)
 
+    def _distribution(
+        self, shares: Shares, found: Estimate | None, reports: Reports | None
+    ) -> Released:
+        """`release`, of the distribution behind the reports that are published."""
+        if found is None or reports is None:
+            return Released(shares.value, shares.held(self._error(self.value)), APPROXIMATE)
+        self.value = found.value
+        shares.publish(reports, self.slot or 0, found.standard_error)
+        return Released(shares.value, shares.error, PUBLISH)
+
     def saved(self) -> dict[str, Any]:
         """Its state between two slots in plain lists and numbers, which JSON keeps to the bit."""
         return {
@@ -130,6 +153,7 @@ class Coordinator(ABC):
             "counts": list(self._counts),
             "tracker": self.tracker.saved(),
             "merging": self._merging.saved(),
+            "shares": None if self._shares is None else self._shares.saved(),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -141,14 +165,23 @@ class Coordinator(ABC):
         self._counts = deque(saved["counts"], maxlen=self.terms.window)
         self.tracker.restore(saved["tracker"])
         self._merging.restore(saved["merging"])
+        if self._shares is not None:
+            self._shares.restore(saved["shares"])
 
     @abstractmethod
     def _decide(self, slot: int, found: Estimate | None) -> Verdict:
         """`decide`, of a later slot; None where nobody has reported."""
 
     @abstractmethod
-    def _publication(self, slot: int, sums: NDArray[np.int64] | None) -> Estimate | None:
-        """What is published, None where nothing is."""
+    def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
+        """What is published, given the sums of the second phase; None where nothing is."""
+
+    def _estimated(self, slot: int, reports: Reports) -> Estimate:
+        """What the reports of a publication tell; the second phase's are new to the tracker."""
+        found = self.terms.oracle.estimate(*reports, population=self.terms.population)
+        if reports[1] is not self._sums:
+            self.tracker.observe(slot, found.value, found.standard_error)
+        return found
 
     def _smooth(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
         """What smoothing makes of a release."""
@@ -180,9 +213,9 @@ class Fixed(Coordinator):
         del slot, found
         return Verdict(None)
 
-    def _publication(self, slot: int, sums: NDArray[np.int64] | None) -> Estimate | None:
-        del slot, sums
-        return self._first
+    def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
+        del sums
+        return None if self._sums is None else (self.terms.first, self._sums)
 
 
 class Adaptive(Coordinator):
@@ -227,8 +260,8 @@ class Adaptive(Coordinator):
 
     def _noise(self, found: Estimate) -> float:
         """The mean variance of the first phase's estimate."""
-        if self.terms.oracle.numeric:
-            return float(found.standard_error[0]) ** 2
+        if self.terms.oracle.empirical:
+            return float(np.mean(found.standard_error**2))
         return self.terms.oracle.variance(self.terms.first) / found.reports
 
     def _use(self, amount: int, reports: int) -> tuple[int, float]:
@@ -245,17 +278,12 @@ class Adaptive(Coordinator):
         """The mean variance of a publication from so many reports; ``one`` is that of a report of
         the first phase.
         """
-        if self.terms.population and self.terms.oracle.numeric:
+        if self.terms.population and self.terms.oracle.empirical:
             return one / reports
         return self.terms.oracle.variance(cost) / reports
 
-    def _publication(self, slot: int, sums: NDArray[np.int64] | None) -> Estimate | None:
-        if sums is None or not self._cost:
-            return None
-        terms = self.terms
-        found = terms.oracle.estimate(self._cost, sums, population=terms.population)
-        self.tracker.observe(slot, found.value, found.standard_error)
-        return found
+    def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
+        return (self._cost, sums) if sums is not None and self._cost else None
 
     def saved(self) -> dict[str, Any]:
         return {**super().saved(), "rule": self.rule.saved()}

@@ -32,8 +32,14 @@ class Oracle:
     factory : ``(epsilon, unit domain or categories) -> Mechanism``
     """
 
+    numeric: bool
+    """Whether values are numbers."""
+    empirical: bool
+    """Whether the variance of an estimate is the one found; else it follows from the mechanism."""
+
     def __init__(self, values: Numbers | Categories, factory: Callable[..., Any]) -> None:
-        self.values, self.numeric = values, isinstance(values, Numbers)
+        self.values = values
+        self.numeric = self.empirical = isinstance(values, Numbers)
         self._factory = factory
         self._built: dict[int, Any] = {}
         self._variances: dict[int, float] = {}
