@@ -47,7 +47,7 @@ PUBLIC = {
         accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
         metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
-        methods.protocols.history.Asked
+        methods.protocols.history.Asked methods.protocols.processing.Processing
         methods.protocols.request.Request methods.protocols.rules.Offer
         methods.protocols.terms.Terms runtime.recovery.epoch.Limits
         runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
