@@ -48,8 +48,8 @@ class Protocol(ABC):
     merge : merge the first phase's estimate into a publication, in protocols that have two
     smooth : ``kalman`` releases where the truth is expected, given all estimates so far;
         ``exponential`` the mean of the release and of the smoothed one before; None what was
-        published. The first never did worse than None in our runs; the second is for slow drifts,
-        and lags behind jumps
+        published. `Processing` has what each gained: the first did no worse than None but with
+        lsp, where it does not look between its slots; the second lags behind jumps
 
     Raises
     ------
