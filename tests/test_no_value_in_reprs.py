@@ -47,7 +47,7 @@ PUBLIC = {
         accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
         metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
-        methods.protocols.history.Asked
+        methods.protocols.history.Asked methods.protocols.processing.Processing
         methods.protocols.request.Request methods.protocols.rules.Offer
         methods.protocols.terms.Terms runtime.recovery.epoch.Limits
         runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
@@ -110,7 +110,14 @@ PUBLIC = {
         evaluation.capp.Row
         evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
         evaluation.guide.Noise evaluation.metrics.Curve evaluation.sppa.Error
-        evaluation.sppa.Monitoring evaluation.tables.Table
+        evaluation.sppa.Monitoring evaluation.table.Table evaluation.tables.Result
+        evaluation.claims.Claim evaluation.plots.Line evaluation.plots.Panel
+        evaluation.ldp_ids.comparison.Run evaluation.ldp_ids.crowds.Stream
+        evaluation.ldp_ids.events.Events evaluation.ldp_ids.events.Row
+        evaluation.ldp_ids.laws.Bits evaluation.ldp_ids.laws.Outputs
+        evaluation.ldp_ids.means.Numbers evaluation.ldp_ids.means.Row
+        evaluation.ldp_ids.meters.Row evaluation.ldp_ids.scale.Row
+        evaluation.ldp_ids.sweeps.Row evaluation.ldp_ids.table_two.Row
     """,
 }
 OPEN = {name: why for why, names in PUBLIC.items() for name in names.split()}
