@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -259,6 +261,15 @@ def test_a_hold_that_a_restart_outlasts(slot, hold, warned):
     ).replace("slot: 1m", f"slot: {slot}")
     found = [each for each in plan(loads(text), 3000).warnings if each.startswith("hold")]
     assert len(found) == warned
+
+
+def test_the_topology_of_the_readme():
+    """It loads as it stands there, and is planned; and the snippet is the only one of a protocol."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    (text,) = [one for one in re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL) if "hold" in one]
+    found = plan(loads(text), 3000)
+    assert found.rounds.second > 0
+    assert found.comparison.take in ALL
 
 
 def test_the_option_of_the_command(tmp_path):
