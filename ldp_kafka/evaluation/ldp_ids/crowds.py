@@ -19,6 +19,7 @@ from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.streams import SLOTS, USERS, lns, log, sin
 
 __all__ = [
+    "FAST",
     "REGIONS",
     "STREAMS",
     "SYNTHETIC",
@@ -39,6 +40,8 @@ WALKS = ("lns 1", "lns 2", "lns 3")
 SYNTHETIC = (*WALKS, "sin", "log")
 TAXI = ("taxi_quarters", "taxi_regions")
 STREAMS = (*SYNTHETIC, *TAXI)
+FAST, SPEED = "sin_fast", 0.04
+"""Sin at four times its speed, b: a period of 157 slots."""
 
 
 class Stream(NamedTuple):
@@ -76,7 +79,7 @@ def stream(
     sqrt_q: float = 0.0025,
     b: float = 0.01,
 ) -> Stream:
-    """One of `STREAMS`; those of taxis have users and slots of their own.
+    """One of `STREAMS`, or `FAST`; those of taxis have users and slots of their own.
 
     Parameters
     ----------
@@ -97,12 +100,12 @@ def stream(
         return Stream(name, TAXIS, _taxis(quarters=name == "taxi_quarters"))
     if name in WALKS:
         shares = lns(slots, sqrt_q=sqrt_q, seed=int(name.split()[1]))
-    elif name == "sin":
-        shares = sin(slots, b=b)
+    elif name in ("sin", FAST):
+        shares = sin(slots, b=SPEED if name == FAST else b)
     elif name == "log":
         shares = log(slots)
     else:
-        raise ConfigurationError(f"unknown stream {name!r}; known: {', '.join(STREAMS)}")
+        raise ConfigurationError(f"unknown stream {name!r}; known: {', '.join((*STREAMS, FAST))}")
     return Stream(name, users, binary_counts(shares, users))
 
 

@@ -41,7 +41,9 @@ class Row(NamedTuple):
     epsilon: float
     window: int
     minutes: float
-    """Of ``run``, the streams being there."""
+    """Of ``run``, the streams being there ..."""
+    cpu_minutes: float
+    """... and of the processor, which does not depend on who else uses the machine."""
     megabytes: float
     """The most that the process has had until then, the streams included ..."""
     streams_megabytes: float
@@ -84,9 +86,9 @@ def rows(
         protocol = PROTOCOLS[method](
             epsilon=EPSILON, window=WINDOW, categories=categories, oracle=MECHANISMS["adaptive"]
         )
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         trace = protocol.run(streams, seeded(seed), with_spent=False)
-        minutes = (time.perf_counter() - start) / 60
+        minutes, cpu = (time.perf_counter() - start) / 60, (time.process_time() - cpu) / 60
         found.append(
             Row(
                 method,
@@ -97,6 +99,7 @@ def rows(
                 EPSILON,
                 WINDOW,
                 minutes,
+                cpu,
                 _peak(),
                 streams.nbytes / 2**20,
                 reports_per_user(trace, users),

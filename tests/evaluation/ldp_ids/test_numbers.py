@@ -83,6 +83,7 @@ def test_the_largest_shape_in_small():
     (row,) = scale.rows(("lpu",), users=5000, slots=30, categories=20)
     assert (row.users, row.slots, row.categories) == (5000, 30, 20)
     assert row.minutes > 0
+    assert row.cpu_minutes > 0
     assert row.megabytes > row.streams_megabytes == pytest.approx(5000 * 30 / 2**20)
     assert row.cfpu == pytest.approx(1 / 20, rel=0.05)
     (calibrated,) = scale.claims([row])
