@@ -62,7 +62,8 @@ PUBLIC = {
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
         runtime.kafka.headers.Log topology.planner.Plan topology.rights.Access topology.rights.Right
-        topology.planner.Traffic topology.roles.Agent topology.roles.Forward
+        topology.planner.Traffic topology.asking.Rounds topology.comparison.Comparison
+        topology.comparison.Moving topology.roles.Agent topology.roles.Forward
         topology.roles.Role topology.roles.Topic
         topology.sections.Edge topology.sections.Input topology.sections.Output
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
@@ -72,7 +73,8 @@ PUBLIC = {
         mechanisms.window.Moments methods.response_curve.Affine
         methods.response_curve.ResponseCurve methods.response_curve._Shape
         statistics.prediction.Prediction statistics.prediction.ShrunkPrediction
-        statistics.prediction.SinglePrediction
+        statistics.prediction.SinglePrediction statistics.prediction.ProtocolPrediction
+        methods.protocols.prediction.Crowd methods.protocols.prediction.Expected
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
@@ -86,6 +88,7 @@ PUBLIC = {
         runtime.stages.merge.MergeState runtime.stages.parts.PartOf
         runtime.stages.requests.Forwarding runtime.stages.slot_sums.At
         runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
+        statistics.events.Above
     """,
     "places in logs, and counts over all users, which the operator's tools print": """
         runtime.log.Look runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
