@@ -23,7 +23,7 @@ from ldp_kafka.runtime.device.async_client import AsyncClient
 from ldp_kafka.runtime.kafka.security import Security
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message, Output, Record
-from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.topology import loads
 from tests.cases import cases
@@ -53,6 +53,10 @@ PUBLIC = {
         runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
         runtime.stages.counting.Counting runtime.stages.collect.Collect
         runtime.stages.collect_devices.CollectDevices runtime.stages.merge.Merge
+        runtime.stages.collect_phases.CollectPhases runtime.stages.merge_phases.MergePhases
+        runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
+        runtime.stages.collect_phases.CountingSecond
+        runtime.stages.coordinate.Coordinate topology.roles.Forward
         runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
@@ -75,6 +79,9 @@ PUBLIC = {
         methods.shrinkage.Prior methods.shrinkage.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
         runtime.stages.collect_devices.DevicesState runtime.stages.counting.SourceState
+        runtime.stages.collect_phases.PhasesState runtime.stages.merge_phases.PhasesState
+        runtime.stages.coordinate.CoordinateState runtime.stages.rounds.Round
+        runtime.stages.rounds.Rounds runtime.stages.rounds.Spent records.Sums
         runtime.stages.merge.MergeState runtime.stages.parts.PartOf runtime.stages.slot_sums.At
         runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
     """,
@@ -85,7 +92,7 @@ PUBLIC = {
         runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof
         runtime.tools.prove_once.Recomputed
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
-        runtime.tools.state.Move runtime.tools.state.Plan
+        runtime.stages.perturb.Passed runtime.tools.state.Move runtime.tools.state.Plan
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
@@ -187,10 +194,13 @@ def faults_of(kind, shows=()):
     return found or ([] if fits else [f"{kind.__qualname__}: no filler fits, list an instance"])
 
 
-def edge():
+ASKING = TOPOLOGY.replace("sw_direct", "lba")
+
+
+def edge(text=TOPOLOGY):
     """The stage at the edge, and its state after one message, under a loud key."""
-    topology = loads(TOPOLOGY)
-    stage = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
+    topology = loads(text)
+    stage = make(topology, "perturb", 0, edge_randomness(topology, KEY, "here"))
     state = stage.fresh()
     output = stage.fold(state, [Message(0, NOW, encode(lk.Event(TEXT, NOW, LOUD)))])
     assert state.users.state.count == 1
@@ -253,6 +263,8 @@ INSTANCES = {
     "runtime.sealing.Seal": lambda _: said_by(edge()[0].seal),
     "runtime.stages.perturb.Perturb": lambda _: said_by(edge()[0]),
     "runtime.stages.perturb.PerturbState": lambda _: said_by(edge()[1]),
+    "runtime.stages.answer.Answer": lambda _: said_by(edge(ASKING)[0]),
+    "runtime.stages.answer.AnswerState": lambda _: said_by(edge(ASKING)[1]),
     "runtime.stages.users.Users": lambda _: said_by(edge()[1].users),
 }
 

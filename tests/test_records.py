@@ -17,6 +17,7 @@ from ldp_kafka.records import (
     Report,
     Reports,
     Request,
+    Sums,
     Tick,
     hexadecimal,
 )
@@ -49,6 +50,7 @@ ALL = [
     Reports(IDS, np.array([3, 4]), np.array([SECRET, SECRET]), 1.0, "f" * 32, 7, 2),
     Partial(0, 3, 1, (1, 2)),
     Request("r", 3, 0, 1000, 5),
+    Sums(3, 1, 1000, (1, 2)),
     RELEASE,
 ]
 

@@ -6,7 +6,7 @@ from ldp_kafka.statistics.base import CrowdStatistic, Singles, SingleStatistic, 
 from ldp_kafka.statistics.frequencies import Frequencies
 from ldp_kafka.statistics.mean import Mean
 from ldp_kafka.statistics.per_user import PerUser
-from ldp_kafka.statistics.prediction import Prediction, reporting
+from ldp_kafka.statistics.prediction import Prediction, ProtocolPrediction, reporting
 from ldp_kafka.statistics.selection import Selection
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Mean",
     "PerUser",
     "Prediction",
+    "ProtocolPrediction",
     "Selection",
     "SingleStatistic",
     "Singles",

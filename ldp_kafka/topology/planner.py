@@ -14,8 +14,11 @@ import numpy as np
 from ldp_kafka.accounting import Guarantee, micro
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.statistics import Prediction, reporting
+from ldp_kafka.methods.asked import Asked
+from ldp_kafka.statistics import CrowdStatistic, Prediction, ProtocolPrediction, reporting
+from ldp_kafka.topology import asking
 from ldp_kafka.topology.budget_file import Admission, admission
+from ldp_kafka.topology.comparison import Comparison, compare
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
@@ -44,6 +47,10 @@ class Traffic(NamedTuple):
     """At most."""
     bytes: int
     """About."""
+
+
+REQUEST = Traffic(1, asking.REQUEST_BYTES)
+"""What the coordinator asks in a slot, whatever it asks for."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,14 @@ class Plan:
     """
     devices: bool = False
     """Whether devices report by themselves."""
+    comparison: Comparison | None = None
+    """Of the protocols, where the topology releases a crowd's statistic that they could."""
+    spending: str | None = None
+    """What reports cost in words, where they do not all cost alike."""
+    rounds: asking.Rounds | None = None
+    """Of a slot, where the method is a protocol."""
+    requests: tuple[str, ...] = ()
+    """What is asked of the edge, in words."""
 
     @property
     def guarantee_line(self) -> str:
@@ -99,8 +114,14 @@ class Plan:
             "epsilon_per_report": self.epsilon_per_report,
             "topics": [topic.as_json() for topic in self.topics],
             "access": [each.as_json() for each in self.access],
-            "per_slot": {"batched": self.batched._asdict(), "single": self.single._asdict()},
+            "per_slot": {
+                "batched": self.batched._asdict(),
+                "single": self.single._asdict(),
+                **({"requests": REQUEST._asdict()} if self.requests else {}),
+            },
+            "rounds": None if self.rounds is None else self.rounds._asdict(),
             "predictions": [prediction.as_json() for prediction in self.predictions],
+            "comparison": None if self.comparison is None else self.comparison.as_json(),
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
             "edge_budget": None if self.edge_budget is None else self.edge_budget.as_json(),
@@ -130,13 +151,13 @@ class Plan:
             if self.devices
             else f"{_bytes(self.state_bytes_per_user * self.users)} in all"
         )
+        price = self.spending or (
+            f"epsilon {at_most(self.epsilon_per_report)} {'a' if alike else 'the first'} report"
+        )
         return [
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
-            (
-                f"spending     epsilon {at_most(self.epsilon_per_report)}"
-                f" {'a' if alike else 'the first'} report"
-            ),
+            f"spending     {price}",
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
             *(
@@ -146,30 +167,45 @@ class Plan:
             "access",
             *lines(self.access),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
+            *self.requests,
             f"state        {self.state_bytes_per_user} bytes a user, {state}",
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
+            *([] if self.comparison is None else self.comparison.lines()),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
 
 
-def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Plan:
+def plan(
+    topology: Topology,
+    users: int = 1000,
+    now_ms: int | None = None,
+    *,
+    drift: float | None = None,
+) -> Plan:
     """What ``topology`` will do with so many users, and at ``now_ms`` (epoch milliseconds; default:
     now) within the budget of its edge.
 
+    Parameters
+    ----------
+    drift : how far the crowd's statistic moves in a slot, a standard deviation as a share of the
+        domain, or an absolute frequency; default: several
+
     Raises
     ------
-    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the budget file
-        that it names cannot be read or is wrong
+    ConfigurationError : users is no whole number between 1 and 10,000,000,000; drift does not lie
+        between 0 and 1; the budget file that it names cannot be read or is wrong
 
     """
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:
         raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
     method = topology.method
-    predictions = topology.statistics.predict(users)
-    batched, single = _crossing(topology, users)
+    comparison, rounds = compare(topology, users, drift), asking.rounds(topology, users)
+    predictions = _predictions(topology, users, comparison)
+    batched, single = _crossing(topology, users, rounds)
     state = DIGEST_BYTES + sum(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
     )
+    state += 0 if rounds is None else rounds.held
     return Plan(
         topology=topology.name,
         fingerprint=topology.fingerprint,
@@ -190,11 +226,16 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
             *_privacy_warnings(topology),
             *_input_warnings(topology),
             *_use_warnings(topology, predictions, users, state),
+            *(() if rounds is None else asking.warnings(topology, rounds)),
         ),
         edge_budget=(
             None if isinstance(topology.edge.budget_file, Unset) else admission(topology, now_ms)
         ),
         devices=topology.flow.raw is None,
+        comparison=comparison,
+        spending=asking.spending(topology),
+        rounds=rounds,
+        requests=tuple(asking.lines(topology)),
     )
 
 
@@ -205,15 +246,44 @@ def row_bytes(topology: Topology) -> int:
     return REPORT_BYTES + packed + SERIES_BYTES * topology.per_user
 
 
-def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
+def _predictions(
+    topology: Topology, users: int, comparison: Comparison | None
+) -> tuple[Prediction, ...]:
+    """Of each statistic; of a protocol as the comparison has it, none where that does not tell."""
+    if not isinstance(topology.method, Asked):
+        return topology.statistics.predict(users)
+    found = [] if comparison is None else [comparison.of(topology.method.name)]
+    return tuple(
+        ProtocolPrediction(
+            one.name,
+            max(each.error for _, each in told),
+            one.constant if isinstance(one, CrowdStatistic) else None,
+            round(users * told[0][1].reports),
+            moves=tuple((moves, each.error) for moves, each in told),
+            publications=told[0][1].publications,
+        )
+        for one, told in zip(topology.statistics.statistics, found, strict=False)
+        if told
+    )
+
+
+def _crossing(
+    topology: Topology, users: int, rounds: asking.Rounds | None
+) -> tuple[Traffic, Traffic]:
     sources = topology.input.partitions
-    reports = reporting(topology.method, users)
+    reports = reporting(topology.method, users) if rounds is None else rounds.first
     if topology.flow.raw is None:  # one report a message, and nothing else
         alone = Traffic(reports, reports * (SINGLE_BYTES + row_bytes(topology)))
         return alone, alone
     rows = reports * row_bytes(topology)
-    single = reports + sources  # one a report, and an empty one a partition where the slot closes
-    return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(
+    answers = 0  # a message a partition, which answers the coordinator's request
+    if rounds is not None and rounds.second:
+        answers = sources
+        rows += rounds.second * (REPORT_BYTES + max(0, rounds.packed - INDEX_BYTES))
+    batched = sources + answers
+    # one a report, and an empty one a partition where the slot closes
+    single = reports + sources + answers
+    return Traffic(batched, batched * BATCH_BYTES + rows), Traffic(
         single, single * BATCH_BYTES + rows
     )
 

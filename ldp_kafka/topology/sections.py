@@ -289,7 +289,7 @@ class Privacy(Checked):
         if of_either_kind(self.method) and (self.domain is None) == (self.categories is None):
             yield (
                 "privacy",
-                f"{self.method} needs either categories, or the domain of numbers: give one of them",
+                f"{self.method} needs either categories or the domain of numbers: give one of them",
             )
             return
         numeric = kind.kind == "numeric"

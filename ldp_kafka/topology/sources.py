@@ -135,11 +135,7 @@ def _collected(
     if not phases:
         merge = Agent("merge", "merge", partials, (releases, rejected), waits)
         collect = replace(collect, writes=(partials, releases, rejected))
-        return replace(
-            whole,
-            roles=(*before, Role(name, "collect", (collect, merge))),
-            absent={**whole.absent, "coordinate": "its method asks nobody for anything"},
-        )
+        return replace(whole, roles=(*before, Role(name, "collect", (collect, merge))))
     sums = Topic(
         f"{name}.sums",
         1,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.asked import names
 from ldp_kafka.topology import Topology, load, loads
 from tests.cases import cases
 
@@ -183,11 +183,7 @@ WRONG = [
     (
         "method: capp",
         "method: cap",
-        (
-            "8: privacy.method: must be one of"
-            f" {', '.join(sorted(name for name, kind in METHODS.items() if kind.streams))}; got"
-            ' "cap" (did you mean capp?)'
-        ),
+        (f'8: privacy.method: must be one of {", ".join(names())}; got "cap" (did you mean capp?)'),
     ),
     (
         "method: capp",
@@ -312,9 +308,15 @@ def test_categories():
         "t.yaml:11: privacy.categories: must be at least 2; got 1"
     ]
     assert refused(text.replace("categories: [a, b, c]", "domain: [0, 1]")) == [
-        "t.yaml:7: privacy.categories: must be given: lpu is for categories",
-        "t.yaml:11: privacy.domain: must not be given: lpu is for categories",
+        (
+            "t.yaml:13: output.statistics[0]: frequencies must come from a method for categories;"
+            " lpu is for numbers"
+        )
     ]
+    neither = refused(text.replace("  categories: [a, b, c]\n", ""))
+    both = refused(text.replace("[a, b, c]", "[a, b, c]\n  domain: [0, 1]"))
+    why = "privacy: lpu needs either categories or the domain of numbers: give one of them"
+    assert neither == both == [f"t.yaml:7: {why}"]
     assert refused(text.replace("frequencies", "per_user, mean")) == [
         (
             "t.yaml:13: output.statistics[0]: per_user must come from a method for numbers; lpu is"

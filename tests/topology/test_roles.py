@@ -45,8 +45,10 @@ def topology(source="topic", more=""):
     return loads(TEXT.replace("SOURCE", source).replace("MORE", more))
 
 
-FLOWS = [topology(source).flow for source in SOURCES]
-TO_COME = {"coordinate", "curate"}
+FLOWS = [SOURCES[source]("meters", topology(source).input, 0) for source in SOURCES] + [
+    SOURCES["topic"]("meters", topology().input, phases) for phases in (1, 2)
+]
+TO_COME = {"curate"}
 NAMES = {*table.ROLES, *TO_COME} | {
     agent.name for flow in FLOWS for role in flow.roles for agent in role.agents
 }
@@ -153,7 +155,7 @@ def test_each_source_has_a_table():
     assert list(SOURCES) == schema()["$defs"]["input"]["properties"]["source"]["enum"]
 
 
-@pytest.mark.parametrize("flow", FLOWS, ids=list(SOURCES))
+@pytest.mark.parametrize("flow", FLOWS, ids=[*SOURCES, "one phase", "two phases"])
 def test_a_table_fits_together(flow):
     """Every agent has a stage, what it reads is written by somebody or comes from outside, and a
     log that is folded is on its role's side.
@@ -250,9 +252,9 @@ class Toy:
         return output
 
 
-def with_toy(name, source):
-    """The table of a raw topic, and a third role on the collector's side."""
-    flow = OF_TOPIC(name, source)
+def with_toy(name, source, phases):
+    """The table of a raw topic, and a further role on the collector's side."""
+    flow = OF_TOPIC(name, source, phases)
     wishes = Topic(f"{name}.wishes", 1, {"cleanup.policy": "delete"}, "wishes", COLLECTOR)
     granted = Topic(f"{name}.granted", 2, {"cleanup.policy": "delete"}, "granted", COLLECTOR)
     grant = Agent("grant", "grant", wishes, (granted,), "wishes that wait")
@@ -277,7 +279,7 @@ def toy(monkeypatch):
 
 def test_a_new_roles_topics_group_and_stage(toy):
     """They come after the others', on its side."""
-    before = [topic.name for topic in OF_TOPIC("meters", toy.input).topics]
+    before = [topic.name for topic in OF_TOPIC("meters", toy.input, 0).topics]
     new = ["meters.wishes", "meters.granted", "meters-toy-grant-changelog"]
     assert [topic.name for topic in toy.topics()] == before + new
     assert {topic.side for topic in toy.topics() if topic.name in new} == {COLLECTOR}
@@ -303,7 +305,9 @@ DIGESTS = (topology().fingerprint, topology().layout)
 def test_a_new_role_can_be_chosen(toy, command):
     """By its name, which the help shows; another is refused with what there is."""
     del toy
-    assert "[perturb|collect|toy]" in CliRunner().invoke(cli, [*command, "--help"]).output
+    assert (
+        "[perturb|collect|coordinate|toy]" in CliRunner().invoke(cli, [*command, "--help"]).output
+    )
     wrong = CliRunner().invoke(cli, [*command, "x.yaml", "--role", "both"])
     assert wrong.exit_code == 2
     assert "'both' is not one of 'perturb', 'collect', 'toy'" in wrong.output

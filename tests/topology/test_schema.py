@@ -10,6 +10,8 @@ from ruamel.yaml import YAML
 
 from ldp_kafka.errors import TopologyError
 from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.asked import names
+from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import load, loads, plan, schema, unset
 from ldp_kafka.topology.sections import PURE
@@ -66,9 +68,8 @@ def test_names_are_those_of_the_registries():
     statistics = published()["properties"]["output"]["properties"]["statistics"]
     assert statistics["items"]["enum"] == sorted(STATISTICS)
     properties = published()["$defs"]["privacy"]["properties"]
-    assert properties["method"]["enum"] == sorted(
-        name for name, kind in METHODS.items() if kind.streams
-    )
+    assert properties["method"]["enum"] == names()
+    assert set(names()) == {*PROTOCOLS} | {name for name, kind in METHODS.items() if kind.streams}
     assert properties["mechanism"]["enum"] == sorted(
         {*PURE, *(method.default_mechanism for method in METHODS.values() if method.streams)}
     )

@@ -10,7 +10,7 @@ it; and requests count in the order of their slots.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -29,7 +29,7 @@ from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
-from ldp_kafka.runtime.stages.perturb import Passed, Perturb, PerturbState, parameters
+from ldp_kafka.runtime.stages.perturb import Passed, Perturb, PerturbState, make_perturb
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.topology import Topology
 
@@ -226,4 +226,6 @@ def make_answer(topology: Topology, partition: int, randomness: EdgeNoise | None
     ------
     ConfigurationError : there is no keyed randomness to perturb with
     """
-    return Answer(**parameters(topology, partition, randomness), hold=topology.input.hold)
+    plain = make_perturb(topology, partition, randomness)
+    shared = {each.name: getattr(plain, each.name) for each in fields(plain)}
+    return Answer(**shared, hold=topology.input.hold)

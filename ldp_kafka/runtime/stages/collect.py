@@ -25,7 +25,7 @@ from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 
-__all__ = ["Collect", "CollectState", "make_collect", "parameters"]
+__all__ = ["Collect", "CollectState", "make_collect"]
 
 
 @dataclass
@@ -162,12 +162,7 @@ def make_collect(
 ) -> Collect:
     """The collect stage of one partition of the edge's reports."""
     del randomness  # it draws nothing
-    return Collect(*parameters(topology, partition))
-
-
-def parameters(topology: Topology, partition: int) -> tuple[Any, ...]:
-    """Those of the stage of one partition of the edge's reports."""
-    return (
+    return Collect(
         topology.method,
         topology.reports_topic,
         topology.partials_topic,

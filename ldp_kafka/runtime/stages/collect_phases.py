@@ -8,7 +8,7 @@ cost what their request said; those of each cost are summed by themselves.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import Partial, Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Output
-from ldp_kafka.runtime.stages.collect import Collect, CollectState, parameters
+from ldp_kafka.runtime.stages.collect import Collect, CollectState, make_collect
 from ldp_kafka.runtime.stages.counting import Counting, SourceState
 from ldp_kafka.runtime.stages.lanes import joined, looked, split
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, look_at_sums
@@ -118,5 +118,5 @@ def make_collect_phases(
     topology: Topology, partition: int, randomness: EdgeNoise | None = None
 ) -> CollectPhases:
     """The collect stage of one partition of the edge's reports."""
-    del randomness  # it draws nothing
-    return CollectPhases(*parameters(topology, partition))
+    plain = make_collect(topology, partition, randomness)
+    return CollectPhases(**{each.name: getattr(plain, each.name) for each in fields(plain)})

@@ -34,7 +34,7 @@ from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.reports import write_reports
 from ldp_kafka.topology import Topology
 
-__all__ = ["COUNTS", "Passed", "Perturb", "PerturbState", "make_perturb", "parameters"]
+__all__ = ["COUNTS", "Passed", "Perturb", "PerturbState", "make_perturb"]
 
 CHUNK_ROWS = 2**14  # reports in one message at most ...
 # ... and of about so many bytes: well below what a broker takes by default
@@ -311,8 +311,8 @@ class Perturb:
         after: Passed,
     ) -> None:
         """One batch a raw message and phase, in chunks where it is large; one without rows where it
-        only tells how far the partition is, which the last chunk alone does. Each phase is sorted whole before it
-        is cut: which chunk a row is in says nothing of its user either.
+        only tells how far the partition is, which the last chunk alone does. Each phase is sorted
+        whole before it is cut: which chunk a row is in says nothing of its user either.
         """
         if not len(batch) and before == after:
             return
@@ -382,34 +382,29 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
     ------
     ConfigurationError : there is no keyed randomness to perturb with
     """
-    return Perturb(**parameters(topology, partition, randomness))
-
-
-def parameters(topology: Topology, partition: int, randomness: EdgeNoise | None) -> dict[str, Any]:
-    """Those of the stage of one raw partition; raises as `make_perturb`."""
     if randomness is None:
         raise ConfigurationError("the edge needs a key: without one it has no noise to draw")
     source, privacy = topology.input, topology.privacy
-    return {
-        "method": topology.method,
-        "randomness": randomness,
-        "reader": EventReader(
+    return Perturb(
+        method=topology.method,
+        randomness=randomness,
+        reader=EventReader(
             source.user,
             source.value,
             source.time,
             privacy.category_names or privacy.categories,
             topology.method.dimension,
         ),
-        "topic": topology.raw_topic,
-        "reports_topic": topology.reports_topic,
-        "dead_letters_topic": topology.dead_letters_topic,
-        "partition": partition,
-        "fingerprint": topology.fingerprint,
-        "layout": topology.layout,
-        "slot_ms": source.slot_ms,
-        "lateness": source.lateness,
-        "max_ahead_ms": source.max_ahead_ms,
-        "shards": topology.runtime.shards,
-        "per_user": topology.per_user,
-        "partitions": source.partitions if source.partitioning == "murmur2" else 0,
-    }
+        topic=topology.raw_topic,
+        reports_topic=topology.reports_topic,
+        dead_letters_topic=topology.dead_letters_topic,
+        partition=partition,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        slot_ms=source.slot_ms,
+        lateness=source.lateness,
+        max_ahead_ms=source.max_ahead_ms,
+        shards=topology.runtime.shards,
+        per_user=topology.per_user,
+        partitions=source.partitions if source.partitioning == "murmur2" else 0,
+    )

@@ -32,6 +32,6 @@ class Forwarding:
         del topology
 
     def take(self, value: bytes, timestamp: int) -> bytes | None:
-        """stub"""
+        """Stub"""
         del timestamp
         return value

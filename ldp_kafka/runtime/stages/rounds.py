@@ -85,7 +85,10 @@ class Rounds:
             "reports": [found.reports, second],
             "dissimilarity": found.dissimilarity,
             "error": found.error,
-            "epsilon": {"mean": cost / users / MICRO if users else 0.0, "largest": most / MICRO},
+            "epsilon": {
+                "average": min(cost / users, most) / MICRO if users else 0.0,
+                "largest": most / MICRO,
+            },
         }
 
     def saved(self) -> dict[str, Any]:
