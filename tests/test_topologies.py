@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ldp_kafka as lk
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
