@@ -147,14 +147,24 @@ OPERATION = (
         "s",
         {"{{topology}} {{role}} p99": quantile(0.99, "ldp_snapshot_seconds")},
         "Of one partition's state.",
-        12,
     ),
     Chart(
         "State written",
         "Bps",
         {"{{topology}} {{role}}": rate("ldp_snapshot_bytes_total", "topology, role")},
         "To the changelogs.",
-        12,
+    ),
+    Chart(
+        "Requests of the coordinator",
+        "short",
+        {
+            "{{topology}} forwarded": rate("ldp_requests_forwarded_total"),
+            "{{topology}} dropped {{reason}}": rate(
+                "ldp_requests_dropped_total", "topology, reason"
+            ),
+        },
+        "Per second, at the edge: what is asked of each slot's users. Repeats come after a crash of"
+        " the coordinator; any other reason says that it is wrong.",
     ),
 )
 

@@ -1,9 +1,9 @@
 """The Prometheus metrics of a worker, made from one registry.
 
 Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the
-topology, the role and the method, which are constant in a process, the reason of dead letters, and
-what a guarantee says. Never a user and never a value: a reason that is none of
-`ldp_kafka.errors.Reason` is refused.
+topology, the role and the method, which are constant in a process, the reason of dead letters and
+of dropped requests, and what a guarantee says. Never a user and never a value: a reason that is
+none of `ldp_kafka.errors.Reason`, or of `ldp_kafka.errors.Dropped`, is refused.
 
 What depends on values stays at the edge. How many values were clamped or refused, how many were
 late, the greatest event time: these are exact functions of raw data, without any noise. So they
@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
-from ldp_kafka.errors import ConfigurationError, InvariantError, Reason
+from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
 __all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
@@ -129,6 +129,19 @@ FAMILIES = (
         labels=("reason",),
     ),
     Family(
+        Counter,
+        "ldp_requests_forwarded_total",
+        "Requests of the coordinator that were appended to every partition of the raw log.",
+        AT_EDGE,
+    ),
+    Family(
+        Counter,
+        "ldp_requests_dropped_total",
+        "Requests of the coordinator that were not forwarded, by reason.",
+        AT_EDGE,
+        labels=("reason",),
+    ),
+    Family(
         Gauge,
         "ldp_watermark_timestamp_seconds",
         "Greatest event time accepted, of the assigned partition where it is smallest.",
@@ -192,7 +205,11 @@ PROGRESS = {
     "closed": "ldp_closed_slot",
     "released": "ldp_released_slot",
 }
-DEAD_LETTERS = "ldp_dead_letters_total"
+REASONS: dict[str, type[Reason | Dropped]] = {
+    "ldp_dead_letters_total": Reason,
+    "ldp_requests_dropped_total": Dropped,
+}
+"""Counters by reason, and the reasons that there are."""
 GUARANTEE = "ldp_guarantee_info"
 
 
@@ -242,13 +259,14 @@ class Metrics:
             ).labels(*self._constant)
         else:
             counter = Counter(family.name, family.help, labels, registry=self.registry)
-            if family.name == DEAD_LETTERS:
-                self._counters |= {
-                    f"{DEAD_LETTERS}:{reason}": counter.labels(*self._constant, reason)
-                    for reason in Reason
-                }
-            else:
+            reasons = REASONS.get(family.name)
+            if reasons is None:
                 self._counters[family.name] = counter.labels(*self._constant)
+            else:
+                self._counters |= {
+                    f"{family.name}:{reason}": counter.labels(*self._constant, reason)
+                    for reason in reasons
+                }
 
     def count(self, output: Counted, partition: int = 0) -> None:
         """Take what the fold of a partition counted (`ldp_kafka.runtime.log.Output`); of watermark
@@ -260,7 +278,11 @@ class Metrics:
             if not (key == "watermark" and value < 0):  # -1: no event yet
                 seconds = value / 1000 if key == "watermark" else value
                 self._hold(PROGRESS[key], partition, seconds, min)
-        for key, value in output.counts.items():
+        self.add(output.counts)
+
+    def add(self, counts: Mapping[str, float]) -> None:
+        """So many more of what is counted under each of these names, as `Output` has them."""
+        for key, value in counts.items():
             name, colon, reason = key.partition(":")
             self._counter(f"ldp_{name}_total{colon}{reason}").inc(value)
 

@@ -56,13 +56,14 @@ PUBLIC = {
         runtime.stages.collect_phases.CollectPhases runtime.stages.merge_phases.MergePhases
         runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
         runtime.stages.collect_phases.CountingSecond
-        runtime.stages.coordinate.Coordinate topology.roles.Forward
+        runtime.stages.coordinate.Coordinate
         runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
-        topology.planner.Plan topology.rights.Access topology.rights.Right
-        topology.planner.Traffic topology.roles.Agent topology.roles.Role topology.roles.Topic
+        runtime.kafka.headers.Log topology.planner.Plan topology.rights.Access topology.rights.Right
+        topology.planner.Traffic topology.roles.Agent topology.roles.Forward
+        topology.roles.Role topology.roles.Topic
         topology.sections.Edge topology.sections.Input topology.sections.Output
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
     """,
@@ -82,7 +83,8 @@ PUBLIC = {
         runtime.stages.collect_phases.PhasesState runtime.stages.merge_phases.PhasesState
         runtime.stages.coordinate.CoordinateState runtime.stages.rounds.Round
         runtime.stages.rounds.Rounds runtime.stages.rounds.Spent records.Sums
-        runtime.stages.merge.MergeState runtime.stages.parts.PartOf runtime.stages.slot_sums.At
+        runtime.stages.merge.MergeState runtime.stages.parts.PartOf
+        runtime.stages.requests.Forwarding runtime.stages.slot_sums.At
         runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
     """,
     "places in logs, and counts over all users, which the operator's tools print": """

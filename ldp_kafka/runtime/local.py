@@ -15,6 +15,8 @@ from ldp_kafka.topology import Topology
 
 __all__ = ["Run", "fold", "log", "run"]
 
+END_OF_TIME = 2**62  # milliseconds: there is no clock here
+
 
 class Run(NamedTuple):
     """What a topology made of a raw log."""
@@ -103,7 +105,7 @@ def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence
     }
     states = {place: stage.fresh() for place, stage in stages.items()}
     counts: dict[str, float] = {}
-    forwarding = Forwarding(topology)
+    forwarding = Forwarding(topology.input.slot_ms, topology.input.max_ahead_ms)
     waiting: deque[tuple[str, int, Message]] = deque()
 
     def append(topic: str, partition: int, timestamp: int, value: bytes | None) -> None:
@@ -123,7 +125,7 @@ def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence
                 written[record.topic][record.partition].append(record)
                 append(record.topic, record.partition, -1, record.value)
                 if topology.flow.requests and record.topic == topology.requests_topic:
-                    control = forwarding.take(record.value, -1)
+                    control = forwarding.take(record.value, END_OF_TIME)
                     for each in range(topology.input.partitions) if control else ():
                         append(topology.raw_topic, each, -1, control)
 

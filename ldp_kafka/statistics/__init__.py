@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ldp_kafka.statistics.base import CrowdStatistic, Singles, SingleStatistic, Statistic
+from ldp_kafka.statistics.events import ABOVE, Above, above
 from ldp_kafka.statistics.frequencies import Frequencies
 from ldp_kafka.statistics.mean import Mean
 from ldp_kafka.statistics.per_user import PerUser
@@ -10,7 +11,9 @@ from ldp_kafka.statistics.prediction import Prediction, ProtocolPrediction, repo
 from ldp_kafka.statistics.selection import Selection
 
 __all__ = [
+    "ABOVE",
     "STATISTICS",
+    "Above",
     "CrowdStatistic",
     "Frequencies",
     "Mean",
@@ -21,6 +24,7 @@ __all__ = [
     "SingleStatistic",
     "Singles",
     "Statistic",
+    "above",
     "reporting",
 ]
 

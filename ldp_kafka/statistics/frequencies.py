@@ -33,6 +33,7 @@ class Frequencies(CrowdStatistic):
     name = "frequencies"
     kind = "categorical"
     needs = "frequencies"
+    of_protocols = True
 
     @classmethod
     def unfit(cls, method: Method) -> str | None:
@@ -57,3 +58,7 @@ class Frequencies(CrowdStatistic):
         ends = [frequency_variance(self.method.mechanism, share) for share in (0.0, 1.0)]
         known = [variance for variance in ends if variance is not None]
         return sqrt(max(known) / reports) if known else law_error(self.method, 0, reports)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0

@@ -11,6 +11,7 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods.asked import ORACLES
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.methods.protocols.prediction import LONGEST, Crowd, Expected, Variances, predict
+from ldp_kafka.statistics import CrowdStatistic
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.sections import PURE
 
@@ -19,7 +20,6 @@ __all__ = ["MOVES", "Comparison", "Moving", "compare"]
 MOVES: dict[str, float] = {"not at all": 0.0, "slowly": 0.002, "fast": 0.02, "very fast": 0.1}
 """Standard deviations of a statistic's move in a slot, as shares of the domain; of a frequency, as
 shares of twice its mean."""
-_OF = {"mean": "numeric", "frequencies": "categorical"}
 
 
 class Moving(NamedTuple):
@@ -123,11 +123,13 @@ def compare(topology: Topology, users: int, drift: float | None = None) -> Compa
     """
     if drift is not None and not 0 <= drift <= 1:
         raise ConfigurationError("drift must lie between 0 and 1")
-    statistic = next(
-        (each for each in topology.output.statistics if _OF.get(each) == topology.method.kind), None
-    )
+    crowd = [
+        each
+        for each in topology.statistics.statistics
+        if isinstance(each, CrowdStatistic) and each.of_protocols
+    ]
     privacy = topology.privacy
-    if statistic is None or privacy.level != "w-event" or topology.method.dimension:
+    if not crowd or privacy.level != "w-event" or topology.method.dimension:
         return None
     protocols = _protocols(topology)
     if not protocols:
@@ -145,10 +147,10 @@ def compare(topology: Topology, users: int, drift: float | None = None) -> Compa
     )
     moving = []
     for name, share in wanted.items():
-        crowd = Crowd(users, share * length)
-        found = tuple(predict(each, crowd, variances) for each in protocols)
-        moving.append(Moving(name, crowd.drift, found))
-    return Comparison(statistic, tuple(moving))
+        users_moving = Crowd(users, share * length)
+        found = tuple(predict(each, users_moving, variances) for each in protocols)
+        moving.append(Moving(name, users_moving.drift, found))
+    return Comparison(crowd[0].name, tuple(moving))
 
 
 def _protocols(topology: Topology) -> list[Protocol]:

@@ -374,11 +374,13 @@ class Privacy(Checked):
 @dataclass(frozen=True)
 class Output(Checked):
     """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the
-    crowd, or as they were reported.
+    crowd, or as they were reported. And whether a crowd's statistic is above a threshold, where
+    there is one.
     """
 
     statistics: tuple[str, ...]
     shrinkage: bool = True
+    above: float | None = None
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.statistics or len(set(self.statistics)) < len(self.statistics):

@@ -67,6 +67,7 @@ BAD = {
     "ldp_second_reports_total{%s}": "0+1x240",
     'up{job="ldp-kafka",%s}': "0x240",
     'ldp_dead_letters_total{%s,reason="time"}': "0x230 1x10",
+    'ldp_requests_dropped_total{%s,reason="ahead"}': "0x230 1x10",
     "ldp_watermark_timestamp_seconds{%s}": "1000+60x60 4600x180",
     "ldp_idle_partitions{%s}": "1x240",
     "ldp_lag_messages{%s}": "1001x240",
@@ -79,6 +80,8 @@ GOOD = {
     "ldp_second_reports_total{%s}": "2x240",
     'up{job="ldp-kafka",%s}': "1x240",
     'ldp_dead_letters_total{%s,reason="time"}': "3x240",
+    'ldp_requests_dropped_total{%s,reason="ahead"}': "3x240",
+    'ldp_requests_dropped_total{%s,reason="repeated"}': "0+1x240",
     "ldp_watermark_timestamp_seconds{%s}": ("0 0 0 3600x59 7200x59 10800x59 14400x59"),
     "ldp_idle_partitions{%s}": "0x240",
     "ldp_lag_messages{%s}": "5000x5 0x7 5000x5 0x223",
@@ -147,6 +150,8 @@ class Workers:
             "duplicates": 4,
             "refused": 3,
             "clamped": 2,
+            "requests_forwarded": 1,
+            "requests_dropped:repeated": 1,
             "dead_letters:not_json": 1,
         }
         self.perturb.count(output(counts | {"watermark": time.time() * 1000}), self.slot % 2)

@@ -5,7 +5,7 @@ nothing, a small simulation of its rule where it does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import log, sqrt
 from statistics import NormalDist
 
@@ -249,13 +249,11 @@ class _Simulation:
         """Over many windows, the first ones left out."""
         window = self.protocol.window
         settle, slots = 2 * window, 400 + 24 * window
-        words = seeded(SEED).words(settle + slots, 6).tolist()
         cells, free = self.variances.cells, self.variances.free
         each = cells / free  # of what a number varies by, in one free direction
         away, since = sqrt(2 * self.variances.wander * cells), 0
         squares = publications = reports = 0.0
-        for slot, row in enumerate(words):
-            z = [_NORMAL.inv_cdf((word + 0.5) / 2**32) for word in row]
+        for slot, z in enumerate(_normal(settle + slots)):
             step = 2 * self.variances.wander * (1 - self.stays) * self.stays**since * each
             away = _longer(away, step, free, z[0], z[1])
             found = _longer(away, self.told * each, free, z[2], z[3]) ** 2 / cells - self.explained
@@ -272,6 +270,13 @@ class _Simulation:
                 reports += (self.reports + published * asked) / self.users
         error = sqrt(squares / slots)
         return Expected(self.protocol.name, error, publications / slots, reports / slots)
+
+
+@lru_cache(maxsize=8)
+def _normal(slots: int) -> list[list[float]]:
+    """Six standard normal numbers a slot, the same each time."""
+    words = seeded(SEED).words(slots, 6).tolist()
+    return [[_NORMAL.inv_cdf((word + 0.5) / 2**32) for word in row] for row in words]
 
 
 def _longer(length: float, variance: float, free: int, along: float, across: float) -> float:
