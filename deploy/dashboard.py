@@ -205,6 +205,55 @@ PRIVACY = (
 )
 
 
+COORDINATION = (
+    Chart(
+        "Publications in the last window",
+        "none",
+        {"{{topology}}": gauge("ldp_window_publications")},
+        "Slots whose release is their own. What stood before holds in the others.",
+    ),
+    Chart(
+        "Published, not answered",
+        "short",
+        {
+            "{{topology}} published": rate("ldp_publications_total"),
+            "{{topology}} asked, not answered": rate("ldp_unanswered_total"),
+        },
+        "Slots per second. What is not answered is an approximation: the request came later than"
+        " input.hold, or nobody had a value.",
+    ),
+    Chart(
+        "Requests",
+        "short",
+        {
+            "{{topology}} {{role}}": rate("ldp_requests_total", "topology, role"),
+            "{{topology}} late": rate("ldp_requests_late_total"),
+            "{{topology}} refused": rate("ldp_requests_refused_total"),
+        },
+        "Per second. coordinate: those that ask for reports; perturb: all that its partitions"
+        " answered, whether they ask or not.",
+    ),
+    Chart(
+        "Dissimilarity and error",
+        "none",
+        {
+            "{{topology}} dissimilarity": gauge("ldp_dissimilarity"),
+            "{{topology}} error of a publication": gauge("ldp_publication_error"),
+        },
+        "Squared, of the slot that was decided last. Something is asked where the dissimilarity is"
+        " larger. Both are public: they are in the releases.",
+        12,
+    ),
+    Chart(
+        "Slots to be decided",
+        "none",
+        {"{{topology}}": gauge("ldp_waiting_slots")},
+        "A slot that was asked waits until its second phase is closed, and those behind it wait.",
+        12,
+    ),
+)
+
+
 def query(expression: str, legend: str, ref_id: str) -> prometheus.Dataquery:
     """A query over the dashboard's time."""
     return (
@@ -352,6 +401,9 @@ def build() -> str:
         .with_panel(guarantees())
     )
     for panel in PRIVACY:
+        board.with_panel(chart(panel))
+    board.with_row(Row("Coordination"))
+    for panel in COORDINATION:
         board.with_panel(chart(panel))
     board.with_row(Row("Operation"))
     for panel in OPERATION:

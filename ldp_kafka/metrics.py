@@ -43,7 +43,7 @@ class Counted(Protocol):
 
     @property
     def gauges(self) -> Mapping[str, float]:
-        """By name: ``watermark``, ``closed``, ``released``."""
+        """By name, one of `PROGRESS`."""
 
 
 class Family(NamedTuple):
@@ -124,6 +124,20 @@ FAMILIES = (
     ),
     Family(
         Counter,
+        "ldp_unanswered_total",
+        "Slots for which a coordinator asked and got no report: the request came later than the"
+        " hold, or nobody had a value. Their releases are approximations.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Counter,
+        "ldp_overdue_total",
+        "Slots with reports that a coordinator came to when the edge had settled them: nobody could"
+        " be asked any more, and the last release stands.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Counter,
         "ldp_dead_letters_total",
         "Records that could not be used and became dead letters, by reason.",
         labels=("reason",),
@@ -155,6 +169,32 @@ FAMILIES = (
         AT_COLLECTOR,
     ),
     Family(Gauge, "ldp_released_slot", "Last slot that was released or skipped.", AT_COLLECTOR),
+    Family(
+        Gauge,
+        "ldp_waiting_slots",
+        "Slots that a coordinator has still to decide or to release.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Gauge,
+        "ldp_window_publications",
+        "Slots of the last window that were published; what stood before holds in the others.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Gauge,
+        "ldp_dissimilarity",
+        "Squared distance of the truth from the last release, as the first phase of the last slot"
+        " tells; below zero where noise explains more than it. Public: releases have it.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Gauge,
+        "ldp_publication_error",
+        "Squared error that a publication was expected to have in the last slot; where it is below"
+        " the dissimilarity, one was asked. NaN where nothing was left to publish with.",
+        AT_COLLECTOR,
+    ),
     Family(Histogram, "ldp_step_seconds", "Time to process one run of messages."),
     Family(Histogram, "ldp_snapshot_seconds", "Time to write a snapshot of one partition's state."),
     Family(Counter, "ldp_snapshot_bytes_total", "Bytes of state written in snapshots."),
@@ -204,6 +244,10 @@ PROGRESS = {
     "watermark": "ldp_watermark_timestamp_seconds",
     "closed": "ldp_closed_slot",
     "released": "ldp_released_slot",
+    "waiting": "ldp_waiting_slots",
+    "window_publications": "ldp_window_publications",
+    "dissimilarity": "ldp_dissimilarity",
+    "publication_error": "ldp_publication_error",
 }
 REASONS: dict[str, type[Reason | Dropped]] = {
     "ldp_dead_letters_total": Reason,

@@ -18,9 +18,19 @@ from prometheus_client import CollectorRegistry
 import ldp_kafka
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
-from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, Metrics, serve
+from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, PROGRESS, Metrics, serve
 from ldp_kafka.runtime.log import Output
-from ldp_kafka.runtime.stages import collect, collect_devices, counting, merge, perturb, raw
+from ldp_kafka.runtime.stages import (
+    answer,
+    collect,
+    collect_devices,
+    collect_phases,
+    coordinate,
+    counting,
+    merge,
+    perturb,
+    raw,
+)
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from tests.cases import cases
 
@@ -49,6 +59,20 @@ MERGE = {
     "repeated": 1,
     "second_reports": 2,
     "released": 8,
+    "dead_letters:not_json": 1,
+}
+ANSWER = PERTURB | {"requests": 2, "requests_late": 3, "requests_refused": 4}
+COORDINATE = {
+    "releases": 3,
+    "publications": 2,
+    "requests": 2,
+    "unanswered": 1,
+    "repeated": 1,
+    "released": 8,
+    "waiting": 2,
+    "window_publications": 4,
+    "dissimilarity": -0.5,
+    "publication_error": 0.25,
     "dead_letters:not_json": 1,
 }
 GUARANTEE = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
@@ -86,7 +110,7 @@ def output(said: dict[str, float]) -> Output:
     """What a fold gives that counts these."""
     made_ = Output(DeadLetters("dead", "raw", 0))
     for key, value in said.items():
-        if key in ("watermark", "closed", "released"):
+        if key in PROGRESS:
             made_.gauge(key, value)
         else:
             made_.count(key, value)
@@ -122,6 +146,9 @@ def counted(*modules) -> set[str]:
         ("collect", COLLECT, (collect, counting)),
         ("collect", COLLECT, (collect_devices, counting)),
         ("collect", MERGE, (merge,)),
+        ("perturb", ANSWER, (perturb, raw, answer)),
+        ("collect", COLLECT, (collect, counting, collect_phases)),
+        ("coordinate", COORDINATE, (coordinate,)),
     ],
 )
 def test_every_count_of_a_stage_is_mapped(role, counts, modules):

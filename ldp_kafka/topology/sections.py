@@ -151,7 +151,7 @@ class Input(Checked):
     user, value, time : field paths, as tuples of names and list positions
     slot_ms : length of a slot, at least 1 ms
     lateness : slots that the watermark stays behind the latest event, 0..1000
-    hold : closed slots whose values wait for a request, 1..1000; of methods with a coordinator
+    hold : closed slots whose values wait for a request, 2..1000; of methods with a coordinator
     partitioning : ``trusted`` or ``murmur2``
     gaps : ``strict`` or ``allow``
     idle_ms : silence after which a partition gets a tick; None: never
@@ -195,7 +195,7 @@ class Input(Checked):
             ("slot_ms", 1),
             ("max_ahead_ms", 1),
             ("lateness", 0),
-            ("hold", 1),
+            ("hold", 2),
         ):
             if not _whole(getattr(self, name)) >= least:
                 yield (

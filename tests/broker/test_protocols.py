@@ -35,8 +35,7 @@ runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
 SLOT = 60_000
 FIRST = 1_600_000_000_000 // SLOT // 4 * 4  # lsp reports in slots that its window divides
 USERS, SLOTS, CATEGORIES = 20_000, 10, 3
-SEVEN = ("lbu", "lsp", "lpu")
-ROLES = ("perturb", "collect", "coordinate")
+SEVEN = ("lbu", "lsp", "lbd", "lba", "lpu", "lpd", "lpa")
 
 
 def streams(seed):
@@ -77,24 +76,20 @@ def waited(flow, seconds=120):
 
 
 @pytest.mark.parametrize("lateness", [0, 2])
-def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, lateness):
+@pytest.mark.parametrize("method", SEVEN)
+def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, method, lateness):
+    flow, values = flow_of(kafka, tmp_path, prefix, method, lateness), streams(SEVEN.index(method))
     with ExitStack() as stack:
-        flows = []
-        for method in SEVEN:
-            flow = flow_of(kafka, tmp_path, prefix, method, lateness)
-            stack.callback(flow.close)
-            roles = [role.name for role in flow.topology.roles]
-            for role in roles * 2:
-                flow.start(role)
-            flows.append(flow)
-        for at, flow in enumerate(flows):
-            made = flow.topology
-            source = from_arrays(made, streams(at), FIRST * SLOT)
-            config = client_config(made, "edge")
-            paced = stack.enter_context(decided(made, config)) if made.flow.requests else None
-            send(made, config, messages(made, source, 2048), decided=paced)
-            same(flow, streams(at))
-            flow.stop()
+        stack.callback(flow.close)
+        for role in [role.name for role in flow.topology.roles] * 2:
+            flow.start(role)
+        made = flow.topology
+        config = client_config(made, "edge")
+        paced = stack.enter_context(decided(made, config)) if made.flow.requests else None
+        source = from_arrays(made, values, FIRST * SLOT)
+        send(made, config, messages(made, source, 2048), decided=paced)
+        same(flow, values)
+        flow.stop()
 
 
 def same(flow, values):

@@ -274,3 +274,11 @@ def test_the_list_in_deploy_is_this_one():
     derived -= {"collect  kafka.collector  READ  topic T.device-reports"}
     derived -= {"devices  kafka.edge  must not READ  topic T.device-reports"}
     assert shown == derived
+    (block,) = re.findall(r"```\n(coordinate .*?)```", text, re.DOTALL)
+    told = {re.sub(r"\s{2,}", "  ", line) for line in block.splitlines()}
+    asked = TEXT.format(more="").replace("topology: m", "topology: T").replace("sw_direct", "lpa")
+    more = {
+        re.sub(r"\s{2,}", "  ", line.strip()).replace(", DESCRIBE_CONFIGS", "")
+        for line in lines(access(loads(asked)))
+    }
+    assert told == more - derived

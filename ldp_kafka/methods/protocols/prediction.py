@@ -15,6 +15,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods.protocols.base import Protocol
 from ldp_kafka.methods.protocols.coordinator import Adaptive
+from ldp_kafka.methods.protocols.distributions import Binned
 from ldp_kafka.methods.protocols.oracle import INPUTS, Oracle
 from ldp_kafka.methods.values import Numbers
 from ldp_kafka.randomness import seeded
@@ -147,7 +148,8 @@ class Variances:
 
 
 def predict(protocol: Protocol, crowd: Crowd, variances: Variances | None = None) -> Expected:
-    """What ``protocol`` is expected to do for ``crowd``, in the long run.
+    """What ``protocol`` is expected to do for ``crowd``, in the long run: of what it publishes as
+    it is, neither merged nor smoothed.
 
     Parameters
     ----------
@@ -155,7 +157,8 @@ def predict(protocol: Protocol, crowd: Crowd, variances: Variances | None = None
 
     Raises
     ------
-    ConfigurationError : it adapts, and its window is longer than `LONGEST`
+    ConfigurationError : it adapts, and its window is longer than `LONGEST`; it releases
+        distributions
 
     Examples
     --------
@@ -169,6 +172,10 @@ def predict(protocol: Protocol, crowd: Crowd, variances: Variances | None = None
     lpa 128
     """
     terms = protocol.terms
+    if isinstance(terms.oracle, Binned):
+        raise ConfigurationError(
+            f"{protocol.name} is predicted for means and frequencies, not bins"
+        )
     if variances is None:
         variances = Variances(terms.oracle, min(terms.first, terms.budget // 2), terms.budget)
     if protocol.adaptive:

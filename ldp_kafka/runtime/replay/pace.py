@@ -24,10 +24,13 @@ PATIENCE = 120.0  # seconds without a decision
 
 
 def ahead(topology: Topology) -> int:
-    """How many slots past the last decided one may be written: those whose values the edge holds,
-    and those that lateness keeps open.
+    """How many slots past the last decided one may be written.
+
+    With the events of slot s the edge closes s - lateness - 1, and settles what lies ``hold`` slots
+    before that. The request for the last decided slot may be on its way to the raw log still: its
+    slot must not be settled when it comes.
     """
-    return topology.input.lateness + 1 + topology.input.hold
+    return topology.input.lateness + topology.input.hold
 
 
 class Decided:
@@ -79,7 +82,7 @@ class Pace:
     >>> from ldp_kafka.topology import loads
     >>> topology = loads('''
     ... topology: meters
-    ... input: {slot: 1s, lateness: 0, hold: 1, partitions: 1}
+    ... input: {slot: 1s, lateness: 0, hold: 2, partitions: 1}
     ... privacy: {method: lpa, epsilon: 1.0, window: 4, domain: [0, 100]}
     ... output: {statistics: [mean]}
     ... ''')

@@ -306,3 +306,34 @@ def test_an_edge_that_is_away(place):
     assert not copier.ended and not copier.counts
     with Copier(topology, config):
         until(whole(topology, config, [1, 2]))
+
+
+class Held(OrderedProducer):
+    """What is written is not confirmed for a while."""
+
+    until = 0.0
+
+    def arrived(self, mark):
+        return time.monotonic() > Held.until and super().arrived(mark)
+
+
+def test_one_that_has_lost_its_partition_meanwhile(place, monkeypatch):
+    """The group takes it from one that comes to nothing for too long. It goes on where the group
+    stands, and nothing that it did before is committed after that.
+    """
+    topology, config = place
+    monkeypatch.setattr(forwarder, "OrderedProducer", Held)
+    monkeypatch.setattr(Held, "until", time.monotonic() + 5)
+    ask(topology, config, 1, 2)
+    heard = []
+
+    class Listening(forwarder.Forwarder):
+        def _hear(self, error):
+            heard.append(error.code())
+            super()._hear(error)
+
+    with Copier(topology, {**config, "max.poll.interval.ms": 2000}, config, Listening) as copier:
+        until(lambda: waiting(topology, config) == 0)
+        assert not copier.ended
+    assert KafkaError._MAX_POLL_EXCEEDED in heard
+    assert [in_order(slots) for slots in asked(topology, config)] == [[1, 2]] * PARTITIONS
