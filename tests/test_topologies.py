@@ -16,7 +16,8 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.topology import load, loads
-from ldp_kafka.topology.planner import EMBEDDED_USERS, plan
+from ldp_kafka.topology.cautions import EMBEDDED_USERS
+from ldp_kafka.topology.planner import plan
 
 SHIPPED = sorted((Path(__file__).parents[1] / "topologies").glob("*.yaml"))
 USERS, SLOTS, START = 400, 12, 1_700_000_000_000
