@@ -19,7 +19,6 @@ from ldp_kafka.runtime.worker.watch import Watch
 from tests.broker.flow import Flow
 from tests.broker.requests import PARTITIONS, TEXT, ask, asked, until, waiting
 
-# Until there is a stage that answers requests, another folds the raw log in its place
 RUN = """
 import sys
 from ldp_kafka.cli import main
