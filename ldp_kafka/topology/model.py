@@ -110,6 +110,7 @@ class Topology(Checked):
         yield from self._unfit()
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
+        fit = True
         for i, name in enumerate(self.output.statistics):
             wrong = (
                 STATISTICS[name].unfit(self.method)
@@ -117,9 +118,9 @@ class Topology(Checked):
                 else f"must be one of {', '.join(STATISTICS)}; got {name!r}"
             )
             if wrong is not None:
+                fit = False
                 yield f"output.statistics[{i}]", wrong
-                return
-        if self.output.above is not None:
+        if fit and self.output.above is not None:
             yield from self._no_event(self.output.above)
 
     def _no_event(self, above: float) -> Iterator[tuple[str, str]]:
