@@ -131,6 +131,13 @@ FAMILIES = (
     ),
     Family(
         Counter,
+        "ldp_overdue_total",
+        "Slots with reports that a coordinator came to when the edge had settled them: nobody could"
+        " be asked any more, and the last release stands.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Counter,
         "ldp_dead_letters_total",
         "Records that could not be used and became dead letters, by reason.",
         labels=("reason",),

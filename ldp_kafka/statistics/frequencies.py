@@ -15,6 +15,7 @@ from ldp_kafka.statistics.prediction import law_error
 __all__ = ["Frequencies"]
 
 MOST = 8192  # about 80 bytes of JSON each
+DECIDED = 1024  # about 700 bytes each, of what a coordinator remembers
 
 
 class Frequencies(CrowdStatistic):
@@ -42,6 +43,11 @@ class Frequencies(CrowdStatistic):
             return (
                 f"frequencies must be of at most {MOST:,} categories: a release of more would be"
                 " larger than a broker takes"
+            )
+        if wrong is None and method.phases and method.categories > DECIDED:
+            return (
+                f"frequencies must be of at most {DECIDED:,} categories for {method.name}: what its"
+                " coordinator remembers of more would be larger than a broker takes"
             )
         return wrong
 

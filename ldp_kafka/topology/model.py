@@ -110,7 +110,7 @@ class Topology(Checked):
         yield from self._unfit()
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
-        fit = True
+        fits = True
         for i, name in enumerate(self.output.statistics):
             wrong = (
                 STATISTICS[name].unfit(self.method)
@@ -118,9 +118,9 @@ class Topology(Checked):
                 else f"must be one of {', '.join(STATISTICS)}; got {name!r}"
             )
             if wrong is not None:
-                fit = False
+                fits = False
                 yield f"output.statistics[{i}]", wrong
-        if fit and self.output.above is not None:
+        if fits and self.output.above is not None:
             yield from self._no_event(self.output.above)
 
     def _no_event(self, above: float) -> Iterator[tuple[str, str]]:

@@ -37,7 +37,7 @@ def until(there: Callable[[], Any], seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not there():
         assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 class Copier:

@@ -24,6 +24,8 @@ from tests.broker.flow import KEY
 from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, until, waiting
 from tests.broker.secured import BLOCK, SCRAM, secured_broker
 
+LONG = 120  # seconds
+
 ALONE = """
 import os, signal, sys, time
 from ldp_kafka.runtime.kafka import forwarder, setup
@@ -110,18 +112,18 @@ def test_killed_between_partitions_again_and_again(place):
     written = 0
     for dies in (1, 2, PARTITIONS, 2 * PARTITIONS + 1):
         process = place.start(dies)
-        assert process.wait(60) == -signal.SIGKILL
+        assert process.wait(LONG) == -signal.SIGKILL
         written += dies
         place.ask(10 + written)
     assert sum(map(len, place.asked())) == written
     survivor = place.start()
-    until(place.done, 60)
+    until(place.done, LONG)
     found = place.asked()
     slots = in_order(found[0])
     assert len(slots) == 14 and slots[:10] == list(range(10))
     assert [in_order(each) for each in found] == [slots] * PARTITIONS
     survivor.terminate()
-    assert survivor.wait(20) == 0
+    assert survivor.wait(60) == 0
 
 
 def test_the_other_goes_on_where_one_was_killed(place):
@@ -130,28 +132,28 @@ def test_the_other_goes_on_where_one_was_killed(place):
     """
     one = place.start()
     place.ask(1, 2)
-    until(place.done, 60)
+    until(place.done, LONG)
     one.send_signal(signal.SIGSTOP)  # it does not leave: its session has to end
     two = place.start(2 * PARTITIONS + 1)
     place.ask(3, 4, 5)
-    assert two.wait(60) == -signal.SIGKILL
+    assert two.wait(LONG) == -signal.SIGKILL
     assert not place.done()
     three = place.start()
-    until(place.done, 60)
+    until(place.done, LONG)
     found = place.asked()
     assert [in_order(each) for each in found] == [[1, 2, 3, 4, 5]] * PARTITIONS
     assert any(len(each) > 5 for each in found)
     # woken, it may still be given what the broker had sent to it before its session was over
     one.send_signal(signal.SIGCONT)
     place.ask(6)
-    until(place.done, 60)
+    until(place.done, LONG)
     time.sleep(2)
     for before, each in zip(found, place.asked(), strict=True):
         assert each[: len(before)] == before
         assert list(dict.fromkeys(each)) == [1, 2, 3, 4, 5, 6]
     for process in (one, three):
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_zombie_repeats_and_takes_nothing_back(place):
@@ -161,20 +163,20 @@ def test_a_zombie_repeats_and_takes_nothing_back(place):
     place.ask(*range(100))
     stopped = 50 * PARTITIONS + 1
     zombie = place.start(stopped, signal.SIGSTOP)
-    until(lambda: sum(map(len, place.asked())) == stopped, 60)
+    until(lambda: sum(map(len, place.asked())) == stopped, LONG)
     other = place.start()
-    until(place.done, 60)
+    until(place.done, LONG)
     before = [in_order(each) for each in place.asked()]
     assert before == [list(range(100))] * PARTITIONS
     zombie.send_signal(signal.SIGCONT)
-    until(lambda: sum(map(len, place.asked())) == 2 * 100 * PARTITIONS, 60)
+    until(lambda: sum(map(len, place.asked())) >= 2 * 100 * PARTITIONS, LONG)
     place.ask(*range(100, 120))
-    until(place.done, 60)
+    until(place.done, LONG)
     for each in place.asked():
         assert list(dict.fromkeys(each)) == list(range(120))
     for process in (zombie, other):
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_broker_that_is_away_for_a_while(can_start, tmp_path, prefix):
@@ -184,12 +186,12 @@ def test_a_broker_that_is_away_for_a_while(can_start, tmp_path, prefix):
         try:
             with Copier(place.topology, place.config) as copier:
                 place.ask(1)
-                until(place.done, 60)
+                until(place.done, LONG)
                 server.stop()
                 time.sleep(8)  # longer than its session
                 server.start()
                 place.ask(2, 3)
-                until(place.done, 90)
+                until(place.done, LONG)
                 assert not copier.ended
             assert [in_order(each) for each in place.asked()] == [[1, 2, 3]] * PARTITIONS
         finally:
@@ -264,7 +266,7 @@ def test_it_forwards_with_exactly_its_rights(flow, secured):
     assert [prepare(flow, role=role) for role in flow.roles] == [[], [], []]
     with Copier(flow, *sides(flow)) as copier:
         ask(flow, everywhere, 1, 2)
-        until(lambda: waiting(flow, everywhere) == 0, 60)
+        until(lambda: waiting(flow, everywhere) == 0, LONG)
     assert not copier.ended
     assert [each[-2:] for each in asked(flow, everywhere)] == [[1, 2]] * PARTITIONS
 
@@ -287,14 +289,14 @@ def test_a_right_that_is_taken_away_ends_it(flow, secured, login, right):
     last = max(max(each, default=10) for each in asked(flow, everywhere))
     with Copier(flow, *sides(flow)) as copier:
         ask(flow, everywhere, last + 1)
-        until(lambda: waiting(flow, everywhere) == 0, 60)
+        until(lambda: waiting(flow, everywhere) == 0, LONG)
         with secured.without(login, right):
             ask(flow, everywhere, last + 2)
-            until(lambda: copier.ended, 60)
+            until(lambda: copier.ended, LONG)
     (told,) = copier.ended
     assert isinstance(told, ConfigurationError) and right.name in str(told)
     with Copier(flow, *sides(flow)) as again:
-        until(lambda: waiting(flow, everywhere) == 0, 60)
+        until(lambda: waiting(flow, everywhere) == 0, LONG)
     assert not again.ended
     for each in asked(flow, everywhere):
         first = list(dict.fromkeys(each))

@@ -28,17 +28,16 @@ from ldp_kafka.topology import Topology
 from tests.fold.driver import World
 from tests.sealed import plain
 
-Shard = Mapping[bytes, tuple[Any, ...]]
+Shard = Mapping[bytes, Any]
 
 
 def shard(payload: bytes) -> Shard:
     """A shard of the edge as {user: fields}, without users who were never in time: the order of
-    rows means nothing. A slot shard as {slot and phase: sums and ids}.
+    rows means nothing. A slot shard as {slot and phase: sums and ids}, a coordinator's state as
+    {part: all of it}.
     """
     if payload.startswith(b"{"):
-        return {
-            slot.encode(): tuple(map(tuple, held)) for slot, held in json.loads(payload).items()
-        }
+        return {name.encode(): held for name, held in json.loads(payload).items()}
     rows = read_batch(unpacked(payload))[0].to_pylist()
     return {
         row.pop("user"): tuple(

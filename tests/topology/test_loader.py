@@ -313,6 +313,13 @@ def test_categories():
             " lpu is for numbers"
         )
     ]
+    assert loads(text.replace("lpu", "lpa").replace("[a, b, c]", "1024"), "t.yaml")
+    assert refused(text.replace("lpu", "lpa").replace("[a, b, c]", "1025")) == [
+        (
+            "t.yaml:13: output.statistics[0]: frequencies must be of at most 1,024 categories for"
+            " lpa: what its coordinator remembers of more would be larger than a broker takes"
+        )
+    ]
     neither = refused(text.replace("  categories: [a, b, c]\n", ""))
     both = refused(text.replace("[a, b, c]", "[a, b, c]\n  domain: [0, 1]"))
     why = "privacy: lpu needs either categories or the domain of numbers: give one of them"

@@ -91,9 +91,10 @@ class Coordinator(ABC):
         """(d,) what is released before the first publication."""
         return self.terms.oracle.prior
 
-    def decide(self, slot: int, sums: NDArray[np.int64] | None) -> Verdict:
+    def decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool = True) -> Verdict:
         """What to ask, given the merged sums of the slot's first phase (the number of reports
-        first), None without reports. ValueError unless slots increase.
+        first), None without reports; nothing where ``asks`` is False, since nobody could answer any
+        more, and nothing of the budget is used up. ValueError unless slots increase.
         """
         if self.slot is not None and not slot > self.slot:
             raise ValueError("slots must increase")
@@ -101,11 +102,11 @@ class Coordinator(ABC):
         self.tracker.advance(slot)
         self._counts.append(0 if sums is None else int(sums[0]))
         if sums is not None and sums[0]:
-            population, self._sums = terms.population, sums
-            found = self._first = terms.oracle.estimate(terms.first, sums, population=population)
+            found = self._first = self._of_first(sums)
+            self._sums = sums
             self.tracker.observe(slot, found.value, found.standard_error)
             self._law = terms.oracle.spread(terms.first, sums) / self._users()
-        return self._decide(slot, self._first)
+        return self._decide(slot, self._first, asks=asks)
 
     def release(self, sums: NDArray[np.int64] | None) -> Released:
         """What the slot that was decided last releases, given the merged sums of its second phase,
@@ -143,7 +144,9 @@ class Coordinator(ABC):
         return Released(shares.value, shares.error, PUBLISH)
 
     def saved(self) -> dict[str, Any]:
-        """Its state between two slots in plain lists and numbers, which JSON keeps to the bit."""
+        """Its state in plain lists and numbers, which JSON keeps to the bit; between two slots, or
+        where a second phase is waited for.
+        """
         return {
             "slot": self.slot,
             "value": self.value.tolist(),
@@ -154,6 +157,7 @@ class Coordinator(ABC):
             "tracker": self.tracker.saved(),
             "merging": self._merging.saved(),
             "shares": None if self._shares is None else self._shares.saved(),
+            "sums": None if self._sums is None else self._sums.tolist(),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -167,9 +171,16 @@ class Coordinator(ABC):
         self._merging.restore(saved["merging"])
         if self._shares is not None:
             self._shares.restore(saved["shares"])
+        self._sums = None if saved["sums"] is None else np.array(saved["sums"], np.int64)
+        self._first = None if self._sums is None else self._of_first(self._sums)
+
+    def _of_first(self, sums: NDArray[np.int64]) -> Estimate:
+        """What the first phase of a slot tells."""
+        terms = self.terms
+        return terms.oracle.estimate(terms.first, sums, population=terms.population)
 
     @abstractmethod
-    def _decide(self, slot: int, found: Estimate | None) -> Verdict:
+    def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
         """`decide`, of a later slot; None where nobody has reported."""
 
     @abstractmethod
@@ -209,8 +220,8 @@ class Coordinator(ABC):
 class Fixed(Coordinator):
     """Publishes whatever the first phase tells; there is no second one (LBU, LSP, LPU)."""
 
-    def _decide(self, slot: int, found: Estimate | None) -> Verdict:
-        del slot, found
+    def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
+        del slot, found, asks  # it never does
         return Verdict(None)
 
     def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
@@ -240,14 +251,14 @@ class Adaptive(Coordinator):
         self.rule = rule
         self._cost = 0
 
-    def _decide(self, slot: int, found: Estimate | None) -> Verdict:
+    def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
         terms, self._cost = self.terms, 0
         if found is None:
             return Verdict(None)
         noise = self._noise(found)
         away = float(np.mean((found.value - self.value) ** 2)) - noise
         offer = self.rule.offer(slot)
-        if not offer.amount > 0:
+        if not (asks and offer.amount > 0):
             return Verdict(None, away)
         cost, reports = self._use(offer.amount, found.reports)
         error = self._expected(cost, reports, noise * found.reports)
@@ -286,8 +297,9 @@ class Adaptive(Coordinator):
         return (self._cost, sums) if sums is not None and self._cost else None
 
     def saved(self) -> dict[str, Any]:
-        return {**super().saved(), "rule": self.rule.saved()}
+        return {**super().saved(), "cost": self._cost, "rule": self.rule.saved()}
 
     def restore(self, saved: dict[str, Any]) -> None:
         super().restore(saved)
+        self._cost = saved["cost"]
         self.rule.restore(saved["rule"])

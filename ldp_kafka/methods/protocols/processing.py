@@ -19,7 +19,29 @@ GAIN = 0.5  # of a new release in exponential smoothing
 
 @dataclass(frozen=True, slots=True)
 class Processing:
-    """The switches; each is off unless told otherwise."""
+    """The switches; each is off unless told otherwise.
+
+    Notes
+    -----
+    The mean squared error over all slots, as a share of that without the switch, at the same
+    epsilon: medians and ranges over still, drifting, stepping and jumping shares of 2 and of 30
+    categories, GRR, 30,000 users at epsilon 2 and window 8, and 200,000 at 1 and 20.
+
+    ========= ============= ============= ============= ============= =============
+    protocol  norm_sub,     merge         kalman        exponential   norm_sub and
+              30 categories                                           kalman, 30
+    ========= ============= ============= ============= ============= =============
+    lbu       .13 .. .25                  .12 .01 - .55 .35 .33 - 6.6 .01
+    lsp       .91 .. .93                  .94 .36 - 1.1 1.0 .90 - 21  .54 .. .58
+    lpu       .52 .. .72                  .15 .04 - .61 .45 .33 - 31  .03 .. .08
+    lbd       .13 .. .25    .83 .39 - 1.1 .15 .01 - .71 .69 .61 - 4.7 .01 .. .02
+    lba       .17 .. .32    .95 .81 - 1.1 .16 .03 - .67 .77 .58 - 1.3 .02 .. .03
+    lpd       .52 .. .69    .72 .66 - 1.1 .15 .05 - .56 .81 .50 - 40  .04 .. .07
+    lpa       .57 .. .76    .81 .69 - 1.0 .10 .01 - .56 .94 .61 - 1.6 .10 .. .12
+    ========= ============= ============= ============= ============= =============
+
+    Of two categories norm_sub only cuts off what lies outside of 0..1.
+    """
 
     norm_sub: bool = False
     """Project released frequencies on what frequencies can be (`ldp_kafka.mechanisms.norm_sub`)."""

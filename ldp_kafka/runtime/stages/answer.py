@@ -93,7 +93,7 @@ class Answer(Perturb):
                 continue
             for message in part:
                 self._ask(state, message, output)
-        self._forget(state, before)
+        self._forget(state, before, messages[-1].offset)
         output.gauge("watermark", state.watermark)
         return output
 
@@ -138,13 +138,18 @@ class Answer(Perturb):
         there = (held >> VALUE_BITS) == lap >> VALUE_BITS
         return np.where(there, held - lap, 0), there
 
-    def _forget(self, state: AnswerState, before: int | None) -> None:
-        """Let go of the values of slots that have been settled since."""
+    def _forget(self, state: AnswerState, before: int | None, offset: int) -> None:
+        """Let go of the values of slots that have been settled since. A shard that is ahead of
+        ``offset`` has done so, and may hold values of any slots to come.
+        """
         first = max(NEVER if before is None else before, state.settled - self._places) + 1
+        users = state.users.state
+        behind = state.shard_offsets[state.users.shard[: users.count]] < offset
         for slot in range(first, state.settled + 1):
             at, lap = self._place(slot + self._places)  # whose values alone may lie there by now
-            held = state.users.state.columns["held"][at, : state.users.state.count]
-            rows = np.flatnonzero((held != NOTHING) & (held >> VALUE_BITS != lap >> VALUE_BITS))
+            held = users.columns["held"][at, : users.count]
+            other = held >> VALUE_BITS != lap >> VALUE_BITS
+            rows = np.flatnonzero((held != NOTHING) & other & behind)
             held[rows] = NOTHING
             state.users.touch(rows)
 

@@ -36,7 +36,7 @@ from ldp_kafka.topology import Topology
 
 __all__ = ["Coordinate", "CoordinateState", "make_coordinate"]
 
-COUNTS = ("releases", "publications", "requests", "unanswered", "repeated")
+COUNTS = ("releases", "publications", "requests", "unanswered", "overdue", "repeated")
 SHARD = "0"  # the only one
 
 
@@ -94,9 +94,9 @@ class Coordinate:
             if found is not None:
                 self._take(state, found, output)
                 self._decide(state, output)
-        if state.coordinator.slot is not None:
-            waits = state.rounds.asked is not None
-            output.gauge("released", state.coordinator.slot - waits)
+        released = _released(state)
+        if released is not None:
+            output.gauge("released", released)
         return output
 
     def _read(self, message: Message) -> Sums | None:
@@ -143,7 +143,10 @@ class Coordinate:
                 self._release(state, found, sums, output)
             elif rounds.queue:
                 slot, first = rounds.queue.popleft()
-                verdict = state.coordinator.decide(slot, _array(first))
+                # of a slot that every edge has settled nobody would answer
+                asks = rounds.settled is None or slot > rounds.settled
+                verdict = state.coordinator.decide(slot, _array(first), asks=asks)
+                output.count("overdue", int(not asks and first is not None))
                 reports = 0 if first is None else first[0]
                 cost = 0 if verdict.request is None else verdict.request.cost
                 found = Round(slot, cost, reports, verdict.dissimilarity, verdict.error)
@@ -197,7 +200,7 @@ class Coordinate:
         return {SHARD} if changed else set()
 
     def shards_of(self, state: CoordinateState) -> set[str]:
-        return {SHARD} if state.rounds.last is not None else set()
+        return {SHARD} if state.rounds.begun else set()
 
     def dump(self, state: CoordinateState, shards: Iterable[str]) -> dict[str, bytes]:
         if SHARD not in set(shards) & self.shards_of(state):
@@ -213,7 +216,9 @@ class Coordinate:
         del state
 
     def meta(self, state: CoordinateState) -> dict[str, Any]:
-        return {"released": state.coordinator.slot}
+        """Nothing: all of it is in the shard, which can be ahead."""
+        del state
+        return {}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
@@ -229,17 +234,24 @@ class Coordinate:
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The slots that wait to be decided."""
-        found = Look(closed=meta["released"], slots=0)
+        del meta
+        found = Look(slots=0)
         unreadable = 0
         for payload in shards.values():
             try:
-                told = json.loads(payload)["rounds"]
-                rounds = Rounds.load(self.method.window, told)
-                found.slots = len(rounds.queue) + (rounds.asked is not None)
+                state = self.load({}, {SHARD: (-1, payload)})
+                found.slots = len(state.rounds.queue) + (state.rounds.asked is not None)
+                found.closed = _released(state)
             except (ValueError, TypeError, KeyError, AttributeError):
                 unreadable += 1
         found.complain("readable", unreadable, "states of the coordinator cannot be read")
         return found
+
+
+def _released(state: CoordinateState) -> int | None:
+    """The last slot that was released or passed over."""
+    slot = state.coordinator.slot
+    return None if slot is None else slot - (state.rounds.asked is not None)
 
 
 def _array(sums: Sequence[int] | None) -> NDArray[np.int64] | None:

@@ -219,14 +219,14 @@ class Perturb:
             found = found.take(keep)
         found = found.in_order()
         users, slots, values, _ = found
+        others = output.counts["duplicates"]
         answers = Answers(self.method, len(users))
         for group in rounds(users, slots, distinct=state.users.distinct(users)):
             self._step(state, group, users, slots, values, answers, output)
         state.users.touch(users)
         output.count("refused", answers.refused)
-        output.count(
-            "silent", len(users) - answers.sent - answers.refused - int(output.counts["duplicates"])
-        )
+        repeated = int(output.counts["duplicates"] - others)
+        output.count("silent", len(users) - answers.sent - answers.refused - repeated)
         made = answers.of(found)
         output.count("reports", len(made.slots))
         digests = state.users.state.digests(made.users)

@@ -67,6 +67,11 @@ class Rounds:
         """Slots of the last window whose release is their own: reports of the last phase came."""
         return sum((each.second if phases > 1 else each.first) > 0 for each in self.spent)
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything is known."""
+        return not (self.last is None and self.settled is None and not self.second)
+
     def spend(self, entry: Spent) -> None:
         """Note what a slot has cost; slots that no window reaches are let go."""
         self.spent = [each for each in self.spent if each.slot > entry.slot - self.window]
@@ -134,7 +139,7 @@ class Rounds:
 
 def _finite(asked: Round) -> list[Any]:
     """JSON has no NaN and no infinity: as their names."""
-    return [each if isinstance(each, int) else repr(each) for each in asked]
+    return [each if isinstance(each, int) else repr(float(each)) for each in asked]
 
 
 def _round(told: Sequence[Any]) -> Round:

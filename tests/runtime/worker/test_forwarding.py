@@ -22,8 +22,6 @@ from tests.broker.requests import PARTITIONS, TEXT, ask, asked, until, waiting
 # Until there is a stage that answers requests, another folds the raw log in its place
 RUN = """
 import sys
-from ldp_kafka.runtime import roles
-roles.STAGES.setdefault("answer", roles.STAGES["perturb"])
 from ldp_kafka.cli import main
 sys.exit(main())
 """

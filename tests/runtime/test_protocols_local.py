@@ -1,0 +1,190 @@
+"""The seven protocols through the stages that run on Kafka: slot by slot what `Protocol.run` decides
+and releases, and report by report what its responder says.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.methods.base import SENT
+from ldp_kafka.methods.protocols import PROTOCOLS, Request
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.partitioning import partitions_of
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.wire.reports import read_reports
+from ldp_kafka.records import Tick
+from ldp_kafka.topology import loads
+from tests.fold import cases
+
+USERS, SLOTS, WINDOW = 90, 14, 4
+START = WINDOW * (cases.START // cases.SLOT // WINDOW)  # a slot in which all protocols report
+BEGIN = START * cases.SLOT
+IDS = [f"u{user}" for user in range(USERS)]
+KINDS = [(name, numeric) for name in PROTOCOLS for numeric in (False, True)]
+TEXT = """
+topology: t
+input: {{slot: 1m, lateness: {lateness}, partitions: 2, partitioning: murmur2, hold: {hold}}}
+privacy: {{method: {name}, epsilon: 6.0, window: 4, {kind}}}
+output: {{statistics: [{statistic}]}}
+runtime: {{shards: 4}}
+"""
+
+
+@cache
+def topology(name, numeric, lateness=0, hold=2):
+    kind = "domain: [0, 10], mechanism: hybrid" if numeric else "categories: 3, mechanism: grr"
+    statistic = "mean" if numeric else "frequencies"
+    return loads(
+        TEXT.format(name=name, kind=kind, statistic=statistic, lateness=lateness, hold=hold)
+    )
+
+
+@cache
+def streams(numeric):
+    """(users, slots), with users who join late, fall silent for a while, and leave."""
+    rng = np.random.default_rng(3)
+    shares = np.repeat(rng.dirichlet([0.4] * 3, SLOTS // 3 + 1), 3, axis=0)[:SLOTS]
+    table = np.stack([rng.choice(3, size=USERS, p=share) for share in shares], axis=1)
+    gone = rng.random(table.shape) < 0.25
+    gone[:20, :6] = True
+    gone[20:35, 5:9] = True
+    gone[35:45, 10:] = True
+    gone[45:, 0] = False
+    if numeric:
+        return np.where(gone, np.nan, 4.0 * table + rng.random(table.shape))
+    return np.where(gone, -1, table)
+
+
+def raw(table, *, lateness):
+    """Both partitions, three or four messages a slot; with lateness some of a slot's values come in
+    the slot after it, among those of others that are of it.
+    """
+    rng = np.random.default_rng(4)
+    there = ~np.isnan(table) if table.dtype.kind == "f" else table >= 0
+    where = partitions_of(IDS, 2)
+    logs = [[], []]
+    waits = []
+    for slot in range(SLOTS + 1):
+        now = [(user, slot) for user in range(USERS) if slot < SLOTS and there[user, slot]]
+        late = [row for row in now if lateness and rng.random() < 0.15]
+        turn = rng.permutation(USERS)  # of a user's own values the earlier comes first
+        rows = sorted({*waits, *now} - {*late}, key=lambda row: (turn[row[0]], row[1]))
+        waits = late
+        for number in range(2):
+            mine = [
+                (IDS[user], BEGIN + at * cases.SLOT + 60 * user, table[user, at].item())
+                for user, at in rows
+                if where[user] == number
+            ]
+            size = max(5, -(-len(mine) // 3))
+            logs[number] += [cases.batch(mine[at : at + size]) for at in range(0, len(mine), size)]
+    # slot by slot: a clock that jumps by more than values are held leaves no time for a request
+    ends = [Tick(BEGIN + (SLOTS + at) * cases.SLOT) for at in range(lateness + 1)]
+    for log in logs:
+        log += map(encode_json, ends)
+    return [[Message(offset, -1, value) for offset, value in enumerate(log)] for log in logs]
+
+
+def reference(of, numeric):
+    """What the protocol makes of the whole streams."""
+    protocol = getattr(of.method, "protocol", None) or lk.protocol(
+        of.method.name, epsilon=6.0, window=WINDOW, categories=3, oracle="grr"
+    )
+    return protocol, protocol.run(
+        streams(numeric), cases.randomness(of), users=IDS, first_slot=START
+    )
+
+
+def asked(run):
+    """The requests that ask, by slot."""
+    found = map(json.loads, (record.value for record in run.requests))
+    return {each["slot"]: each for each in found if each["epsilon"]}
+
+
+def said(of, run):
+    """Every report: (partition, id, slot, phase) to what it says and costs."""
+    found = {}
+    for number, records in enumerate(run.reports):
+        for record in records:
+            made = read_reports(record.value)
+            for at in range(len(made)):
+                name = (number, made.ids[at].tobytes(), int(made.slots[at]), made.phase)
+                assert name not in found
+                found[name] = (made.values[at] * made.scale, made.cost)
+    return found
+
+
+def due(of, protocol, numeric, requests):
+    """The same from the protocol's responder, which is told the requests as they were made."""
+    noise, table = cases.randomness(of), streams(numeric)
+    responder = protocol.responder()
+    digests = noise.digests(IDS)
+    state, rows, history = responder.state(digests), np.arange(USERS), responder.history()
+    where, found = partitions_of(IDS, 2), {}
+
+    def take(step, slot, phase, cost):
+        sent = np.flatnonzero(step.status == SENT)
+        names = noise.report_ids(digests[sent], np.full(len(sent), slot), phase)
+        for row, name, answer in zip(sent, names, step.answers[sent], strict=True):
+            found[int(where[row]), name.tobytes(), slot, phase] = (answer, cost)
+
+    for t in range(SLOTS):
+        codes, present = protocol._coded(table[:, t])
+        slot = START + t
+        take(responder.first(state, rows, slot, codes, present, noise, history), slot, 0, 0)
+        if slot in requests:
+            ask = Request(
+                slot, *(requests[slot].get(each, 1) for each in ("epsilon", "share", "of"))
+            )
+            step = responder.second(state, rows, ask, codes, present, noise, history)
+            history.add(ask)
+            take(step, slot, 1, ask.cost)
+    return found
+
+
+@pytest.mark.parametrize("lateness", [0, 2])
+@pytest.mark.parametrize(("name", "numeric"), KINDS)
+def test_local_run_is_the_protocol(name, numeric, lateness):
+    """Values, errors, strategies and numbers of reports of each slot, every single report, and what
+    each release says of its round.
+    """
+    of = topology(name, numeric, lateness)
+    protocol, trace = reference(of, numeric)
+    run = local.run(of, cases.randomness(of), raw(streams(numeric), lateness=lateness))
+    assert not run.dead_letters
+    assert (run.counts["late"], run.counts["duplicates"], run.counts["refused"]) == (0, 0, 0)
+    released = [json.loads(record.value) for record in run.releases][:SLOTS]
+    assert [each["slot"] for each in released] == list(range(START, START + SLOTS))
+    table = {
+        key: np.array([each[key] for each in released], float).reshape(SLOTS, -1)
+        for key in ("value", "standard_error")
+    }
+    assert np.allclose(table["value"], trace.values, rtol=1e-13, atol=0)
+    assert np.allclose(table["standard_error"], trace.standard_error, rtol=1e-13, atol=0)
+    requests = asked(run)
+    seen = said(of, run)
+    assert seen == due(of, protocol, numeric, requests)
+    assert len(seen) == trace.reports.sum() == run.counts["reports"]
+    if not of.method.phases:
+        return  # a method of that name stands for its protocol: it has no rounds
+    assert [each["strategy"] for each in released] == trace.strategy.tolist()
+    told = [each["round"] for each in released]
+    assert [each["reports"] for each in told] == trace.reports.tolist()
+    for key, mine in (("dissimilarity", trace.dissimilarity), ("error", trace.error)):
+        theirs = np.array([np.nan if each[key] is None else each[key] for each in told])
+        assert np.allclose(theirs, mine, rtol=1e-13, atol=0, equal_nan=True)
+    spent = np.array([trace.spent[:, max(0, t - 3) : t + 1].sum(1).max() for t in range(SLOTS)])
+    assert all(s <= each["epsilon"]["largest"] * 1e6 <= 6e6 for s, each in zip(spent, told))
+    if protocol.adaptive:
+        published = (trace.strategy == "publish").sum()
+        assert len(requests) >= published > 2
+        assert run.counts["requests"] == 2 * len(run.requests)
+        assert [json.loads(record.value)["slot"] for record in run.requests][:SLOTS] == list(
+            range(START, START + SLOTS)
+        )
