@@ -218,9 +218,10 @@ COORDINATION = (
         {
             "{{topology}} published": rate("ldp_publications_total"),
             "{{topology}} asked, not answered": rate("ldp_unanswered_total"),
+            "{{topology}} too late to ask": rate("ldp_overdue_total"),
         },
-        "Slots per second. What is not answered is an approximation: the request came later than"
-        " input.hold, or nobody had a value.",
+        "Slots per second. What is not answered, or was too late to be asked, is an approximation:"
+        " input.hold was over, or nobody had a value.",
     ),
     Chart(
         "Requests",

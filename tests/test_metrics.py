@@ -67,6 +67,7 @@ COORDINATE = {
     "publications": 2,
     "requests": 2,
     "unanswered": 1,
+    "overdue": 2,
     "repeated": 1,
     "released": 8,
     "waiting": 2,

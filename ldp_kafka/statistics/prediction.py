@@ -127,10 +127,12 @@ class ProtocolPrediction(Prediction):
 
     def sentence(self) -> str:
         errors = ", ".join(f"{error:.4g} {name}" for name, error in self.moves)
-        return (
-            f"{self.statistic}: root mean square error, where it moves: {errors}; published in"
-            f" {self.publications:.0%} of slots at least, held in the others"
+        held = (
+            f"; published in {self.publications:.0%} of slots or more, held in the others"
+            if self.publications < 1
+            else ""
         )
+        return f"{self.statistic}: root mean square error, where it moves: {errors}{held}"
 
 
 def reporting(method: Method, users: int) -> int:

@@ -104,7 +104,7 @@ class Comparison:
         else:
             yield (
                 f"take         {self.take}: at most {self.ratio(self.take):.3g} times the least"
-                f" error in each row; where you know how the {self.statistic} moves, the best there"
+                " error in each row; where it is known how far it moves, the best of that row"
             )
 
 
