@@ -1,4 +1,6 @@
-"""Worlds of the four stages of a topology whose coordinator asks: what they fold, and who judges it."""
+"""Worlds of the four stages of a topology whose coordinator asks: what they fold, and who judges
+it.
+"""
 
 from __future__ import annotations
 

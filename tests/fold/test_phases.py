@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from tests.depth import depth
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.methods.protocols.coordinator import Adaptive
 from ldp_kafka.runtime.stages.slot_sums import SlotSums
+from tests.depth import depth
 from tests.fold import cases
 from tests.fold.driver import Recipe
 from tests.fold.mutants import AllShardsAtMeta, Fresh, OffsetOfMeta, takes_all

@@ -13,12 +13,12 @@ import pytest
 import ldp_kafka as lk
 from ldp_kafka.methods.base import SENT
 from ldp_kafka.methods.protocols import PROTOCOLS, Request
+from ldp_kafka.records import Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.reports import read_reports
-from ldp_kafka.records import Tick
 from ldp_kafka.topology import loads
 from tests.fold import cases
 

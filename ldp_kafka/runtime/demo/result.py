@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO
-from ldp_kafka.runtime import local
+from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.topology import Topology
 
 __all__ = ["Result", "again", "compare", "largest_spent"]
@@ -79,8 +78,9 @@ def largest_spent(topology: Topology, noise: EdgeNoise, logs: Sequence[Sequence[
     more, message by message.
     """
     most = 0
+    _, agent = topology.reader(topology.raw_topic)
     for partition, messages in enumerate(logs):
-        edge = make_perturb(topology, partition, noise)
+        edge: Any = roles.make(topology, agent, partition, noise)
         state = edge.fresh()
         for message in messages:
             edge.fold(state, [message])

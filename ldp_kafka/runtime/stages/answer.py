@@ -31,6 +31,8 @@ from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.stages.perturb import Passed, Perturb, PerturbState, make_perturb
 from ldp_kafka.runtime.stages.requests import is_request, read_request
+from ldp_kafka.runtime.stages.shards import read_shards
+from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
 
 __all__ = ["Answer", "AnswerState", "make_answer"]
@@ -221,7 +223,19 @@ class Answer(Perturb):
         return state
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
-        return super().look(meta, shards)
+        """As of any edge, and that no value of a settled slot is there."""
+        found, settled, left = super().look(meta, shards), int(meta["settled"]), 0
+        for payload in shards.values():
+            try:
+                held = read_shards([payload], self.fields)[1]["held"]
+            except UNREADABLE:
+                continue  # that has been said
+            for back in range(self._places if settled != NEVER else 0):
+                at, lap = self._place(settled - back)
+                ago = ((lap >> VALUE_BITS) - (held[at] >> VALUE_BITS)) % LAPS
+                left += int(np.count_nonzero((held[at] != NOTHING) & (ago < LAPS // 2)))
+        found.complain("shards", left, "values are held of slots that are settled")
+        return found
 
 
 def make_answer(topology: Topology, partition: int, randomness: EdgeNoise | None) -> Answer:

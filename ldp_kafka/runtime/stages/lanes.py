@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.log import Look
 
 __all__ = ["joined", "looked", "split"]
@@ -24,7 +25,8 @@ def joined(lanes: Iterable[Iterable[str]]) -> set[str]:
 
 
 def split(shards: Iterable[tuple[str, T]], lanes: int) -> Sequence[Mapping[str, T]]:
-    """What belongs to each lane, by the names that its shards have there.
+    """What belongs to each lane, by the names that its shards have there. StateError where one is
+    of none.
 
     Examples
     --------
@@ -33,7 +35,9 @@ def split(shards: Iterable[tuple[str, T]], lanes: int) -> Sequence[Mapping[str, 
     """
     found: list[dict[str, T]] = [{} for _ in range(lanes)]
     for name, held in shards:
-        lane, shard = name.split(".", 1)
+        lane, _, shard = name.partition(".")
+        if lane not in map(str, range(lanes)):
+            raise StateError(f"the changelog's shard {name} is of no phase: {lanes} are there")
         found[int(lane)][shard] = held
     return found
 

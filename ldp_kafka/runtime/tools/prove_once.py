@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
-from ldp_kafka.runtime import local
+from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.keys import EdgeNoise, Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.perturb import PerturbState, make_perturb
+from ldp_kafka.runtime.stages.perturb import PerturbState
 from ldp_kafka.runtime.tools.report_index import Compared, ReportIndex, compare
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
@@ -177,8 +177,9 @@ def recompute(
     seed, folder : of the `ReportIndex` that they are compared with
     """
     made = ReportIndex(seed, folder)
+    _, agent = topology.reader(topology.raw_topic)
     stages = {
-        number: make_perturb(topology, number, randomness)
+        number: roles.make(topology, agent, number, randomness)
         for number in range(topology.input.partitions)
     }
     log = ((each.partition, Message(each.offset, each.timestamp, each.value)) for each in records)

@@ -48,7 +48,7 @@ class Compared(NamedTuple):
 
 
 class ReportIndex:
-    """Report ids with a 64-bit hash of all that each report says: its slot, phase, value,
+    """Report ids with a 64-bit hash of all that each report says: its slot, phase, cost, value,
     fingerprint and series.
 
     Parameters
@@ -124,7 +124,8 @@ class ReportIndex:
         digest = blake2b(
             batch.fingerprint.encode()
             + np.float64(batch.scale).tobytes()
-            + batch.phase.to_bytes(4, "little"),
+            + batch.phase.to_bytes(4, "little")
+            + batch.cost.to_bytes(8, "little"),
             digest_size=8,
         ).digest()
         shared = self.seed ^ int.from_bytes(digest, "little")

@@ -35,6 +35,7 @@ from confluent_kafka import Producer
 from ldp_kafka.accounting.words import moment
 from ldp_kafka.errors import BrokerError, ConfigurationError, InvariantError, StateError
 from ldp_kafka.randomness import KEY_BYTES
+from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.changelog import key_bytes
@@ -49,7 +50,7 @@ from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
-from ldp_kafka.runtime.stages.perturb import Perturb, make_perturb
+from ldp_kafka.runtime.stages.perturb import Perturb
 from ldp_kafka.runtime.tools.state import alone, read_partitions
 from ldp_kafka.topology import Topology, require
 
@@ -190,7 +191,10 @@ class _Held:
 
     def _stage(self, ring: Keyring, number: int) -> Perturb:
         noise = edge_randomness(self.topology, ring, self.deployment)
-        return make_perturb(self.topology, number, noise)
+        found = roles.make(self.topology, self.spec, number, noise)
+        if not isinstance(found, Perturb):
+            raise InvariantError(f"{self.spec.name} folds no raw values")
+        return found
 
     def _part(self, facts: Facts, records: Mapping[str, bytes], rings: Sequence[Keyring]) -> _Part:
         """The state as the ring that fits it reads it."""

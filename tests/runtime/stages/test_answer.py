@@ -27,7 +27,6 @@ from ldp_kafka.runtime.wire.reports import read_reports
 from tests import rounds
 from tests.depth import depth
 from tests.fold import cases
-from tests.fold.judge import shard
 from tests.fold.test_equivalence import folded, splits, state_of
 from tests.rounds import batch, messages, request, tick
 
@@ -419,7 +418,8 @@ def sound(of, number, make=answer):
 @pytest.mark.parametrize("name", ["lbd", "lba"])
 def test_an_edge_that_answers_twice_is_found(name, monkeypatch):
     """The search has power: where neither the stage nor the users' ledgers remember a request, it
-    finds two reports of one slot. (Where users are divided, who was selected is a third record of it.)
+    finds two reports of one slot. (Where users are
+    divided, who was selected is a third record of it.)
     """
 
     def forgets(self, state, rows, slot):
@@ -452,3 +452,42 @@ def test_no_order_of_requests_makes_a_user_spend_more(name, window):
     good, second = sound(of, SHORT)
     assert good
     assert second > SHORT / 10
+
+
+@pytest.mark.parametrize(("name", "numeric"), KINDS)
+def test_a_changed_value_changes_no_other_report(name, numeric):
+    """Noise is bound to (user, slot, phase): of two streams that differ in one user's values of one
+    slot, the same requests lead to the same reports but for that user's of that slot.
+    """
+    changed = 0
+    of = rounds.topology(name, lateness=1, hold=2, numeric=numeric)
+    noise, terms = cases.randomness(of), of.method.protocol.terms
+    users = [*answering(of), *(f"u{user}" for user in range(30))]
+    for slot in range(2, 6):
+        said = []
+        for other in (False, True):
+            values = []
+            for at in range(8):
+                rows = [
+                    (user, at, (index + at) % 3) for index, user in enumerate(dict.fromkeys(users))
+                ]
+                if other and at == slot:
+                    rows[0] = (users[0], at, (rows[0][2] + 1) % 3)
+                values.append(batch(rows))
+                cost = terms.budget if terms.population else terms.second // 3
+                values.append(request(at - 2, cost, 1, 2 if terms.population else 1))
+            stage = answer(of)
+            folded = stage.fold(stage.fresh(), messages(values)).records
+            said.append({each[:3]: each[3:] for each in reports(stage, folded)})
+        one, two = said
+        digest = noise.digests(Ids.of(users[:1]))
+        at = rounds.FIRST_SLOT + slot
+        mine = {
+            (noise.report_ids(digest, np.array([at]), phase)[0].tobytes(), at, phase)
+            for phase in (0, 1)
+        }
+        assert one.keys() == two.keys()
+        differ = {each for each in one if one[each] != two[each]}
+        assert differ <= mine
+        changed += len(differ)
+    assert changed or terms.population
