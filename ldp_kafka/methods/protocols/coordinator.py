@@ -100,7 +100,8 @@ class Coordinator(ABC):
             raise ValueError("slots must increase")
         self.slot, terms, self._first, self._sums = slot, self.terms, None, None
         self.tracker.advance(slot)
-        self._counts.append(0 if sums is None else int(sums[0]))
+        if sums is not None or self._counts:  # what was before the first report tells of nobody
+            self._counts.append(0 if sums is None else int(sums[0]))
         if sums is not None and sums[0]:
             found = self._first = self._of_first(sums)
             self._sums = sums

@@ -95,7 +95,8 @@ class Answer(Perturb):
                 continue
             for message in part:
                 self._ask(state, message, output)
-        self._forget(state, before, messages[-1].offset)
+        if messages:
+            self._forget(state, before, messages[-1].offset)
         output.gauge("watermark", state.watermark)
         return output
 

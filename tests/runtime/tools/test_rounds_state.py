@@ -294,9 +294,15 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     key.chmod(0o600)
     given = case("lbd", 2, 5)
     text = rounds.TEXT.format(
-        name="lbd", lateness=0, partitions=2, hold=2, epsilon=8.0, window=3, statistic="frequencies",
+        name="lbd",
+        lateness=0,
+        partitions=2,
+        hold=2,
+        epsilon=8.0,
+        window=3,
+        statistic="frequencies",
         kind="categories: 3, mechanism: grr",
-    )  # fmt: skip
+    )
     path.write_text(f"{text}edge: {{key_file: {key}}}\n")
     of = load(path)
     assert of.fingerprint == given.topology.fingerprint
