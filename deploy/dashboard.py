@@ -147,14 +147,24 @@ OPERATION = (
         "s",
         {"{{topology}} {{role}} p99": quantile(0.99, "ldp_snapshot_seconds")},
         "Of one partition's state.",
-        12,
     ),
     Chart(
         "State written",
         "Bps",
         {"{{topology}} {{role}}": rate("ldp_snapshot_bytes_total", "topology, role")},
         "To the changelogs.",
-        12,
+    ),
+    Chart(
+        "Requests of the coordinator",
+        "short",
+        {
+            "{{topology}} forwarded": rate("ldp_requests_forwarded_total"),
+            "{{topology}} dropped {{reason}}": rate(
+                "ldp_requests_dropped_total", "topology, reason"
+            ),
+        },
+        "Per second, at the edge: what is asked of each slot's users. Repeats come after a crash of"
+        " the coordinator; any other reason says that it is wrong.",
     ),
 )
 
@@ -190,6 +200,56 @@ PRIVACY = (
         "short",
         {"{{topology}}": gauge("ldp_release_standard_error")},
         "In the unit of the values. Of a list, the largest.",
+        12,
+    ),
+)
+
+
+COORDINATION = (
+    Chart(
+        "Publications in the last window",
+        "none",
+        {"{{topology}}": gauge("ldp_window_publications")},
+        "Slots whose release is their own. What stood before holds in the others.",
+    ),
+    Chart(
+        "Published, not answered",
+        "short",
+        {
+            "{{topology}} published": rate("ldp_publications_total"),
+            "{{topology}} asked, not answered": rate("ldp_unanswered_total"),
+            "{{topology}} too late to ask": rate("ldp_overdue_total"),
+        },
+        "Slots per second. What is not answered, or was too late to be asked, is an approximation:"
+        " input.hold was over, or nobody had a value.",
+    ),
+    Chart(
+        "Requests",
+        "short",
+        {
+            "{{topology}} {{role}}": rate("ldp_requests_total", "topology, role"),
+            "{{topology}} late": rate("ldp_requests_late_total"),
+            "{{topology}} refused": rate("ldp_requests_refused_total"),
+        },
+        "Per second. coordinate: those that ask for reports; perturb: all that its partitions"
+        " answered, whether they ask or not.",
+    ),
+    Chart(
+        "Dissimilarity and error",
+        "none",
+        {
+            "{{topology}} dissimilarity": gauge("ldp_dissimilarity"),
+            "{{topology}} error of a publication": gauge("ldp_publication_error"),
+        },
+        "Squared, of the slot that was decided last. Something is asked where the dissimilarity is"
+        " larger. Both are public: they are in the releases.",
+        12,
+    ),
+    Chart(
+        "Slots to be decided",
+        "none",
+        {"{{topology}}": gauge("ldp_waiting_slots")},
+        "A slot that was asked waits until its second phase is closed, and those behind it wait.",
         12,
     ),
 )
@@ -342,6 +402,9 @@ def build() -> str:
         .with_panel(guarantees())
     )
     for panel in PRIVACY:
+        board.with_panel(chart(panel))
+    board.with_row(Row("Coordination"))
+    for panel in COORDINATION:
         board.with_panel(chart(panel))
     board.with_row(Row("Operation"))
     for panel in OPERATION:

@@ -91,11 +91,13 @@ def method(
 def protocol(
     name: str, *, oracle: str | Callable[..., Any] | None = None, **parameters: Any
 ) -> Protocol:
-    """The protocol of that name, which releases a crowd's frequencies (``categories=``) or mean
-    (``domain=``); `ldp_kafka.PROTOCOLS` lists them.
+    """The protocol of that name, which releases a crowd's frequencies (``categories=``), mean
+    (``domain=``) or distribution (``domain=``, ``bins=``); `ldp_kafka.PROTOCOLS` lists them.
 
     ``oracle`` is a mechanism's name or any factory ``(epsilon, domain or categories) ->
-    Mechanism``; default: ``adaptive`` for categories, ``hybrid`` for numbers.
+    Mechanism``; default: ``adaptive`` for categories, ``hybrid`` for numbers, ``square_wave`` for
+    distributions. ``norm_sub``, ``merge`` and ``smooth`` improve what is released at the same
+    epsilon: `ldp_kafka.Protocol`.
 
     Examples
     --------
@@ -105,7 +107,9 @@ def protocol(
     (8, 3)
     """
     kind = _known(PROTOCOLS, name, "protocol")
-    default = "hybrid" if parameters.get("categories") is None else "adaptive"
+    default = "hybrid" if parameters.get("bins") is None else "square_wave"
+    if parameters.get("categories") is not None:
+        default = "adaptive"
     chosen = default if oracle is None else oracle
     made: Protocol = kind(
         oracle=_known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen,

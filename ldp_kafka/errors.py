@@ -29,6 +29,7 @@ __all__ = [
     "BadRecord",
     "BrokerError",
     "ConfigurationError",
+    "Dropped",
     "GapError",
     "InvariantError",
     "LdpKafkaError",
@@ -101,7 +102,18 @@ class GapError(LdpKafkaError):
     action = "retry"
 
 
-class Reason(StrEnum):
+class _Code(StrEnum):
+    """A code and its meaning."""
+
+    meaning: str
+
+    def __new__(cls, code: str, meaning: str = "") -> Self:
+        made = str.__new__(cls, code)
+        made._value_, made.meaning = code, meaning
+        return made
+
+
+class Reason(_Code):
     """Why a record is no good: the code in a dead letter and in the metric's label, and its
     meaning.
 
@@ -110,13 +122,6 @@ class Reason(StrEnum):
     >>> Reason("user") is Reason.USER, f"{Reason.NOT_FINITE}: {Reason.NOT_FINITE.meaning}"
     (True, 'not_finite: the value is NaN or infinite')
     """
-
-    meaning: str
-
-    def __new__(cls, code: str, meaning: str = "") -> Self:
-        made = str.__new__(cls, code)
-        made._value_, made.meaning = code, meaning
-        return made
 
     EMPTY = "empty", "the message has no value"
     TOO_LARGE = (
@@ -155,6 +160,17 @@ class Reason(StrEnum):
         ),
     )
     CLOSED = "closed", "the report is for a slot that its edge had closed"
+
+
+class Dropped(_Code):
+    """Why a request of the coordinator's is not forwarded to the edge's log: the code in the
+    metric's label, and its meaning.
+    """
+
+    NOT_A_REQUEST = "not_a_request", "the message is no request, or a field of it is wrong"
+    PHASE = "phase", "the request is for a phase in which users report unasked, or for none"
+    REPEATED = "repeated", "its slot is not after the last one that was forwarded"
+    AHEAD = "ahead", "its slot begins further ahead of its message's timestamp than max_ahead"
 
 
 class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record that is bad

@@ -1,9 +1,9 @@
 """The Prometheus metrics of a worker, made from one registry.
 
 Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the
-topology, the role and the method, which are constant in a process, the reason of dead letters, and
-what a guarantee says. Never a user and never a value: a reason that is none of
-`ldp_kafka.errors.Reason` is refused.
+topology, the role and the method, which are constant in a process, the reason of dead letters and
+of dropped requests, and what a guarantee says. Never a user and never a value: a reason that is
+none of `ldp_kafka.errors.Reason`, or of `ldp_kafka.errors.Dropped`, is refused.
 
 What depends on values stays at the edge. How many values were clamped or refused, how many were
 late, the greatest event time: these are exact functions of raw data, without any noise. So they
@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
-from ldp_kafka.errors import ConfigurationError, InvariantError, Reason
+from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
 __all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
@@ -43,7 +43,7 @@ class Counted(Protocol):
 
     @property
     def gauges(self) -> Mapping[str, float]:
-        """By name: ``watermark``, ``closed``, ``released``."""
+        """By name, one of `PROGRESS`."""
 
 
 class Family(NamedTuple):
@@ -124,6 +124,13 @@ FAMILIES = (
     ),
     Family(
         Counter,
+        "ldp_unanswered_total",
+        "Slots for which a coordinator asked and got no report: the request came later than the"
+        " hold, or nobody had a value. Their releases are approximations.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Counter,
         "ldp_overdue_total",
         "Slots with reports that a coordinator came to when the edge had settled them: nobody could"
         " be asked any more, and the last release stands.",
@@ -133,6 +140,19 @@ FAMILIES = (
         Counter,
         "ldp_dead_letters_total",
         "Records that could not be used and became dead letters, by reason.",
+        labels=("reason",),
+    ),
+    Family(
+        Counter,
+        "ldp_requests_forwarded_total",
+        "Requests of the coordinator that were appended to every partition of the raw log.",
+        AT_EDGE,
+    ),
+    Family(
+        Counter,
+        "ldp_requests_dropped_total",
+        "Requests of the coordinator that were not forwarded, by reason.",
+        AT_EDGE,
         labels=("reason",),
     ),
     Family(
@@ -149,6 +169,32 @@ FAMILIES = (
         AT_COLLECTOR,
     ),
     Family(Gauge, "ldp_released_slot", "Last slot that was released or skipped.", AT_COLLECTOR),
+    Family(
+        Gauge,
+        "ldp_waiting_slots",
+        "Slots that a coordinator has still to decide or to release.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Gauge,
+        "ldp_window_publications",
+        "Slots of the last window that were published; what stood before holds in the others.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Gauge,
+        "ldp_dissimilarity",
+        "Squared distance of the truth from the last release, as the first phase of the last slot"
+        " tells; below zero where noise explains more than it. Public: releases have it.",
+        AT_COLLECTOR,
+    ),
+    Family(
+        Gauge,
+        "ldp_publication_error",
+        "Squared error that a publication was expected to have in the last slot; where it is below"
+        " the dissimilarity, one was asked. NaN where nothing was left to publish with.",
+        AT_COLLECTOR,
+    ),
     Family(Histogram, "ldp_step_seconds", "Time to process one run of messages."),
     Family(Histogram, "ldp_snapshot_seconds", "Time to write a snapshot of one partition's state."),
     Family(Counter, "ldp_snapshot_bytes_total", "Bytes of state written in snapshots."),
@@ -198,8 +244,16 @@ PROGRESS = {
     "watermark": "ldp_watermark_timestamp_seconds",
     "closed": "ldp_closed_slot",
     "released": "ldp_released_slot",
+    "waiting": "ldp_waiting_slots",
+    "window_publications": "ldp_window_publications",
+    "dissimilarity": "ldp_dissimilarity",
+    "publication_error": "ldp_publication_error",
 }
-DEAD_LETTERS = "ldp_dead_letters_total"
+REASONS: dict[str, type[Reason | Dropped]] = {
+    "ldp_dead_letters_total": Reason,
+    "ldp_requests_dropped_total": Dropped,
+}
+"""Counters by reason, and the reasons that there are."""
 GUARANTEE = "ldp_guarantee_info"
 
 
@@ -249,13 +303,14 @@ class Metrics:
             ).labels(*self._constant)
         else:
             counter = Counter(family.name, family.help, labels, registry=self.registry)
-            if family.name == DEAD_LETTERS:
-                self._counters |= {
-                    f"{DEAD_LETTERS}:{reason}": counter.labels(*self._constant, reason)
-                    for reason in Reason
-                }
-            else:
+            reasons = REASONS.get(family.name)
+            if reasons is None:
                 self._counters[family.name] = counter.labels(*self._constant)
+            else:
+                self._counters |= {
+                    f"{family.name}:{reason}": counter.labels(*self._constant, reason)
+                    for reason in reasons
+                }
 
     def count(self, output: Counted, partition: int = 0) -> None:
         """Take what the fold of a partition counted (`ldp_kafka.runtime.log.Output`); of watermark
@@ -267,7 +322,11 @@ class Metrics:
             if not (key == "watermark" and value < 0):  # -1: no event yet
                 seconds = value / 1000 if key == "watermark" else value
                 self._hold(PROGRESS[key], partition, seconds, min)
-        for key, value in output.counts.items():
+        self.add(output.counts)
+
+    def add(self, counts: Mapping[str, float]) -> None:
+        """So many more of what is counted under each of these names, as `Output` has them."""
+        for key, value in counts.items():
             name, colon, reason = key.partition(":")
             self._counter(f"ldp_{name}_total{colon}{reason}").inc(value)
 

@@ -315,6 +315,10 @@ class Release:
     """Where a coordinator decides what is released, what it decided by: see
     `ldp_kafka.runtime.stages.rounds`.
     """
+    event: dict[str, Any] | None = None
+    """Of an event, whose value is 1 or 0: the threshold (``above``), and the probability that the
+    truth is on the other side of it (``error``).
+    """
 
 
 def hexadecimal(digests: Digests) -> list[str]:

@@ -17,10 +17,20 @@ from prometheus_client import CollectorRegistry
 
 import ldp_kafka
 from ldp_kafka.accounting import Guarantee
-from ldp_kafka.errors import ConfigurationError, InvariantError, Reason
-from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, Metrics, serve
+from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
+from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, PROGRESS, Metrics, serve
 from ldp_kafka.runtime.log import Output
-from ldp_kafka.runtime.stages import collect, collect_devices, counting, merge, perturb, raw
+from ldp_kafka.runtime.stages import (
+    answer,
+    collect,
+    collect_devices,
+    collect_phases,
+    coordinate,
+    counting,
+    merge,
+    perturb,
+    raw,
+)
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from tests.cases import cases
 
@@ -49,6 +59,21 @@ MERGE = {
     "repeated": 1,
     "second_reports": 2,
     "released": 8,
+    "dead_letters:not_json": 1,
+}
+ANSWER = PERTURB | {"requests": 2, "requests_late": 3, "requests_refused": 4}
+COORDINATE = {
+    "releases": 3,
+    "publications": 2,
+    "requests": 2,
+    "unanswered": 1,
+    "overdue": 2,
+    "repeated": 1,
+    "released": 8,
+    "waiting": 2,
+    "window_publications": 4,
+    "dissimilarity": -0.5,
+    "publication_error": 0.25,
     "dead_letters:not_json": 1,
 }
 GUARANTEE = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
@@ -86,7 +111,7 @@ def output(said: dict[str, float]) -> Output:
     """What a fold gives that counts these."""
     made_ = Output(DeadLetters("dead", "raw", 0))
     for key, value in said.items():
-        if key in ("watermark", "closed", "released"):
+        if key in PROGRESS:
             made_.gauge(key, value)
         else:
             made_.count(key, value)
@@ -122,6 +147,9 @@ def counted(*modules) -> set[str]:
         ("collect", COLLECT, (collect, counting)),
         ("collect", COLLECT, (collect_devices, counting)),
         ("collect", MERGE, (merge,)),
+        ("perturb", ANSWER, (perturb, raw, answer)),
+        ("collect", COLLECT, (collect, counting, collect_phases)),
+        ("coordinate", COORDINATE, (coordinate,)),
     ],
 )
 def test_every_count_of_a_stage_is_mapped(role, counts, modules):
@@ -162,7 +190,40 @@ def test_counts_add_up():
     assert shown["ldp_dead_letters_total{reason=range}"] == 1
 
 
-@cases("key", ["users", "events:x", "dead_letters", "dead_letters:", "dead_letters:poison", ""])
+def test_what_is_asked_is_counted_at_the_edge():
+    """Requests that went into its log, and those that did not, by reason: at the perturb role
+    alone.
+    """
+    metrics = made()
+    metrics.add({"requests_forwarded": 3, f"requests_dropped:{Dropped.AHEAD}": 2})
+    metrics.add({"requests_forwarded": 1})
+    shown = samples(metrics)
+    assert shown["ldp_requests_forwarded_total"] == 4
+    assert {
+        name.partition("{")[2]: value
+        for name, value in shown.items()
+        if name.startswith("ldp_requests_dropped_total")
+    } == {f"reason={reason}}}": 2.0 * (reason is Dropped.AHEAD) for reason in Dropped}
+    for role in ("collect", "coordinate"):
+        with pytest.raises(InvariantError, match=f"{role} role has no metric"):
+            made(role).add({"requests_forwarded": 1})
+
+
+@cases(
+    "key",
+    [
+        "users",
+        "events:x",
+        "dead_letters",
+        "dead_letters:",
+        "dead_letters:poison",
+        "dead_letters:repeated",
+        "requests_dropped",
+        "requests_dropped:range",
+        "requests_dropped:poison",
+        "",
+    ],
+)
 def test_unknown_keys_raise(key):
     """Nothing is dropped in silence, and no text that came with a key is shown."""
     metrics = made()
@@ -246,7 +307,7 @@ def test_no_label_can_carry_a_user():
         for sample in family.samples
         if "reason" in sample.labels
     }
-    assert reasons == set(Reason)
+    assert reasons == {*Reason, *Dropped}
 
 
 def test_counters_are_there_before_the_first_count_and_gauges_are_not():

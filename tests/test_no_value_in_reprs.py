@@ -47,21 +47,24 @@ PUBLIC = {
         accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
         metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
-        methods.protocols.history.Asked
+        methods.protocols.history.Asked methods.protocols.processing.Processing
         methods.protocols.request.Request methods.protocols.rules.Offer
         methods.protocols.terms.Terms runtime.recovery.epoch.Limits
         runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
         runtime.stages.counting.Counting runtime.stages.collect.Collect
         runtime.stages.collect_devices.CollectDevices runtime.stages.merge.Merge
         runtime.stages.collect_phases.CollectPhases runtime.stages.merge_phases.MergePhases
-        runtime.stages.merge_phases.MergeSecond runtime.stages.collect_phases.CountingSecond
-        runtime.stages.coordinate.Coordinate topology.roles.Forward
+        runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
+        runtime.stages.collect_phases.CountingSecond
+        runtime.stages.coordinate.Coordinate
         runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
-        topology.planner.Plan topology.rights.Access topology.rights.Right
-        topology.planner.Traffic topology.roles.Agent topology.roles.Role topology.roles.Topic
+        runtime.kafka.headers.Log topology.planner.Plan topology.rights.Access topology.rights.Right
+        topology.planner.Traffic topology.asking.Rounds topology.comparison.Comparison
+        topology.comparison.Moving topology.roles.Agent topology.roles.Forward
+        topology.roles.Role topology.roles.Topic
         topology.sections.Edge topology.sections.Input topology.sections.Output
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
     """,
@@ -70,7 +73,8 @@ PUBLIC = {
         mechanisms.window.Moments methods.response_curve.Affine
         methods.response_curve.ResponseCurve methods.response_curve._Shape
         statistics.prediction.Prediction statistics.prediction.ShrunkPrediction
-        statistics.prediction.SinglePrediction
+        statistics.prediction.SinglePrediction statistics.prediction.ProtocolPrediction
+        methods.protocols.prediction.Crowd methods.protocols.prediction.Expected
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
@@ -81,8 +85,10 @@ PUBLIC = {
         runtime.stages.collect_phases.PhasesState runtime.stages.merge_phases.PhasesState
         runtime.stages.coordinate.CoordinateState runtime.stages.rounds.Round
         runtime.stages.rounds.Rounds runtime.stages.rounds.Spent records.Sums
-        runtime.stages.merge.MergeState runtime.stages.parts.PartOf runtime.stages.slot_sums.At
+        runtime.stages.merge.MergeState runtime.stages.parts.PartOf
+        runtime.stages.requests.Forwarding runtime.stages.slot_sums.At
         runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
+        statistics.events.Above
     """,
     "places in logs, and counts over all users, which the operator's tools print": """
         runtime.log.Look runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
@@ -104,7 +110,14 @@ PUBLIC = {
         evaluation.capp.Row
         evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
         evaluation.guide.Noise evaluation.metrics.Curve evaluation.sppa.Error
-        evaluation.sppa.Monitoring evaluation.tables.Table
+        evaluation.sppa.Monitoring evaluation.table.Table evaluation.tables.Result
+        evaluation.claims.Claim evaluation.plots.Line evaluation.plots.Panel
+        evaluation.ldp_ids.comparison.Run evaluation.ldp_ids.crowds.Stream
+        evaluation.ldp_ids.events.Events evaluation.ldp_ids.events.Row
+        evaluation.ldp_ids.laws.Bits evaluation.ldp_ids.laws.Outputs
+        evaluation.ldp_ids.means.Numbers evaluation.ldp_ids.means.Row
+        evaluation.ldp_ids.meters.Row evaluation.ldp_ids.scale.Row
+        evaluation.ldp_ids.sweeps.Row evaluation.ldp_ids.table_two.Row
     """,
 }
 OPEN = {name: why for why, names in PUBLIC.items() for name in names.split()}

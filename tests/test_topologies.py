@@ -1,10 +1,11 @@
-"""Every shipped topology, run: its own kind of messages in, its releases out, right within their
-stated errors.
+"""Every shipped topology: useful for as many users as its file names, and run, its own kind of
+messages in, its releases out, right within their stated errors.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +15,89 @@ from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.replay.messages import as_log, messages
 from ldp_kafka.runtime.replay.source import from_arrays
-from ldp_kafka.topology import load
+from ldp_kafka.topology import load, loads
+from ldp_kafka.topology.cautions import EMBEDDED_USERS
+from ldp_kafka.topology.planner import plan
 
 SHIPPED = sorted((Path(__file__).parents[1] / "topologies").glob("*.yaml"))
-USERS, SLOTS = 400, 12
+USERS, SLOTS, START = 400, 12, 1_700_000_000_000
+LARGEST_ERROR = 0.05  # of a crowd's statistic, in lengths of the domain or of the range of shares
+LEAST_RELIABILITY = 0.5  # of a release per user
 
 
 def test_there_are_some():
-    """And one of them reads somebody else's topic."""
-    assert len(SHIPPED) >= 4
-    assert not all(load(path).input.create for path in SHIPPED)
+    """One of them reads somebody else's topic, one asks its users, one releases single users'
+    values, one hides whole streams, one takes batches.
+    """
+    topologies = [load(path) for path in SHIPPED]
+    assert not all(topology.input.create for topology in topologies)
+    assert any(topology.flow.requests for topology in topologies)
+    assert any(topology.per_user for topology in topologies)
+    assert {topology.guarantee.level for topology in topologies} == {"user", "w-event"}
+    assert {topology.input.format for topology in topologies} == {"json", "arrow"}
+    assert {topology.method.kind for topology in topologies} == {"numeric", "categorical"}
+
+
+def users_of(path):
+    """The number in the one comment ``# users: N`` of a shipped file, for which it is meant."""
+    [found] = re.findall(r"^# users: (\d+)$", path.read_text("utf-8"), re.MULTILINE)
+    return int(found)
+
+
+def useless(topology, users):
+    """Which of a topology's statistics are of no use for so many users, by what is predicted."""
+    lo, hi = topology.privacy.domain or (0.0, 1.0)
+    found = []
+    for prediction in plan(topology, users).predictions:
+        if prediction.reliability is not None:
+            useful = prediction.reliability >= LEAST_RELIABILITY
+        elif prediction.reports == 1:  # of one user, as it was reported
+            useful = False
+        else:
+            useful = prediction.error < LARGEST_ERROR * (hi - lo)
+        if not (useful and prediction.useful):
+            found.append(prediction.statistic)
+    return found
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_it_is_useful_as_shipped(path):
+    """For the users that it names, who fit the embedded broker that it names too; all of its
+    statistics are predicted.
+    """
+    topology, users = load(path), users_of(path)
+    predicted = [prediction.statistic for prediction in plan(topology, users).predictions]
+    assert set(predicted) == set(topology.output.statistics)
+    assert useless(topology, users) == []
+    assert users <= EMBEDDED_USERS
+
+
+@pytest.mark.parametrize(
+    ("privacy", "users", "statistics", "found"),
+    [
+        ("method: capp, epsilon: 1, window: 10, domain: [0, 7280]", 3000, "per_user", True),
+        ("method: sw_direct, epsilon: 6, window: 3, domain: [0, 63.7]", 3000, "per_user", True),
+        (
+            "level: user, method: cgm, epsilon: 5, delta: 1.0e-6, horizon: 365, domain: [40, 140]",
+            3000,
+            "mean",
+            True,
+        ),
+        ("method: lpu, epsilon: 1, window: 8, categories: 6", 6000, "frequencies", True),
+        ("method: lpu, epsilon: 1, window: 8, categories: 6", 20_000, "frequencies", False),
+        ("method: lpu, epsilon: 2, window: 4, domain: [0, 7280]", 300, "mean", True),
+        ("method: lpu, epsilon: 2, window: 4, domain: [0, 7280]", 3000, "mean", False),
+    ],
+)
+def test_what_is_useless_is_found(privacy, users, statistics, found):
+    """Parameters that were shipped before, among them: 2,101 where the midpoint is off by 2,102,
+    and 34 kilograms.
+    """
+    topology = loads(
+        f"topology: t\ninput: {{slot: 1h}}\nprivacy: {{{privacy}}}\n"
+        f"output: {{statistics: [{statistics}]}}\n"
+    )
+    assert useless(topology, users) == ([statistics] if found else [])
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -45,7 +119,7 @@ def test_it_runs(path):
         )
     log = as_log(
         topology,
-        messages(topology, from_arrays(topology, values, 1_700_000_000_000)),
+        messages(topology, from_arrays(topology, values, START)),
         first=1 if topology.input.create else 0,
     )
     # which makes no difference to what comes out (`tests/fold/test_equivalence.py`)
@@ -54,12 +128,20 @@ def test_it_runs(path):
     assert run.counts["events"] == values.size
     releases = [json.loads(record.value) for record in run.releases]
     assert {release["statistic"] for release in releases} == set(topology.output.statistics)
+    parameters = topology.privacy.resolved
+    first = topology.slot_of(START)
+    reported = [
+        slot
+        for slot in range(first, first + SLOTS)
+        if "position" not in parameters or slot % parameters["segment"] == parameters["position"]
+    ]
+    assert reported
     # nobody ticks in a foreign topic
     closed = SLOTS if topology.input.create else SLOTS - 1 - topology.input.lateness
     for statistic in topology.output.statistics:
         mine = [release for release in releases if release["statistic"] == statistic]
         if statistic == "per_user":
-            assert len(mine) == values.size
+            assert sorted(release["slot"] for release in mine) == sorted(reported * USERS)
             assert len({release["user"] for release in mine}) == USERS
             continue
         assert [release["slot"] - mine[0]["slot"] for release in mine] == list(range(closed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +87,7 @@ def replay(
     from ldp_kafka.runtime.demo.show import progress_bar
     from ldp_kafka.runtime.kafka import admin, setup
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
+    from ldp_kafka.runtime.replay.pace import decided
     from ldp_kafka.runtime.replay.send import check_ahead
 
     loaded = load_topology(topology)
@@ -102,20 +104,19 @@ def replay(
         raise BrokerError(
             f"there is no topic {loaded.raw_topic}: `ldp-kafka topics` or `ldp-kafka run` makes it"
         )
+    collector = setup.client_config(loaded, "collector", addresses[1])
     bounded = loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
-    unread = (
-        Unread(loaded, edge, setup.client_config(loaded, "collector", addresses[1]), UNREAD_BYTES)
-        if bounded
-        else None
-    )
+    unread = Unread(loaded, edge, collector, UNREAD_BYTES) if bounded else None
+    paced = decided(loaded, collector) if loaded.flow.requests else nullcontext()
     start = time.monotonic()
-    with progress_bar("replay", source.events) as progress:
+    with paced as rounds, progress_bar("replay", source.events) as progress:
         sent = send(
             loaded,
             edge,
             messages(loaded, source, batch),
             speed=speed,
             unread=unread,
+            decided=rounds,
             progress=progress,
         )
     seconds = time.monotonic() - start

@@ -127,10 +127,17 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
     show_default=True,
     help="How many users to plan for.",
 )
+@click.option(
+    "--drift",
+    type=click.FloatRange(0, 1),
+    help="How far the crowd's statistic moves in a slot: a standard deviation, as a share of the"
+    " domain or an absolute frequency; without it, several. The error of each protocol depends on"
+    " it.",
+)
 @as_json
-def plan(topology: Path, users: int, json_: bool) -> None:
+def plan(topology: Path, users: int, drift: float | None, json_: bool) -> None:
     """Say what a topology will do: its guarantee, topics, traffic and state, and the error to
-    expect.
+    expect. Of a crowd's statistic, how far each protocol would be off, and which to take.
 
     The exit code is 2 where its budget file does not admit it: run would refuse it.
     """
@@ -138,7 +145,7 @@ def plan(topology: Path, users: int, json_: bool) -> None:
     from ldp_kafka.topology import unset
 
     loaded = load_topology(topology)
-    made = make(loaded, users)
+    made = make(loaded, users, drift=drift)
     if json_:
         print_json({**made.as_json(), "unset": [_as_json(each) for each in unset(loaded)]})
     else:

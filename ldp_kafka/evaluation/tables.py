@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import isfinite
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ldp_kafka.accounting.words import at_most
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.evaluation import plots
+from ldp_kafka.evaluation.claims import Claim
+from ldp_kafka.evaluation.ldp_ids.tables import LDP_IDS
+from ldp_kafka.evaluation.table import Table
 
-__all__ = ["TABLES", "Table", "rows_of", "text"]
+__all__ = ["TABLES", "Result", "Table", "evaluated", "rows_of", "text"]
 
 
-class Table(NamedTuple):
-    """One table: what it shows, and how it is made."""
+class Result(NamedTuple):
+    """What a table has come to."""
 
-    title: str
-    make: Callable[[], Sequence[Any]]
-    """Rows, NamedTuples of one kind."""
+    rows: list[dict[str, Any]]
+    """Infinities and NaN as None."""
+    claims: Sequence[Claim]
+    plots: list[Path]
 
 
 def _order() -> Sequence[Any]:
@@ -94,17 +101,44 @@ TABLES: dict[str, Table] = {
     "sppa-monitoring": Table(
         "SPPA, Table 3: AUC of a velocity task, synthetic trips", partial(_sppa, "monitoring")
     ),
+    **LDP_IDS,
 }
+
+
+def evaluated(name: str, *, quick: bool = False, directory: Path | None = None) -> Result:
+    """A table, what its paper says of it, and its plots in a directory.
+
+    Raises
+    ------
+    ConfigurationError : it has no quick form, or plots are asked for without matplotlib
+    FileNotFoundError : the data are not there
+    """
+    table = TABLES[name]
+    if quick and table.quick is None:
+        has = ", ".join(each for each, other in TABLES.items() if other.quick is not None)
+        raise ConfigurationError(f"{name} has no quick form; those that have: {has}")
+    if directory is not None and table.plot is not None:
+        plots.needed()
+    made = table.quick() if quick and table.quick is not None else table.make()
+    return Result(
+        _rows(made),
+        () if table.claims is None else table.claims(made),
+        [] if directory is None or table.plot is None else table.plot(made, directory / name),
+    )
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
     """The rows of a table, infinities as null."""
+    return _rows(TABLES[name].make())
+
+
+def _rows(made: Sequence[Any]) -> list[dict[str, Any]]:
     return [
         {
             key: None if isinstance(value, float) and not isfinite(value) else value
             for key, value in row._asdict().items()
         }
-        for row in TABLES[name].make()
+        for row in made
     ]
 
 

@@ -15,6 +15,8 @@ from ldp_kafka.topology import Topology
 
 __all__ = ["Run", "fold", "log", "run"]
 
+END_OF_TIME = 2**62  # milliseconds: there is no clock here
+
 
 class Run(NamedTuple):
     """What a topology made of a raw log."""
@@ -52,7 +54,7 @@ def run(
     """
     if len(raw) != topology.input.partitions:
         raise ValueError("raw must hold one list of messages for each partition of the topology")
-    if topology.method.phases:
+    if topology.flow.requests is not None:
         return _in_rounds(topology, randomness, raw)
     reports: list[list[Record]] = []
     partials: list[Record] = []
@@ -82,10 +84,14 @@ def run(
         )
         reports.append(made)
     merger = roles.make(topology, merge, 0)
-    _sort(
-        merger.fold(merger.fresh(), log(partials)),
-        {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead},
-    )
+    merged = merger.fold(merger.fresh(), log(partials))
+    last = {topology.releases_topic: releases, topology.collector_dead_letters_topic: dead}
+    if topology.flow.sums is not None:
+        sums: list[Record] = []
+        _sort(merged, {**last, topology.sums_topic: sums})
+        decides = roles.make(topology, topology.reader(topology.sums_topic)[1], 0)
+        merged = decides.fold(decides.fresh(), log(sums))
+    _sort(merged, last)
     return Run(reports, partials, releases, dead, counts)
 
 
@@ -103,7 +109,7 @@ def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence
     }
     states = {place: stage.fresh() for place, stage in stages.items()}
     counts: dict[str, float] = {}
-    forwarding = Forwarding(topology)
+    forwarding = Forwarding(topology.input.slot_ms, topology.input.max_ahead_ms)
     waiting: deque[tuple[str, int, Message]] = deque()
 
     def append(topic: str, partition: int, timestamp: int, value: bytes | None) -> None:
@@ -122,8 +128,8 @@ def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence
             for record in folded.records:
                 written[record.topic][record.partition].append(record)
                 append(record.topic, record.partition, -1, record.value)
-                if topology.flow.requests and record.topic == topology.requests_topic:
-                    control = forwarding.take(record.value, -1)
+                if record.topic == topology.requests_topic:
+                    control = forwarding.take(record.value, END_OF_TIME)
                     for each in range(topology.input.partitions) if control else ():
                         append(topology.raw_topic, each, -1, control)
 
@@ -139,7 +145,6 @@ def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence
     for _, partition, message in heapq.merge(*events, key=lambda each: each[:2]):
         append(topology.raw_topic, partition, message.timestamp, message.value)
         drain()
-    requests = written[topology.requests_topic][0] if topology.flow.requests else []
     return Run(
         written[topology.reports_topic],
         written[topology.partials_topic][0],
@@ -149,7 +154,7 @@ def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence
             *written[topology.collector_dead_letters_topic][0],
         ],
         counts,
-        requests,
+        written[topology.requests_topic][0],
         logs[topology.raw_topic],
     )
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from ldp_kafka.statistics.base import CrowdStatistic, Singles, SingleStatistic, Statistic
+from ldp_kafka.statistics.events import ABOVE, Above, above
 from ldp_kafka.statistics.frequencies import Frequencies
 from ldp_kafka.statistics.mean import Mean
 from ldp_kafka.statistics.per_user import PerUser
-from ldp_kafka.statistics.prediction import Prediction, reporting
+from ldp_kafka.statistics.prediction import Prediction, ProtocolPrediction, reporting
 from ldp_kafka.statistics.selection import Selection
 
 __all__ = [
+    "ABOVE",
     "STATISTICS",
+    "Above",
     "CrowdStatistic",
     "Frequencies",
     "Mean",
     "PerUser",
     "Prediction",
+    "ProtocolPrediction",
     "Selection",
     "SingleStatistic",
     "Singles",
     "Statistic",
+    "above",
     "reporting",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -136,6 +137,14 @@ class CrowdStatistic(Statistic):
         """The standard error that a release of so many reports will carry, at the input where it
         is largest.
         """
+
+    of_protocols: ClassVar[bool] = False
+    """Whether it is what the protocols release of reports such as the method's."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the greatest that it can truly be, each number of it."""
+        return -inf, inf
 
     @property
     def constant(self) -> float | None:

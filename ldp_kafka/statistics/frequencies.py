@@ -15,6 +15,7 @@ from ldp_kafka.statistics.prediction import law_error
 __all__ = ["Frequencies"]
 
 MOST = 8192  # about 80 bytes of JSON each
+DECIDED = 1024  # about 700 bytes each, of what a coordinator remembers
 
 
 class Frequencies(CrowdStatistic):
@@ -33,6 +34,7 @@ class Frequencies(CrowdStatistic):
     name = "frequencies"
     kind = "categorical"
     needs = "frequencies"
+    of_protocols = True
 
     @classmethod
     def unfit(cls, method: Method) -> str | None:
@@ -41,6 +43,11 @@ class Frequencies(CrowdStatistic):
             return (
                 f"frequencies must be of at most {MOST:,} categories: a release of more would be"
                 " larger than a broker takes"
+            )
+        if wrong is None and method.phases and method.categories > DECIDED:
+            return (
+                f"frequencies must be of at most {DECIDED:,} categories for {method.name}: what its"
+                " coordinator remembers of more would be larger than a broker takes"
             )
         return wrong
 
@@ -57,3 +64,7 @@ class Frequencies(CrowdStatistic):
         ends = [frequency_variance(self.method.mechanism, share) for share in (0.0, 1.0)]
         known = [variance for variance in ends if variance is not None]
         return sqrt(max(known) / reports) if known else law_error(self.method, 0, reports)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return 0.0, 1.0

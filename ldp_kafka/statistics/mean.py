@@ -33,6 +33,7 @@ class Mean(CrowdStatistic):
     name = "mean"
     kind = "numeric"
     needs = "mean"
+    of_protocols = True
 
     def sums(self, reports: NDArray[np.generic], phase: int) -> NDArray[np.int64]:
         return self.method.support(reports, phase)
@@ -44,6 +45,10 @@ class Mean(CrowdStatistic):
         """Of a vector: of a coordinate."""
         of_one = self.method.coordinate
         return max(law_error(of_one, value, reports) for value in INPUTS)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.method.domain
 
     @property
     def constant(self) -> float:

@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import Method
 
-__all__ = ["Prediction", "ShrunkPrediction", "SinglePrediction", "law_error", "reporting"]
+__all__ = [
+    "Prediction",
+    "ProtocolPrediction",
+    "ShrunkPrediction",
+    "SinglePrediction",
+    "law_error",
+    "reporting",
+]
 
 LITTLE = 0.1  # reliability below which a release per user is called a constant
 _MOST = 2**18  # reports that a prediction is made with; more are as many times their support
@@ -106,6 +113,26 @@ class ShrunkPrediction(Prediction):
             " a release is the user's own value, the rest the crowd's mean; a larger epsilon,"
             " a shorter window, or statistics of the crowd would help"
         )
+
+
+@dataclass(frozen=True)
+class ProtocolPrediction(Prediction):
+    """Of a crowd whose releases a coordinator decides: root mean square errors, where values are
+    spread evenly, by how the statistic moves; ``error`` is the largest.
+    """
+
+    moves: tuple[tuple[str, float], ...] = ()
+    publications: float = 1.0
+    """Of all slots, the share in which something is published where the statistic moves least."""
+
+    def sentence(self) -> str:
+        errors = ", ".join(f"{error:.4g} {name}" for name, error in self.moves)
+        held = (
+            f"; published in {self.publications:.0%} of slots or more, held in the others"
+            if self.publications < 1
+            else ""
+        )
+        return f"{self.statistic}: root mean square error, where it moves: {errors}{held}"
 
 
 def reporting(method: Method, users: int) -> int:

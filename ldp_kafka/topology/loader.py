@@ -234,7 +234,12 @@ class _Work:
         )
 
     def output(self, given: dict[str, Any], _: str) -> Output:
-        return Output(tuple(given["statistics"]), given["shrinkage"])
+        events = given["events"]
+        return Output(
+            tuple(given["statistics"]),
+            given["shrinkage"],
+            None if events is None else float(events["above"]),
+        )
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:
         return Edge(

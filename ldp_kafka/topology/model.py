@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
-from ldp_kafka.statistics import STATISTICS, Selection
+from ldp_kafka.statistics import STATISTICS, CrowdStatistic, Selection
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
@@ -110,6 +110,7 @@ class Topology(Checked):
         yield from self._unfit()
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
+        fits = True
         for i, name in enumerate(self.output.statistics):
             wrong = (
                 STATISTICS[name].unfit(self.method)
@@ -117,7 +118,23 @@ class Topology(Checked):
                 else f"must be one of {', '.join(STATISTICS)}; got {name!r}"
             )
             if wrong is not None:
+                fits = False
                 yield f"output.statistics[{i}]", wrong
+        if fits and self.output.above is not None:
+            yield from self._no_event(self.output.above)
+
+    def _no_event(self, above: float) -> Iterator[tuple[str, str]]:
+        """Why nothing can be above the threshold, or all is."""
+        crowd = [one for one in self.statistics.statistics if isinstance(one, CrowdStatistic)]
+        if len(crowd) != 1:
+            yield "output.events", "must be given with one statistic of the crowd"
+            return
+        low, high = crowd[0].bounds
+        if not low < above < high:
+            yield (
+                "output.events.above",
+                f"must lie between {low:g} and {high:g}, as the {crowd[0].name} does",
+            )
 
     @property
     def warnings(self) -> tuple[str, ...]:

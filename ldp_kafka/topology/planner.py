@@ -4,20 +4,22 @@ how good its releases can be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldp_kafka.accounting import Guarantee, micro
+from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.statistics import Prediction, reporting
+from ldp_kafka.methods.asked import Asked
+from ldp_kafka.statistics import CrowdStatistic, Prediction, ProtocolPrediction, reporting
+from ldp_kafka.topology import asking, cautions
 from ldp_kafka.topology.budget_file import Admission, admission
+from ldp_kafka.topology.cautions import size
+from ldp_kafka.topology.comparison import Comparison, compare
 from ldp_kafka.topology.document import Unset
-from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.rights import Access, access, lines
 from ldp_kafka.topology.roles import Topic
@@ -32,9 +34,7 @@ REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
 
-RECORD_BYTES = 256 * 2**10  # a record of the changelog should not be larger
 MOST_USERS = 10**10
-EMBEDDED_USERS = 10_000  # about what the embedded broker has room for
 
 
 class Traffic(NamedTuple):
@@ -44,6 +44,10 @@ class Traffic(NamedTuple):
     """At most."""
     bytes: int
     """About."""
+
+
+REQUEST = Traffic(1, asking.REQUEST_BYTES)
+"""What the coordinator asks in a slot, whatever it asks for."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,14 @@ class Plan:
     """
     devices: bool = False
     """Whether devices report by themselves."""
+    comparison: Comparison | None = None
+    """Of the protocols, where the topology releases a crowd's statistic that they could."""
+    spending: str | None = None
+    """What reports cost in words, where they do not all cost alike."""
+    rounds: asking.Rounds | None = None
+    """Of a slot, where the method is a protocol."""
+    requests: tuple[str, ...] = ()
+    """What is asked of the edge, in words."""
 
     @property
     def guarantee_line(self) -> str:
@@ -99,8 +111,14 @@ class Plan:
             "epsilon_per_report": self.epsilon_per_report,
             "topics": [topic.as_json() for topic in self.topics],
             "access": [each.as_json() for each in self.access],
-            "per_slot": {"batched": self.batched._asdict(), "single": self.single._asdict()},
+            "per_slot": {
+                "batched": self.batched._asdict(),
+                "single": self.single._asdict(),
+                **({"requests": REQUEST._asdict()} if self.requests else {}),
+            },
+            "rounds": None if self.rounds is None else self.rounds._asdict(),
             "predictions": [prediction.as_json() for prediction in self.predictions],
+            "comparison": None if self.comparison is None else self.comparison.as_json(),
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
             "edge_budget": None if self.edge_budget is None else self.edge_budget.as_json(),
@@ -128,15 +146,15 @@ class Plan:
         state = (
             "in the database of the device"
             if self.devices
-            else f"{_bytes(self.state_bytes_per_user * self.users)} in all"
+            else f"{size(self.state_bytes_per_user * self.users)} in all"
+        )
+        price = self.spending or (
+            f"epsilon {at_most(self.epsilon_per_report)} {'a' if alike else 'the first'} report"
         )
         return [
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
-            (
-                f"spending     epsilon {at_most(self.epsilon_per_report)}"
-                f" {'a' if alike else 'the first'} report"
-            ),
+            f"spending     {price}",
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
             *(
@@ -146,30 +164,45 @@ class Plan:
             "access",
             *lines(self.access),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
+            *self.requests,
             f"state        {self.state_bytes_per_user} bytes a user, {state}",
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
+            *([] if self.comparison is None else self.comparison.lines()),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
 
 
-def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Plan:
+def plan(
+    topology: Topology,
+    users: int = 1000,
+    now_ms: int | None = None,
+    *,
+    drift: float | None = None,
+) -> Plan:
     """What ``topology`` will do with so many users, and at ``now_ms`` (epoch milliseconds; default:
     now) within the budget of its edge.
 
+    Parameters
+    ----------
+    drift : how far the crowd's statistic moves in a slot, a standard deviation as a share of the
+        domain, or an absolute frequency; default: several
+
     Raises
     ------
-    ConfigurationError : users is no whole number between 1 and 10,000,000,000; the budget file
-        that it names cannot be read or is wrong
+    ConfigurationError : users is no whole number between 1 and 10,000,000,000; drift does not lie
+        between 0 and 1; the budget file that it names cannot be read or is wrong
 
     """
     if isinstance(users, bool) or not isinstance(users, int) or not 1 <= users <= MOST_USERS:
         raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
     method = topology.method
-    predictions = topology.statistics.predict(users)
-    batched, single = _crossing(topology, users)
+    comparison, rounds = compare(topology, users, drift), asking.rounds(topology, users)
+    predictions = _predictions(topology, users, comparison)
+    batched, single = _crossing(topology, users, rounds)
     state = DIGEST_BYTES + sum(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
     )
+    state += 0 if rounds is None else rounds.held
     return Plan(
         topology=topology.name,
         fingerprint=topology.fingerprint,
@@ -187,14 +220,17 @@ def plan(topology: Topology, users: int = 1000, now_ms: int | None = None) -> Pl
         state_bytes_per_user=state,
         warnings=(
             *topology.warnings,
-            *_privacy_warnings(topology),
-            *_input_warnings(topology),
-            *_use_warnings(topology, predictions, users, state),
+            *cautions.warnings(topology, predictions, users, state),
+            *(() if rounds is None else asking.warnings(topology, rounds)),
         ),
         edge_budget=(
             None if isinstance(topology.edge.budget_file, Unset) else admission(topology, now_ms)
         ),
         devices=topology.flow.raw is None,
+        comparison=comparison,
+        spending=asking.spending(topology),
+        rounds=rounds,
+        requests=tuple(asking.lines(topology)),
     )
 
 
@@ -205,126 +241,47 @@ def row_bytes(topology: Topology) -> int:
     return REPORT_BYTES + packed + SERIES_BYTES * topology.per_user
 
 
-def _crossing(topology: Topology, users: int) -> tuple[Traffic, Traffic]:
+def _predictions(
+    topology: Topology, users: int, comparison: Comparison | None
+) -> tuple[Prediction, ...]:
+    """Of each statistic; of a protocol as the comparison has it, none where that does not tell."""
+    if not isinstance(topology.method, Asked):
+        return topology.statistics.predict(users)
+    found = [] if comparison is None else [comparison.of(topology.method.name)]
+    return tuple(
+        ProtocolPrediction(
+            one.name,
+            max(each.error for _, each in told),
+            one.constant if isinstance(one, CrowdStatistic) else None,
+            round(users * told[0][1].reports),
+            moves=tuple((moves, each.error) for moves, each in told),
+            publications=told[0][1].publications,
+        )
+        for one, told in zip(topology.statistics.statistics, found, strict=False)
+        if told
+    )
+
+
+def _crossing(
+    topology: Topology, users: int, rounds: asking.Rounds | None
+) -> tuple[Traffic, Traffic]:
     sources = topology.input.partitions
-    reports = reporting(topology.method, users)
+    reports = reporting(topology.method, users) if rounds is None else rounds.first
     if topology.flow.raw is None:  # one report a message, and nothing else
         alone = Traffic(reports, reports * (SINGLE_BYTES + row_bytes(topology)))
         return alone, alone
     rows = reports * row_bytes(topology)
-    single = reports + sources  # one a report, and an empty one a partition where the slot closes
-    return Traffic(sources, sources * BATCH_BYTES + rows), Traffic(
+    answers = 0  # a message a partition, which answers the coordinator's request
+    if rounds is not None and rounds.second:
+        answers = sources
+        rows += rounds.second * (REPORT_BYTES + max(0, rounds.packed - INDEX_BYTES))
+    batched = sources + answers
+    # one a report, and an empty one a partition where the slot closes
+    single = reports + sources + answers
+    return Traffic(batched, batched * BATCH_BYTES + rows), Traffic(
         single, single * BATCH_BYTES + rows
     )
 
 
-def _privacy_warnings(topology: Topology) -> Iterator[str]:
-    promised, said = topology.privacy.epsilon, topology.guarantee
-    why = "calibration published" if said.calibration == "published" else "refresh"
-    if said.epsilon == inf and said.level == "user":
-        yield (
-            f"{why}: what all reports of a user lose together has no bound that can be proved:"
-            " nothing is guaranteed of its stream"
-        )
-    elif said.epsilon == inf and said.protects == "time":
-        yield (
-            f"{why}: nothing is guaranteed, not even of the first slots of a stream, since the loss"
-            " of one report has no bound"
-        )
-    elif said.epsilon == inf:
-        horizon = micro(promised) // topology.method.cost
-        yield (
-            f"{why}: epsilon {at_most(promised)} is true of the first {horizon:,} slots of a stream"
-            " and of none beyond them; calibration sound holds for ever"
-        )
-    elif said.epsilon > promised:
-        yield (
-            f"{why}: what truly holds is epsilon {at_most(said.epsilon)}, not {at_most(promised)}"
-        )
-    for name in topology.statistics.linkers:
-        yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
-    if topology.flow.raw is None:
-        yield (
-            "a device's report shows who is connected, and to the second when its value was there;"
-            " report at fixed times where that is a secret"
-        )
-        yield (
-            "a device can be linked across slots by its connection, and by the times at which it"
-            " reports where they are its own; what is guaranteed holds all the same"
-        )
-        yield (
-            "who reports from two devices has two budgets, which add up; any device can send any"
-            " report, as often as its credentials allow"
-        )
-    elif INPUT_FORMATS[topology.input.format].batches:
-        yield (
-            "the reports of one raw message can be linked to each other: they share a batch, which"
-            " carries its offset; what is guaranteed holds all the same; send all users of a slot"
-            " in one message where reports should not be linked"
-        )
-    else:
-        batches = " or ".join(name for name, one in INPUT_FORMATS.items() if one.batches)
-        yield (
-            "one event a message shows the collector the order in which users report: who reports"
-            " in a fixed order or at fixed times can be linked across slots; what is guaranteed"
-            " holds all the same; gateways that send all users of a slot in one batch (format"
-            f" {batches}) hide the order"
-        )
-
-
-def _input_warnings(topology: Topology) -> Iterator[str]:
-    source = topology.input
-    if topology.flow.raw is None:
-        return
-    if not source.create:
-        yield (
-            f"{source.topic} is someone else's topic: it gets no ticks, so a partition without"
-            " events holds every release back"
-        )
-    if topology.edge.budget_file is None:
-        yield (
-            "edge.budget_file is not set: other topologies on"
-            f" {source.topic} add to what is lost of its users, and nobody sums"
-        )
-    if source.partitioning == "trusted":
-        yield (
-            "partitioning trusted: whoever writes the raw topic must keep a user in one partition;"
-            " a user in two of them spends the budget twice"
-        )
-    if source.gaps == "allow":
-        yield "gaps allow: an offset that was skipped cannot be told from one that never was"
-
-
-def _use_warnings(
-    topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int
-) -> Iterator[str]:
-    for prediction in predictions:
-        if not prediction.useful:
-            yield prediction.advice()
-    yield from topology.statistics.warnings()
-    fullest = ceil(users / topology.input.partitions / topology.runtime.shards) * state
-    if fullest > RECORD_BYTES and topology.flow.raw is not None:
-        yield (
-            f"a shard of the state takes about {_bytes(fullest)}: more than {_bytes(RECORD_BYTES)}"
-            " slows recovery down; raise runtime.shards"
-        )
-    if (
-        topology.edge_kafka.embedded or topology.collector_kafka.embedded
-    ) and users > EMBEDDED_USERS:
-        yield (
-            f"the embedded broker has room for about {EMBEDDED_USERS:,} users; {users:,} need a"
-            " real one"
-        )
-
-
 def _traffic(traffic: Traffic) -> str:
-    return f"{traffic.messages:,} messages, {_bytes(traffic.bytes)}"
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.3g} {unit}"
+    return f"{traffic.messages:,} messages, {size(traffic.bytes)}"

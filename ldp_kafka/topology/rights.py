@@ -3,8 +3,9 @@ as they follow from the tables of roles and topics.
 
 A side's login is who its block of the topology (``kafka.edge``, ``kafka.collector``) is to a
 broker. A role logs in at each cluster that it reaches with that cluster's block: ``perturb`` reads
-at the edge as the edge's login, and writes reports as the collector's. Devices have the edge's
-login, and write to the collector's cluster with it.
+at the edge as the edge's login, and writes reports as the collector's; as the collector's it also
+reads the requests that it forwards into the raw log. Devices have the edge's login, and write to
+the collector's cluster with it.
 
 Nobody here creates topics: whoever runs ``ldp-kafka topics`` does. A right to read or write a
 topic includes DESCRIBE, and so it does for a group; idempotent producers need no right of their own
@@ -138,14 +139,18 @@ def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]
         for topic in agent.writes:
             need(topic, WRITE, DESCRIBE_CONFIGS)
         need(role.state(agent), READ, WRITE, DESCRIBE_CONFIGS)
+    groups = {role.side: [role.group]}
+    if role.forward is not None:
+        need(role.forward.reads, READ, DESCRIBE_CONFIGS)
+        need(role.forward.writes, WRITE)
+        groups.setdefault(role.forward.reads.side, []).append(role.forward.group)
     for side in role.sides:
         mine = [
             Right("topic", name, tuple(each for each in _OPERATIONS if each in needs[name]))
             for name in needs
             if topics[name].side == side
         ]
-        group = [Right("group", role.group, (READ,))] if side == role.side else []
-        yield side, mine + group
+        yield side, mine + [Right("group", name, (READ,)) for name in groups.get(side, ())]
 
 
 def _others(topology: Topology, role: Role, side: str) -> tuple[str, ...]:

@@ -151,7 +151,7 @@ class Input(Checked):
     user, value, time : field paths, as tuples of names and list positions
     slot_ms : length of a slot, at least 1 ms
     lateness : slots that the watermark stays behind the latest event, 0..1000
-    hold : closed slots whose values wait for a request, 1..1000; of methods with a coordinator
+    hold : closed slots whose values wait for a request, 2..1000; of methods with a coordinator
     partitioning : ``trusted`` or ``murmur2``
     gaps : ``strict`` or ``allow``
     idle_ms : silence after which a partition gets a tick; None: never
@@ -195,7 +195,7 @@ class Input(Checked):
             ("slot_ms", 1),
             ("max_ahead_ms", 1),
             ("lateness", 0),
-            ("hold", 1),
+            ("hold", 2),
         ):
             if not _whole(getattr(self, name)) >= least:
                 yield (
@@ -374,11 +374,13 @@ class Privacy(Checked):
 @dataclass(frozen=True)
 class Output(Checked):
     """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the
-    crowd, or as they were reported.
+    crowd, or as they were reported. And whether a crowd's statistic is above a threshold, where
+    there is one.
     """
 
     statistics: tuple[str, ...]
     shrinkage: bool = True
+    above: float | None = None
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.statistics or len(set(self.statistics)) < len(self.statistics):

@@ -13,6 +13,8 @@ from ruamel.yaml import YAML
 
 from ldp_kafka.cli import cli
 from ldp_kafka.metrics import NAMES, Metrics
+from ldp_kafka.topology import load
+from ldp_kafka.topology.roles import ROLES
 from tests.cases import cases
 
 ROOT = Path(__file__).parents[2]
@@ -184,12 +186,16 @@ def services():
 
 
 def test_compose_has_its_services(services):
-    """The two roles in containers of their own, topics made before either starts."""
-    assert services.keys() == {"kafka", "topics", "perturb", "collect", "prometheus", "grafana"}
+    """The roles in containers of their own, all that its default topology has, topics made before
+    any of them starts.
+    """
+    assert services.keys() == {"kafka", "topics", *ROLES, "prometheus", "grafana"}
     assert services["kafka"]["image"] == "apache/kafka:4.3.1"
-    for role in ("perturb", "collect"):
+    for role in ROLES:
         command = services[role]["command"]
         assert command[command.index("--role") + 1] == role
+        shipped = re.sub(r"^/|\$\{LDP_KAFKA_TOPOLOGY:-|\}", "", command[1])
+        assert role in {one.name for one in load(ROOT / shipped).roles}
         assert services[role]["depends_on"]["topics"] == {
             "condition": "service_completed_successfully"
         }
@@ -201,7 +207,7 @@ def test_compose_has_its_services(services):
 
 def test_the_command_line_takes_what_compose_says(services):
     """Commands and options as they are spelt there."""
-    for role in ("topics", "perturb", "collect"):
+    for role in ("topics", *ROLES):
         name, topology, *options = services[role]["command"]
         topology = re.sub(r"\$\{LDP_KAFKA_TOPOLOGY:-([\w-]+)\}", r"\1", topology).replace(
             "/topologies", str(ROOT / "topologies")
@@ -233,7 +239,7 @@ def test_nothing_runs_as_root(services):
     for name, service in services.items():
         assert not re.match(r"(\$\{\w+:-)?(0|root)\b", service.get("user", "1")), name
         assert "privileged" not in service
-    for name in ("topics", "perturb", "collect"):
+    for name in ("topics", *ROLES):
         assert services[name]["read_only"] is True
         assert services[name]["cap_drop"] == ["ALL"]
         assert services[name]["security_opt"] == ["no-new-privileges:true"]
@@ -244,15 +250,14 @@ def test_ports_are_published_on_loopback_only(services):
     for name, service in services.items():
         for port in service.get("ports", ()):
             assert port.startswith("127.0.0.1:"), name
-    assert "ports" not in services["perturb"]
-    assert "ports" not in services["collect"]
+    assert not any("ports" in services[role] for role in ROLES)
 
 
 def test_prometheus_scrapes_the_ports_that_the_roles_bind(services):
-    """One number in five places."""
+    """One number in as many places."""
     (job,) = parsed(DOCKER / "prometheus.yml")["scrape_configs"]
     (where,) = job["dns_sd_configs"]
-    assert where["names"] == ["perturb", "collect"]
+    assert where["names"] == list(ROLES)
     port = str(where["port"])
     for role in where["names"]:
         command = services[role]["command"]
@@ -290,7 +295,7 @@ def test_what_compose_and_the_image_take_from_the_checkout_exists(services):
     assert mounts
     for mount in mounts:
         assert (DOCKER / mount).exists(), mount
-    for role in ("topics", "perturb", "collect"):
+    for role in ("topics", *ROLES):
         default = re.search(
             r"\$\{LDP_KAFKA_TOPOLOGY:-([\w-]+)\}\.yaml$", services[role]["command"][1]
         )[1]

@@ -67,6 +67,10 @@ BAD = {
     "ldp_second_reports_total{%s}": "0+1x240",
     'up{job="ldp-kafka",%s}': "0x240",
     'ldp_dead_letters_total{%s,reason="time"}': "0x230 1x10",
+    'ldp_requests_dropped_total{%s,reason="ahead"}': "0x230 1x10",
+    "ldp_unanswered_total{%s}": "0x240",
+    "ldp_overdue_total{%s}": "0x230 1x10",
+    "ldp_requests_refused_total{%s}": "0x230 1x10",
     "ldp_watermark_timestamp_seconds{%s}": "1000+60x60 4600x180",
     "ldp_idle_partitions{%s}": "1x240",
     "ldp_lag_messages{%s}": "1001x240",
@@ -79,6 +83,11 @@ GOOD = {
     "ldp_second_reports_total{%s}": "2x240",
     'up{job="ldp-kafka",%s}': "1x240",
     'ldp_dead_letters_total{%s,reason="time"}': "3x240",
+    'ldp_requests_dropped_total{%s,reason="ahead"}': "3x240",
+    'ldp_requests_dropped_total{%s,reason="repeated"}': "0+1x240",
+    "ldp_unanswered_total{%s}": "3x240",
+    "ldp_overdue_total{%s}": "3x240",
+    "ldp_requests_refused_total{%s}": "3x240",
     "ldp_watermark_timestamp_seconds{%s}": ("0 0 0 3600x59 7200x59 10800x59 14400x59"),
     "ldp_idle_partitions{%s}": "0x240",
     "ldp_lag_messages{%s}": "5000x5 0x7 5000x5 0x223",
@@ -123,15 +132,14 @@ def test_alerts_fire_on_what_is_bad_and_on_nothing_else(promtool, tmp_path, inpu
 
 
 class Workers:
-    """Two processes' worth of metrics, moved on by hand."""
+    """Three processes' worth of metrics, moved on by hand."""
 
     def __init__(self) -> None:
         guarantee = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
-        self.perturb, self.collect = (
-            Metrics("meters", "perturb", "capp"),
-            Metrics("meters", "collect", "capp"),
+        self.all = self.perturb, self.collect, self.coordinate = tuple(
+            Metrics("meters", role, "lpa") for role in ("perturb", "collect", "coordinate")
         )
-        for metrics in (self.perturb, self.collect):
+        for metrics in self.all:
             metrics.guarantee(guarantee)
             metrics.partitions(2)
         self.slot = 0
@@ -147,6 +155,11 @@ class Workers:
             "duplicates": 4,
             "refused": 3,
             "clamped": 2,
+            "requests": 1,
+            "requests_late": 1,
+            "requests_refused": 1,
+            "requests_forwarded": 1,
+            "requests_dropped:repeated": 1,
             "dead_letters:not_json": 1,
         }
         self.perturb.count(output(counts | {"watermark": time.time() * 1000}), self.slot % 2)
@@ -159,9 +172,22 @@ class Workers:
             "dead_letters:range": 1,
         }
         self.collect.count(output(counts), self.slot % 2)
-        self.collect.count(output({"releases": 1, "repeated": 0, "released": self.slot}))
-        self.collect.release(550, 0.05, 1.5)
-        for metrics in (self.perturb, self.collect):
+        counts = {
+            "releases": 1,
+            "publications": 1,
+            "requests": 1,
+            "unanswered": 1,
+            "overdue": 1,
+            "repeated": 0,
+            "released": self.slot,
+            "waiting": 2,
+            "window_publications": 3,
+            "dissimilarity": -0.25,
+            "publication_error": 0.5,
+        }
+        self.coordinate.count(output(counts))
+        self.coordinate.release(550, 0.05, 1.5)
+        for metrics in self.all:
             metrics.step(0.002)
             metrics.snapshot(0.2, 10_000)
             metrics.lag(3)
@@ -171,7 +197,7 @@ class Workers:
 @pytest.fixture
 def workers() -> Iterator[tuple[Workers, list[int]]]:
     made = Workers()
-    served = [serve(metrics, 0) for metrics in (made.perturb, made.collect)]
+    served = [serve(metrics, 0) for metrics in made.all]
     try:
         yield made, [port for port, _ in served]
     finally:

@@ -30,7 +30,45 @@ def test_a_table_as_text_and_as_json(name, capsys, monkeypatch):
     assert len(lines) == 2 + len(found["rows"])
 
 
+@pytest.mark.parametrize("name", ["ldp-ids-window", "ldp-ids-meters", "ldp-ids-scale"])
+def test_a_quick_table_with_its_claims_and_plots(name, capsys, tmp_path):
+    """They need no data sets; all that is printed is also written."""
+    assert main(["evaluate", name, "--quick", "--json", "--out", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads((tmp_path / f"{name}.json").read_text())
+    assert found["rows"]
+    assert all(
+        each["reproduced"] == (each["held"] >= each["needed"] * each["settings"] > 0)
+        for each in found["claims"]
+    )
+    drawn = sorted(path.name for path in tmp_path.glob("*.png"))
+    figures = ("cfpu", "mre", "mse") if name == "ldp-ids-window" else ()
+    assert drawn == [f"{name}-{figure}.png" for figure in figures]
+
+
+def test_claims_are_printed_below_the_rows(capsys):
+    assert main(["evaluate", "ldp-ids-meters", "--quick"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    said = lines[lines.index("") + 1 :]
+    assert said
+    assert {line.split(" (")[0] for line in said} == {"reproduced", "not reproduced"}
+
+
+def test_what_has_no_quick_form_says_so(capsys):
+    assert main(["evaluate", "capp-blocks", "--quick"]) == 2
+    assert "ldp-ids-table-2" in capsys.readouterr().err
+
+
+def test_every_table_of_a_protocol_has_a_quick_form():
+    for name, table in TABLES.items():
+        if name.startswith("ldp-ids"):
+            assert table.quick is not None, name
+            assert table.claims is not None, name
+
+
 def test_without_the_data_sets_it_says_what_to_set(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("LDP_KAFKA_DATA", str(tmp_path))
     assert main(["evaluate", "capp-equal"]) == 2
     assert "LDP_KAFKA_DATA" in capsys.readouterr().err
+    assert main(["evaluate", "ldp-ids-epsilon"]) == 2
+    assert "tdrive_region_counts.csv" in capsys.readouterr().err

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.asked import names
 from ldp_kafka.topology import Topology, load, loads
 from tests.cases import cases
 
@@ -183,11 +183,7 @@ WRONG = [
     (
         "method: capp",
         "method: cap",
-        (
-            "8: privacy.method: must be one of"
-            f" {', '.join(sorted(name for name, kind in METHODS.items() if kind.streams))}; got"
-            ' "cap" (did you mean capp?)'
-        ),
+        (f'8: privacy.method: must be one of {", ".join(names())}; got "cap" (did you mean capp?)'),
     ),
     (
         "method: capp",
@@ -315,6 +311,13 @@ def test_categories():
         (
             "t.yaml:13: output.statistics[0]: frequencies must come from a method for categories;"
             " lpu is for numbers"
+        )
+    ]
+    assert loads(text.replace("lpu", "lpa").replace("[a, b, c]", "1024"), "t.yaml")
+    assert refused(text.replace("lpu", "lpa").replace("[a, b, c]", "1025")) == [
+        (
+            "t.yaml:13: output.statistics[0]: frequencies must be of at most 1,024 categories for"
+            " lpa: what its coordinator remembers of more would be larger than a broker takes"
         )
     ]
     neither = refused(text.replace("  categories: [a, b, c]\n", ""))

@@ -94,6 +94,7 @@ KEYS = [
     ("block: 5", "block: 6", "fingerprint"),
     ("statistics: [mean, per_user]", "statistics: [mean]", "layout"),
     ("statistics: [mean, per_user]", "statistics: [mean, per_user]\n  shrinkage: false", ""),
+    ("statistics: [mean, per_user]", "statistics: [mean, per_user]\n  events: {above: 5}", ""),
     ("key_file: a.key", "key_file: b.key", ""),
     ("key_file: a.key", "key_file: a.key\n  budget_file: edge.yaml", ""),
     ("key_file: a.key", "key_file: a.key\n  deployment: eu", ""),

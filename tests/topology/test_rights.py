@@ -63,6 +63,54 @@ def test_each_role_needs_this_and_no_more():
     }
 
 
+ASKS = (
+    TEXT.replace("sw_direct", "lpa")
+    .replace("domain: [0, 100]", "categories: 4")
+    .replace("mean", "frequencies")
+)
+
+
+def test_where_a_coordinator_asks():
+    """Who perturbs also reads the requests, in a group of its own and with the collector's login,
+    and writes them into the raw log with the edge's. The coordinator has no right there, nor to
+    read what it wrote.
+    """
+    made = loads(ASKS.format(more=""))
+    found = {
+        (each.role, each.login, each.cluster): {
+            f"{right.resource} {right.name}": " ".join(right.operations) for right in each.rights
+        }
+        for each in access(made)
+    }
+    assert found["perturb", "edge", "edge"] == {
+        **PERTURB,
+        "topic m.raw": "READ WRITE DESCRIBE_CONFIGS",
+    }
+    assert found["perturb", "collector", "collector"] == {
+        "topic m.reports": "WRITE DESCRIBE_CONFIGS",
+        "topic m.requests": "READ DESCRIBE_CONFIGS",
+        "group m-forward": "READ",
+    }
+    assert found["coordinate", "collector", "collector"] == {
+        "topic m.sums": "READ DESCRIBE_CONFIGS",
+        "topic m.requests": "WRITE DESCRIBE_CONFIGS",
+        "topic m.releases": "WRITE DESCRIBE_CONFIGS",
+        "topic m.collector.dead-letters": "WRITE DESCRIBE_CONFIGS",
+        "topic m-coordinate-coordinate-changelog": "READ WRITE DESCRIBE_CONFIGS",
+        "group m-coordinate": "READ",
+    }
+    assert len(found) == 4
+    hidden = {each.role: each.must_not_read for each in access(made) if each.must_not_read}
+    assert hidden.keys() == {"collect", "coordinate"}
+    assert all("m.raw" in names for names in hidden.values())
+    mine = [
+        (acl.cluster, acl.principal)
+        for acl in acls(made, BOTH)
+        if acl.name in ("m.raw", "m-forward")
+    ]
+    assert mine == [("edge", "User:e"), ("collector", "User:c")]
+
+
 @cases(
     ("more", "raw"),
     [
@@ -226,3 +274,11 @@ def test_the_list_in_deploy_is_this_one():
     derived -= {"collect  kafka.collector  READ  topic T.device-reports"}
     derived -= {"devices  kafka.edge  must not READ  topic T.device-reports"}
     assert shown == derived
+    (block,) = re.findall(r"```\n(coordinate .*?)```", text, re.DOTALL)
+    told = {re.sub(r"\s{2,}", "  ", line) for line in block.splitlines()}
+    asked = TEXT.format(more="").replace("topology: m", "topology: T").replace("sw_direct", "lpa")
+    more = {
+        re.sub(r"\s{2,}", "  ", line.strip()).replace(", DESCRIBE_CONFIGS", "")
+        for line in lines(access(loads(asked)))
+    }
+    assert told == more - derived

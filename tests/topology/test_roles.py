@@ -305,10 +305,12 @@ DIGESTS = (topology().fingerprint, topology().layout)
 def test_a_new_role_can_be_chosen(toy, command):
     """By its name, which the help shows; another is refused with what there is."""
     del toy
-    assert "[perturb|collect|coordinate|toy]" in CliRunner().invoke(cli, [*command, "--help"]).output
+    assert (
+        "[perturb|collect|coordinate|toy]" in CliRunner().invoke(cli, [*command, "--help"]).output
+    )
     wrong = CliRunner().invoke(cli, [*command, "x.yaml", "--role", "both"])
     assert wrong.exit_code == 2
-    assert "'both' is not one of 'perturb', 'collect', 'toy'" in wrong.output
+    assert "'both' is not one of 'perturb', 'collect', 'coordinate', 'toy'" in wrong.output
 
 
 def test_a_new_role_that_was_not_given_is_asked_for(toy):

@@ -121,6 +121,7 @@ def test_what_is_shipped():
         "app-usage",
         "body-weight",
         "foreign-json",
+        "phone-networks",
         "smart-meters",
         "smart-meters-mean",
     }

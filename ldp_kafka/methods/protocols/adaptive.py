@@ -24,6 +24,7 @@ class _Budget(Protocol):
     """The budget is divided: half of it for the first phases, reserved, half for the second."""
 
     adaptive = True
+    distributions = False
 
     def _terms(self, budget: int, oracle: Oracle) -> Terms:
         return Terms(
@@ -33,7 +34,7 @@ class _Budget(Protocol):
             oracle,
             everybody,
             budget // (2 * self.window),
-            budget // 2,
+            second=budget // 2,
         )
 
 
@@ -54,6 +55,7 @@ class _Population(Protocol):
             oracle,
             first_half_by_turns,
             budget,
+            2 * self.window,
             budget,
             population=True,
             least=self._least(),
@@ -80,7 +82,7 @@ class BudgetDistribution(_Budget):
     name = "lbd"
 
     def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, Halving(self.window, self.terms.second))
+        return Adaptive(self.terms, self.processing, Halving(self.window, self.terms.second))
 
 
 class BudgetAbsorption(_Budget):
@@ -102,7 +104,7 @@ class BudgetAbsorption(_Budget):
     name = "lba"
 
     def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, Absorption(self.window))
+        return Adaptive(self.terms, self.processing, Absorption(self.window))
 
 
 class PopulationDistribution(_Population):
@@ -127,7 +129,7 @@ class PopulationDistribution(_Population):
         return 1, 2
 
     def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, Halving(self.window, SHARES))
+        return Adaptive(self.terms, self.processing, Halving(self.window, SHARES))
 
 
 class PopulationAbsorption(_Population):
@@ -153,4 +155,4 @@ class PopulationAbsorption(_Population):
         return 1, self.window
 
     def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, Absorption(self.window))
+        return Adaptive(self.terms, self.processing, Absorption(self.window))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,9 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array, check_epsilon
 from ldp_kafka.methods.base import check_factory, check_slots
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Released
+from ldp_kafka.methods.protocols.distributions import Binned, check_bins
 from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.responder import Responder
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.trace import Trace
@@ -23,6 +25,8 @@ from ldp_kafka.methods.values import Categories, Numbers
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["Protocol"]
+
+BLOCK = 16  # columns that are copied at a time
 
 
 class Protocol(ABC):
@@ -36,6 +40,16 @@ class Protocol(ABC):
     categories : number of categories, whose frequencies are released
     domain : (lo, hi), public range of numbers, whose mean is released; values outside are clamped
         to it; one of the two must be given
+    bins : equal bins of the domain, 2..256, public: the distribution of the numbers over them is
+        released, not their mean; the oracle is square_wave, or another one that keeps the order of
+        values
+    norm_sub : project released frequencies on what frequencies can be. The squared error of all of
+        them together never grows, but single ones are no longer unbiased: rare ones are too large
+    merge : merge the first phase's estimate into a publication, in protocols that have two
+    smooth : ``kalman`` releases where the truth is expected, given all estimates so far;
+        ``exponential`` the mean of the release and of the smoothed one before; None what was
+        published. `Processing` has what each gained: the first did no worse than None but with
+        lsp, where it does not look between its slots; the second lags behind jumps
 
     Raises
     ------
@@ -46,11 +60,17 @@ class Protocol(ABC):
     -----
     LDP-IDS; METHODS section 3. The two sides are apart: `responder` is what users' edges do,
     `coordinator` what is decided from merged sums, and `run` is both in a loop.
+
+    What is made of publications (norm_sub, merge, smooth) costs no privacy, and no request depends
+    on it. It is off by default, as in the paper: then what is published is unbiased, and has the
+    standard error of its own reports.
     """
 
     name: ClassVar[str]
     adaptive: ClassVar[bool] = False
     """Whether its coordinator asks for a second phase."""
+    distributions: ClassVar[bool] = True
+    """Whether it releases distributions over bins."""
 
     def __init__(
         self,
@@ -60,6 +80,10 @@ class Protocol(ABC):
         oracle: Callable[..., Any],
         categories: int | None = None,
         domain: tuple[float, float] | None = None,
+        bins: int | None = None,
+        norm_sub: bool = False,
+        merge: bool = False,
+        smooth: str | None = None,
     ) -> None:
         self.epsilon, self.window = check_epsilon(epsilon), check_slots(window, "window")
         check_factory(oracle, "oracle")
@@ -67,10 +91,15 @@ class Protocol(ABC):
             raise ConfigurationError(f"{self.name} needs either categories or a domain (lo, hi)")
         kind = Numbers if categories is None else Categories
         self.values: Numbers | Categories = kind(self.name, domain, categories)
+        self.processing = Processing(norm_sub, merge, smooth)
+        if norm_sub and categories is None:
+            raise ConfigurationError("norm_sub is for the frequencies of categories")
+        if merge and not self.adaptive:
+            raise ConfigurationError(f"{self.name} has one phase: there is nothing to merge")
         budget = micro(self.epsilon)
         if not budget < 2**31:
             raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
-        self.terms = self._terms(budget, Oracle(self.values, oracle))
+        self.terms = self._terms(budget, self._oracle(oracle, bins))
         if not self.terms.first > 0:
             raise ConfigurationError(
                 "epsilon must be large enough for one micro-epsilon a report in this window"
@@ -78,6 +107,23 @@ class Protocol(ABC):
         self.terms.oracle.at(self.terms.first)
         if self.adaptive:  # whatever it weighs must be known before anybody has reported
             self.terms.oracle.variance(self.terms.first)
+
+    def _oracle(self, factory: Callable[..., Any], bins: int | None) -> Oracle:
+        """What its users report with."""
+        if bins is None:
+            return Oracle(self.values, factory)
+        if not isinstance(self.values, Numbers):
+            raise ConfigurationError("bins are of a domain (lo, hi); categories are bins already")
+        if not self.distributions:
+            raise ConfigurationError(
+                f"{self.name} releases no distributions: its reports have budgets that differ, so"
+                " they cannot be compared before what lies behind them is known; lpd or lpa can"
+            )
+        if self.processing != Processing():
+            raise ConfigurationError(
+                "norm_sub, merge and smooth are for frequencies and means, not for bins"
+            )
+        return Binned(self.values, factory, check_bins(bins))
 
     @abstractmethod
     def _terms(self, budget: int, oracle: Oracle) -> Terms:
@@ -145,21 +191,22 @@ class Protocol(ABC):
         state, rows = responder.state(randomness.digests(ids)), np.arange(len(table))
         history = responder.history()
         slots = table.shape[1]
-        spent = np.zeros(table.shape, np.int32) if with_spent else None
+        spent = np.zeros((slots, len(table)), np.int32) if with_spent else None
         reports = np.zeros((slots, 2), np.int64)
         looked = np.full((2, slots), np.nan)
         released: list[Released] = []
-        for t in range(slots):
-            codes, present = self._coded(table[:, t])
+        for t, column in enumerate(_columns(table)):
+            codes, present = self._coded(column)
 
             def folded(step: Step, cost: int, phase: int, t: int = t) -> NDArray[np.int64] | None:
                 sent = step.status == SENT
-                reports[t, phase] = np.count_nonzero(sent)
-                if spent is not None:
-                    spent[sent, t] += cost
-                if not reports[t, phase]:
+                count = reports[t, phase] = np.count_nonzero(sent)
+                if not count:
                     return None
-                return self.terms.oracle.support(cost, step.answers[sent])
+                if spent is not None:
+                    spent[t] += sent * np.int32(cost)
+                answers = step.answers if count == len(sent) else step.answers[sent]
+                return self.terms.oracle.support(cost, answers)
 
             slot = first_slot + t
             step = responder.first(state, rows, slot, codes, present, randomness, history)
@@ -171,7 +218,7 @@ class Protocol(ABC):
                 history.add(request)
                 sums = folded(step, request.cost, 1)
             released.append(coordinator.release(sums))
-        d = len(self.terms.oracle.prior)
+        d = len(coordinator.prior)
         return Trace(
             np.array([one.value for one in released]).reshape(slots, d),
             np.array([one.standard_error for one in released]).reshape(slots, d),
@@ -179,7 +226,7 @@ class Protocol(ABC):
             looked[0],
             looked[1],
             reports,
-            spent,
+            None if spent is None else spent.T,
         )
 
     def _checked(self, streams: NDArray[Any]) -> NDArray[Any]:
@@ -205,4 +252,12 @@ class Protocol(ABC):
         present: NDArray[np.bool_] = (
             ~np.isnan(column) if isinstance(self.values, Numbers) else column >= 0
         )
-        return self.values.bound(np.where(present, column, 0)), present
+        return self.values.bound(column if present.all() else np.where(present, column, 0)), present
+
+
+def _columns(table: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The columns (n,) of a table, each in one piece: what lies a row apart is read as one line of
+    the cache a value.
+    """
+    for start in range(0, table.shape[1], BLOCK):
+        yield from np.ascontiguousarray(table[:, start : start + BLOCK].T)

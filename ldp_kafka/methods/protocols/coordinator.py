@@ -6,19 +6,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from math import inf, nan
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.mechanisms.base import Estimate
-from ldp_kafka.methods.protocols.drift import Drift
+from ldp_kafka.mechanisms.projection import norm_sub
+from ldp_kafka.methods.protocols.distributions import Binned, Shares
+from ldp_kafka.methods.protocols.processing import GAIN, Merging, Processing
 from ldp_kafka.methods.protocols.request import Request
 from ldp_kafka.methods.protocols.rules import Rule
 from ldp_kafka.methods.protocols.terms import Terms
+from ldp_kafka.methods.protocols.tracker import Tracker
 
 __all__ = ["APPROXIMATE", "PUBLISH", "Adaptive", "Coordinator", "Fixed", "Released", "Verdict"]
+
+Reports = tuple[int, NDArray[np.int64]]
+"""The cost of a report, and the sums of at least one."""
 
 PUBLISH, APPROXIMATE = "publish", "approximate"
 
@@ -50,13 +56,40 @@ class Released(NamedTuple):
 class Coordinator(ABC):
     """One protocol's decisions. For each slot, in their order: `decide` on the sums of the first
     phase, then `release` with those of the second where one was asked.
+
+    Parameters
+    ----------
+    terms : the protocol's
+    processing : what is made of publications before they are released
+
+    Notes
+    -----
+    A publication that is released as it is has the standard error of its reports, or of both
+    phases' (`Merging`). Whatever else is released, what is held, smoothed or projected, has the
+    root mean square distance of the truth from it given all estimates so far (`Tracker`), and what
+    a share of so many users has on top of a law: sigma^2 / N, where users draw their values anew in
+    every slot, or where they keep them and half of them reports.
     """
 
-    def __init__(self, terms: Terms) -> None:
-        self.terms = terms
-        self.value = terms.oracle.prior
-        self.standard_error = terms.oracle.farthest(self.value)
+    def __init__(self, terms: Terms, processing: Processing) -> None:
+        oracle = terms.oracle
+        self.terms, self.processing = terms, processing
+        self.value = oracle.prior
+        """What was published last, as its own reports tell: what dissimilarity is measured from."""
         self.slot: int | None = None
+        self.tracker = Tracker(self.value, oracle.farthest(self.value), oracle.length)
+        self._merging, self._held = Merging(), self.value
+        self._smoothed: NDArray[np.float64] | None = None
+        self._first: Estimate | None = None
+        self._sums: NDArray[np.int64] | None = None
+        self._shares = Shares(oracle) if isinstance(oracle, Binned) else None
+        self._counts: deque[int] = deque(maxlen=terms.window)
+        self._law = np.zeros(len(self.value))
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """(d,) what is released before the first publication."""
+        return self.terms.oracle.prior
 
     def decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool = True) -> Verdict:
         """What to ask, given the merged sums of the slot's first phase (the number of reports
@@ -65,20 +98,51 @@ class Coordinator(ABC):
         """
         if self.slot is not None and not slot > self.slot:
             raise ValueError("slots must increase")
-        self.slot = slot
-        return self._decide(slot, sums if sums is not None and sums[0] else None, asks=asks)
+        self.slot, terms, self._first, self._sums = slot, self.terms, None, None
+        self.tracker.advance(slot)
+        if sums is not None or self._counts:  # what was before the first report tells of nobody
+            self._counts.append(0 if sums is None else int(sums[0]))
+        if sums is not None and sums[0]:
+            found = self._first = self._of_first(sums)
+            self._sums = sums
+            self.tracker.observe(slot, found.value, found.standard_error)
+            self._law = terms.oracle.spread(terms.first, sums) / self._users()
+        return self._decide(slot, self._first, asks=asks)
 
     def release(self, sums: NDArray[np.int64] | None) -> Released:
         """What the slot that was decided last releases, given the merged sums of its second phase,
         None without reports: then what was released last stands, with an error of its own.
         """
-        found = self._estimate(sums if sums is not None and sums[0] else None)
-        if found is None:
-            held = np.sqrt(self.standard_error**2 + self._away())
-            most = self.terms.oracle.farthest(self.value)
-            return Released(self.value, np.minimum(held, most), APPROXIMATE)
-        self.value, self.standard_error = found.value, found.standard_error
-        return Released(self.value, self.standard_error, PUBLISH)
+        if self.slot is None:
+            raise ValueError("a slot must be decided before it is released")
+        reports = self._publication(sums if sums is not None and sums[0] else None)
+        found = None if reports is None else self._estimated(self.slot, reports)
+        if self._shares is not None:
+            return self._distribution(self._shares, found, reports)
+        strategy, error = APPROXIMATE, None
+        if found is not None:
+            self.value = found.value
+            if self.processing.merge and self._first is not None:
+                found = self._merging.merge(self._first, found)
+            self._held, error, strategy = found.value, found.standard_error, PUBLISH
+        value = self._held
+        if self.processing.smooth is not None:
+            value, error = self._smooth(value), None
+        if self.processing.norm_sub:
+            possible = norm_sub(value)
+            if not np.array_equal(possible, value):
+                value, error = possible, None
+        return Released(value, self._error(value) if error is None else error, strategy)
+
+    def _distribution(
+        self, shares: Shares, found: Estimate | None, reports: Reports | None
+    ) -> Released:
+        """`release`, of the distribution behind the reports that are published."""
+        if found is None or reports is None:
+            return Released(shares.value, shares.held(self._error(self.value)), APPROXIMATE)
+        self.value = found.value
+        shares.publish(reports, self.slot or 0, found.standard_error)
+        return Released(shares.value, shares.error, PUBLISH)
 
     def saved(self) -> dict[str, Any]:
         """Its state in plain lists and numbers, which JSON keeps to the bit; between two slots, or
@@ -87,60 +151,83 @@ class Coordinator(ABC):
         return {
             "slot": self.slot,
             "value": self.value.tolist(),
-            "standard_error": self.standard_error.tolist(),
+            "held": self._held.tolist(),
+            "smoothed": None if self._smoothed is None else self._smoothed.tolist(),
+            "law": self._law.tolist(),
+            "counts": list(self._counts),
+            "tracker": self.tracker.saved(),
+            "merging": self._merging.saved(),
+            "shares": None if self._shares is None else self._shares.saved(),
+            "sums": None if self._sums is None else self._sums.tolist(),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Take the state of one of the same protocol: it goes on as that one would have."""
         self.slot = saved["slot"]
-        self.value = np.array(saved["value"])
-        self.standard_error = np.array(saved["standard_error"])
+        self.value, self._held = np.array(saved["value"]), np.array(saved["held"])
+        smoothed, self._law = saved["smoothed"], np.array(saved["law"])
+        self._smoothed = None if smoothed is None else np.array(smoothed)
+        self._counts = deque(saved["counts"], maxlen=self.terms.window)
+        self.tracker.restore(saved["tracker"])
+        self._merging.restore(saved["merging"])
+        if self._shares is not None:
+            self._shares.restore(saved["shares"])
+        self._sums = None if saved["sums"] is None else np.array(saved["sums"], np.int64)
+        self._first = None if self._sums is None else self._of_first(self._sums)
+
+    def _of_first(self, sums: NDArray[np.int64]) -> Estimate:
+        """What the first phase of a slot tells."""
+        terms = self.terms
+        return terms.oracle.estimate(terms.first, sums, population=terms.population)
 
     @abstractmethod
-    def _decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool) -> Verdict:
+    def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
         """`decide`, of a later slot; None where nobody has reported."""
 
     @abstractmethod
-    def _estimate(self, sums: NDArray[np.int64] | None) -> Estimate | None:
-        """What is published, None where nothing is."""
+    def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
+        """What is published, given the sums of the second phase; None where nothing is."""
 
-    @abstractmethod
-    def _away(self) -> float:
-        """The squared distance of the truth from the last publication; inf where nothing tells."""
+    def _estimated(self, slot: int, reports: Reports) -> Estimate:
+        """What the reports of a publication tell; the second phase's are new to the tracker."""
+        found = self.terms.oracle.estimate(*reports, population=self.terms.population)
+        if reports[1] is not self._sums:
+            self.tracker.observe(slot, found.value, found.standard_error)
+        return found
+
+    def _smooth(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What smoothing makes of a release."""
+        if self.processing.smooth == "kalman":
+            return self.tracker.value
+        before = value if self._smoothed is None else self._smoothed
+        smoothed = before + GAIN * (value - before)
+        if self.tracker.begun:
+            self._smoothed = smoothed
+        return smoothed
+
+    def _error(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(d,) of what is no publication as it is: at most how far the truth can be."""
+        most = self.terms.oracle.farthest(value)
+        if not self.tracker.begun:
+            return most
+        return np.minimum(np.sqrt(self.tracker.square(value) + self._law), most)
+
+    def _users(self) -> float:
+        """How many users have values in a slot, as the first phases of a window tell."""
+        some = [count for count in self._counts if count]
+        return self.terms.turns * sum(some) / len(some)
 
 
 class Fixed(Coordinator):
     """Publishes whatever the first phase tells; there is no second one (LBU, LSP, LPU)."""
 
-    def __init__(self, terms: Terms) -> None:
-        super().__init__(terms)
-        self._drift = Drift()
-        self._sums: NDArray[np.int64] | None = None
-        self._slot = 0
-
-    def _decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool) -> Verdict:
-        del asks  # it never does
-        self._slot, self._sums = slot, sums
+    def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
+        del slot, found, asks  # it never does
         return Verdict(None)
 
-    def _estimate(self, sums: NDArray[np.int64] | None) -> Estimate | None:
+    def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
         del sums
-        if self._sums is None:
-            return None
-        terms = self.terms
-        found = terms.oracle.estimate(terms.first, self._sums, population=terms.population)
-        self._drift.published(self._slot, found.value, found.standard_error)
-        return found
-
-    def _away(self) -> float:
-        return self._drift.since(self._slot)
-
-    def saved(self) -> dict[str, Any]:
-        return {**super().saved(), "drift": self._drift.saved()}
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        super().restore(saved)
-        self._drift.restore(saved["drift"])
+        return None if self._sums is None else (self.terms.first, self._sums)
 
 
 class Adaptive(Coordinator):
@@ -160,28 +247,22 @@ class Adaptive(Coordinator):
     over a window, and enters that error only: requests are fractions.
     """
 
-    def __init__(self, terms: Terms, rule: Rule) -> None:
-        super().__init__(terms)
+    def __init__(self, terms: Terms, processing: Processing, rule: Rule) -> None:
+        super().__init__(terms, processing)
         self.rule = rule
-        self._counts: deque[int] = deque(maxlen=terms.window)
-        self._dissimilarity = inf
         self._cost = 0
 
-    def _decide(self, slot: int, sums: NDArray[np.int64] | None, *, asks: bool) -> Verdict:
+    def _decide(self, slot: int, found: Estimate | None, *, asks: bool) -> Verdict:
         terms, self._cost = self.terms, 0
-        if sums is not None or self._counts:  # what was before the first report tells of nobody
-            self._counts.append(0 if sums is None else int(sums[0]))
-        if sums is None:
+        if found is None:
             return Verdict(None)
-        found = terms.oracle.estimate(terms.first, sums, population=terms.population)
         noise = self._noise(found)
         away = float(np.mean((found.value - self.value) ** 2)) - noise
-        self._dissimilarity = away
         offer = self.rule.offer(slot)
         if not (asks and offer.amount > 0):
             return Verdict(None, away)
         cost, reports = self._use(offer.amount, found.reports)
-        error = self._error(cost, reports, noise * found.reports)
+        error = self._expected(cost, reports, noise * found.reports)
         if not away > error:
             return Verdict(None, away, error)
         self.rule.take(slot, offer.amount)
@@ -191,8 +272,8 @@ class Adaptive(Coordinator):
 
     def _noise(self, found: Estimate) -> float:
         """The mean variance of the first phase's estimate."""
-        if self.terms.oracle.numeric:
-            return float(found.standard_error[0]) ** 2
+        if self.terms.oracle.empirical:
+            return float(np.mean(found.standard_error**2))
         return self.terms.oracle.variance(self.terms.first) / found.reports
 
     def _use(self, amount: int, reports: int) -> tuple[int, float]:
@@ -205,34 +286,21 @@ class Adaptive(Coordinator):
         half = terms.window * sum(self._counts) / len(self._counts)
         return terms.budget, half * amount / total
 
-    def _error(self, cost: int, reports: float, one: float) -> float:
+    def _expected(self, cost: int, reports: float, one: float) -> float:
         """The mean variance of a publication from so many reports; ``one`` is that of a report of
         the first phase.
         """
-        if self.terms.population and self.terms.oracle.numeric:
+        if self.terms.population and self.terms.oracle.empirical:
             return one / reports
         return self.terms.oracle.variance(cost) / reports
 
-    def _estimate(self, sums: NDArray[np.int64] | None) -> Estimate | None:
-        if sums is None or not self._cost:
-            return None
-        return self.terms.oracle.estimate(self._cost, sums, population=self.terms.population)
-
-    def _away(self) -> float:
-        return max(self._dissimilarity, 0.0)
+    def _publication(self, sums: NDArray[np.int64] | None) -> Reports | None:
+        return (self._cost, sums) if sums is not None and self._cost else None
 
     def saved(self) -> dict[str, Any]:
-        return {
-            **super().saved(),
-            "counts": list(self._counts),
-            "dissimilarity": None if self._dissimilarity == inf else self._dissimilarity,
-            "cost": self._cost,
-            "rule": self.rule.saved(),
-        }
+        return {**super().saved(), "cost": self._cost, "rule": self.rule.saved()}
 
     def restore(self, saved: dict[str, Any]) -> None:
         super().restore(saved)
-        self._counts = deque(saved["counts"], maxlen=self.terms.window)
-        self._dissimilarity = inf if saved["dissimilarity"] is None else saved["dissimilarity"]
         self._cost = saved["cost"]
         self.rule.restore(saved["rule"])

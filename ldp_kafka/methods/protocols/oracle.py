@@ -32,8 +32,14 @@ class Oracle:
     factory : ``(epsilon, unit domain or categories) -> Mechanism``
     """
 
+    numeric: bool
+    """Whether values are numbers."""
+    empirical: bool
+    """Whether the variance of an estimate is the one found; else it follows from the mechanism."""
+
     def __init__(self, values: Numbers | Categories, factory: Callable[..., Any]) -> None:
-        self.values, self.numeric = values, isinstance(values, Numbers)
+        self.values = values
+        self.numeric = self.empirical = isinstance(values, Numbers)
         self._factory = factory
         self._built: dict[int, Any] = {}
         self._variances: dict[int, float] = {}
@@ -84,6 +90,15 @@ class Oracle:
             found.reports,
         )
 
+    def spread(self, cost: int, sums: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Variance (d,) of the values behind the merged sums of at least one report of ``cost``: f
+        (1 - f) of categories; what their reports vary by more than the mechanism explains.
+        """
+        whole, given = (
+            self.estimate(cost, sums, population=each).standard_error ** 2 for each in (True, False)
+        )
+        return np.asarray(np.maximum(whole - given, 0.0) * int(sums[0]))
+
     def variance(self, cost: int) -> float:
         """Variance of one report's estimate, given the values, on their scale: for categories the
         mean over all of them, which does not depend on their frequencies; for numbers that of the
@@ -110,6 +125,12 @@ class Oracle:
                 "oracle must state its variance(frequency): a protocol that adapts weighs it"
             )
         return found
+
+    @property
+    def length(self) -> float:
+        """Of the domain: 1 for frequencies."""
+        lo, hi = self.values.domain if isinstance(self.values, Numbers) else (0.0, 1.0)
+        return hi - lo
 
     @property
     def prior(self) -> NDArray[np.float64]:

@@ -13,10 +13,11 @@ from ldp_kafka.methods.protocols.request import FIRST, SECOND, Request
 from ldp_kafka.methods.protocols.selection import Selection
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.step import REFUSED, SENT, SILENT, Step
-from ldp_kafka.randomness import Randomness, use_of
+from ldp_kafka.randomness import Digests, Randomness, use_of
 
 __all__ = ["Responder"]
 
+EVERY = slice(None)  # of the rows: no copy of them
 LAST = 2**61  # slots lie before it: their differences fit into 64 bits
 
 
@@ -112,9 +113,10 @@ class Responder:
             last[rows[present | ~strange]] = slot
         else:
             last[rows] = slot
-        turn = self.terms.turn(state.digests(rows), slot, self.terms.window)
+        users = state.digests(rows)
+        asked = self.terms.turn(users, slot, self.terms.window) & present
         return self._answer(
-            state, rows, slot, codes, turn & present, self.terms.first, FIRST, randomness
+            state, rows, slot, codes, asked, self.terms.first, FIRST, randomness, users
         )
 
     def second(
@@ -218,20 +220,24 @@ class Responder:
         cost: int,
         phase: int,
         randomness: Randomness,
+        users: Digests | None = None,
     ) -> Step:
-        """Charge and draw for those who are asked."""
+        """Charge and draw for those who are asked; ``users`` are their digests, if known."""
         step = self._nothing(rows, cost, SILENT, phase)
-        who = np.flatnonzero(asked)
+        who = EVERY if asked.all() else np.flatnonzero(asked)
         allowed = self.charge(state, rows[who], slot, cost, phase)
-        step.status[who] = np.where(allowed, SENT, REFUSED)
-        sent = who[allowed]
-        use, oracle = self.terms.use, self.terms.oracle
-        bound = np.full((len(sent), 2 if use is None else 1), cost, np.int64)
-        bound[:, 0] = codes[sent]
+        if allowed.all():
+            step.status[who], sent = SENT, who
+        else:
+            step.status[who] = np.where(allowed, SENT, REFUSED)
+            sent = np.flatnonzero(step.status == SENT)
+        use, oracle, inputs = self.terms.use, self.terms.oracle, codes[sent]
+        bound = np.full((len(inputs), 2 if use is None else 1), cost, np.int64)
+        bound[:, 0] = inputs
         source = randomness.within(self._use(phase, cost) if use is None else use).at(
-            state.digests(rows[sent]), slot, phase, bound
+            state.digests(rows[sent]) if users is None else users[sent], slot, phase, bound
         )
-        drawn = oracle.at(cost).perturb(oracle.inputs(codes[sent]), source)
+        drawn = oracle.at(cost).perturb(oracle.inputs(inputs), source)
         if drawn.dtype != step.answers.dtype:
             step = step._replace(answers=step.answers.astype(drawn.dtype))
         step.answers[sent] = drawn

@@ -30,6 +30,8 @@ class Terms:
     """Who reports in the first phase of a slot: it needs no request."""
     first: int
     """What a report of the first phase costs."""
+    turns: int = 1
+    """Groups of users of whom one reports in the first phase of a slot."""
     second: int = 0
     """What the second phase may cost a user in any run of ``window`` slots; 0: there is none."""
     population: bool = False

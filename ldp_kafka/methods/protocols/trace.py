@@ -12,13 +12,14 @@ __all__ = ["Trace"]
 
 @dataclass(frozen=True, repr=False, slots=True)
 class Trace:
-    """T slots of a protocol over d categories (d = 1 for the mean of numbers)."""
+    """T slots of a protocol over d categories, or bins; d = 1 for the mean of numbers."""
 
     values: NDArray[np.float64]
-    """(T, d), released frequencies or means."""
+    """(T, d), released frequencies or means, or shares of the bins."""
     standard_error: NDArray[np.float64]
-    """(T, d), of what is held as well: the error of the last publication and how far the truth
-    seems to have moved from it, at most how far it can be.
+    """(T, d), of a publication that of its reports; of what is held, smoothed or projected the
+    root mean square distance of the truth from it, given all estimates so far (`Tracker`), at most
+    how far it can be.
     """
     strategy: NDArray[np.str_]
     """(T,), ``publish`` or ``approximate``."""

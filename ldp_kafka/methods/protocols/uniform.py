@@ -16,7 +16,7 @@ class _Uniform(Protocol):
     """One phase, whose estimate is what is released."""
 
     def coordinator(self) -> Coordinator:
-        return Fixed(self.terms)
+        return Fixed(self.terms, self.processing)
 
 
 class BudgetUniform(_Uniform):
@@ -49,7 +49,7 @@ class SamplingPublication(_Uniform):
     -----
     LSP of LDP-IDS, section 5.1; the slots are those that ``window`` divides. It does not look
     between them, so the error of what is held grows with the moves that it has seen between
-    publications, as of a random walk (`Drift`).
+    publications, as of a random walk (`Tracker`).
 
     Examples
     --------
@@ -100,5 +100,13 @@ class PopulationUniform(_Uniform):
                 mechanism=lambda *_: oracle.at(budget),
             ).use
         return Terms(
-            self.name, budget, self.window, oracle, one_by_turns, budget, population=True, use=use
+            self.name,
+            budget,
+            self.window,
+            oracle,
+            one_by_turns,
+            budget,
+            self.window,
+            population=True,
+            use=use,
         )

@@ -62,7 +62,7 @@ def play(
         )
         try:
             with show.waiting("workers start"):
-                urls = _addresses(workers, log)
+                urls = _addresses(workers, log, len(topology.roles))
             for url in urls:
                 say(f"metrics: {url}")
             begin = time.monotonic()
@@ -88,10 +88,10 @@ def play(
     return Played(releases, urls, seconds, deployment)
 
 
-def _addresses(workers: subprocess.Popen[bytes], log: Path) -> list[str]:
-    """Where both roles show their metrics: they say so when they start."""
+def _addresses(workers: subprocess.Popen[bytes], log: Path, roles: int) -> list[str]:
+    """Where so many roles show their metrics: each says so when it starts."""
     end = time.monotonic() + _PATIENCE
-    while len(found := _URL.findall(log.read_text(errors="replace"))) < 2:
+    while len(found := _URL.findall(log.read_text(errors="replace"))) < roles:
         _alive(workers, log)
         if time.monotonic() > end:
             raise BrokerError(

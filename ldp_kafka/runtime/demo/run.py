@@ -110,6 +110,7 @@ def run_demo(
         "topology": topology.name,
         "users": len(source.users),
         "slots": len(result.slots),
+        "reports": round(sum(each["reports"] for each in releases.values()) / len(releases)),
         "seconds": round(played.seconds, 1),
         "covered": int(result.inside.sum()),
         "intervals": int(result.inside.size),

@@ -68,6 +68,10 @@ def print_summary(
     show.release_table(head, rows)
     click.echo()
     click.echo(
+        f"reports:     about {summary['reports']:,} of {summary['users']:,} users report in a slot;"
+        " the intervals allow for the others"
+    )
+    click.echo(
         f"coverage:    {summary['covered']} of {summary['intervals']} true values lie inside their"
         " 95 % interval"
     )

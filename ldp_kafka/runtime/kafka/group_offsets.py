@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.admin import extents
@@ -63,6 +63,8 @@ class GroupOffsets:
         # Where a reader's log ends: behind what is committed, not behind open transactions
         self._asker = asker(own, topology.group(role), **_READER)
         self._seen: dict[tuple[str, int], tuple[int, int]] = {}
+        self._forward = topology.role(role).forward
+        self._forward_asker: Consumer | None = None
 
     def position(self, topic: str, number: int) -> PartitionOffsets:
         """Where the group stands. BrokerError where the broker does not say."""
@@ -169,6 +171,33 @@ class GroupOffsets:
                 f"the broker did not say how far group {self._topology.group(self._role)} is:"
                 f" {reason.str()}"
             ) from None
+
+    def waiting(self) -> int:
+        """Requests that nobody has forwarded yet: where the role forwards some, of all its workers
+        together.
+
+        Raises
+        ------
+        BrokerError : the broker did not say
+        ConfigurationError : a right is missing
+        """
+        if self._forward is None:
+            return 0
+        if self._forward_asker is None:
+            self._forward_asker = asker(self._collector, self._forward.group, **_READER)
+        topic, waits = self._forward.reads, 0
+        try:
+            for number in range(topic.partitions):
+                place = TopicPartition(topic.name, number)
+                low, high = self._forward_asker.get_watermark_offsets(place, timeout=10)
+                committed = self._forward_asker.committed([place], timeout=10)[0].offset
+                waits += max(0, high - max(low, committed))
+        except KafkaException as error:
+            reason = error.args[0]
+            raise kind_of(reason)(
+                f"the broker did not say how far group {self._forward.group} is: {reason.str()}"
+            ) from None
+        return waits
 
     def _lag(self, assigned: set[tuple[str, int]]) -> dict[tuple[str, int], int]:
         lag = dict.fromkeys(assigned, 0)

@@ -132,6 +132,10 @@ class OrderedProducer:
         """What has been handed over so far."""
         return dict(self._given)
 
+    def arrived(self, mark: Mapping[tuple[str, int], int]) -> bool:
+        """Whether all of it has arrived, as far as delivery reports were served."""
+        return all(self._arrived[to] >= count for to, count in mark.items())
+
     async def flush(
         self,
         mark: Mapping[tuple[str, int], int],
@@ -143,7 +147,7 @@ class OrderedProducer:
         until = time.monotonic() + timeout
         while True:
             self.poll()
-            if all(self._arrived[to] >= count for to, count in mark.items()):
+            if self.arrived(mark):
                 return
             if time.monotonic() > until:
                 raise BrokerError(

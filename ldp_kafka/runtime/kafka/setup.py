@@ -11,17 +11,15 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import address_of
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
-from ldp_kafka.runtime.kafka.reader import reading
+from ldp_kafka.runtime.kafka.headers import headed, logs
 from ldp_kafka.runtime.kafka.rights import check_sides
 from ldp_kafka.runtime.kafka.security import check_options
-from ldp_kafka.runtime.wire.records import header, header_of
-from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topic, Topology, require
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role
@@ -29,14 +27,6 @@ from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role
 __all__ = ["client_config", "prepare", "resolve"]
 
 _AT_ONCE = 8  # partitions
-_PRIVACY = (
-    "privacy.method, its parameters, mechanism, epsilon, window, domain or categories, calibration,"
-    " input.slot or per_slot"
-)
-_LAYOUT = (
-    "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, per_user in"
-    " output.statistics, or runtime.shards"
-)
 
 
 def resolve(topology: Topology) -> tuple[str, str]:
@@ -141,16 +131,16 @@ def prepare(
             raise ConfigurationError(f"kafka.client of the {side}: {error.args[0].str()}") from None
     done = [f"created topic {name}" for name in _topics(topology, wanted, configs, embedded)]
     names = {topic.name for topic in wanted}
-    for reader, agent in topology.flow.readers():
-        if not agent.header or agent.topic not in names or reader.side not in configs:
+    for log in logs(topology):
+        if log.topic.name not in names or log.topic.side not in configs:
             continue
-        own = role is None or role.name == reader.name
-        topic, config = agent.topic, configs[reader.side]
+        own = role is None or role.name == log.role
+        topic, config = log.topic.name, configs[log.topic.side]
         # A first record takes half a second, in which nothing happens but waiting for the broker
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             states = list(
                 pool.map(
-                    partial(_headed, topology, config, agent, mine=own), range(agent.partitions)
+                    partial(headed, topology, config, log, mine=own), range(log.topic.partitions)
                 )
             )
         done += [
@@ -158,11 +148,13 @@ def prepare(
             for partition, (_, written) in enumerate(states)
             if written
         ]
-        headed = [partition for partition, (there, _) in enumerate(states) if there and own]
-        first = admin.commit_first(config, reader.group, topic, headed) if headed else set()
+        ours = [partition for partition, (there, _) in enumerate(states) if there and own]
+        if log.group is None or not ours:
+            continue
+        first = admin.commit_first(config, log.group, topic, ours)
         if first:
             done.append(
-                f"committed offset 1 of {topic} for group {reader.group}: partition"
+                f"committed offset 1 of {topic} for group {log.group}: partition"
                 f" {', '.join(map(str, sorted(first)))}"
             )
     if configs.keys() >= {EDGE, COLLECTOR}:
@@ -242,80 +234,3 @@ def _foreign(
     # that gaps are allowed
     policy = {} if source.gaps == "allow" else {"cleanup.policy": "delete"}
     return TopicSpec(source.topic, source.partitions, policy)
-
-
-def _headed(
-    topology: Topology, config: Mapping[str, Any], agent: Agent, partition: int, *, mine: bool
-) -> tuple[bool, bool]:
-    """Whether offset 0 is a header record of this topology, and whether it was written now: it is
-    where nothing ever was.
-
-    A log that is not ``mine`` but another role's is looked at where this login may read it: who
-    only writes there need not have the right, and its reader looks.
-    """
-    topic, text = agent.topic, header(topology.name, topology.fingerprint, topology.layout)
-    if admin.produce_once(config, topic, partition, text):
-        return True, True
-    low, _ = admin.watermarks(config, topic, partition)
-    # retention took it, or what others wrote before we came; the state has its own fingerprint
-    if low > 0:
-        return False, False
-    try:
-        value = _first(config, topic, partition)
-    except ConfigurationError:
-        if mine:
-            raise
-        return True, False
-    found = header_of(value)
-    if found is None:
-        # Written by others before we came: it is read as it is
-        devices = topology.flow.raw is None and topic == topology.reports_topic
-        if agent.raw or (devices and _is_report(topology, value)):
-            return False, False
-        raise ConfigurationError(
-            f"topic {topic} is not ours: partition {partition} does not begin with a header record;"
-            " rename the topology, or remove the topic"
-        )
-    _check(topology, topic, found)
-    return True, False
-
-
-def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
-    """Refuse the topic of another topology, or of this one before it was changed."""
-    if found.get("topology") != topology.name and topic != topology.raw_topic:
-        raise ConfigurationError(f"topic {topic} belongs to another topology")
-    changed = [
-        what
-        for name, what in (("fingerprint", _PRIVACY), ("layout", _LAYOUT))
-        if found.get(name) != getattr(topology, name)
-    ]
-    if changed:
-        raise ConfigurationError(
-            f"topic {topic} was begun under other parameters. What changed is one of:"
-            f" {'; and one of: '.join(changed)}. Change it back, or give the topology another name:"
-            " noise and budgets of the two must not meet; `ldp-kafka state verify` says whether"
-            " the state is the other's too"
-        )
-
-
-def _is_report(topology: Topology, value: bytes) -> bool:
-    """Whether a device was faster than whoever made its topic."""
-    try:
-        found = read_reports(value)
-    except BadRecord:
-        return False
-    return found is not None and found.fingerprint == topology.fingerprint
-
-
-def _first(config: Mapping[str, Any], topic: str, partition: int) -> bytes:
-    """The first record of a partition that holds something."""
-    with reading(
-        admin.quiet(config), topic, {partition: 0}, **{"isolation.level": "read_uncommitted"}
-    ) as consumer:
-        messages = consumer.consume(1, timeout=15)
-    what = f"the first record of {topic} partition {partition} could not be read"
-    if not messages:
-        raise BrokerError(what)
-    if (error := messages[0].error()) is not None:
-        raise admin.kind_of(error)(f"{what}: {error.str()}")
-    return messages[0].value() or b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -12,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.replay.messages import Raw, last_tick
+from ldp_kafka.runtime.replay.pace import Decided, Pace
 from ldp_kafka.runtime.replay.source import Source
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.planner import BATCH_BYTES, row_bytes
@@ -151,6 +153,7 @@ def send(
     *,
     speed: float | None = None,
     unread: Unread | None = None,
+    decided: Decided | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Sent:
     """Write messages to the raw topic and wait until all are there.
@@ -168,6 +171,8 @@ def send(
     unread
         holds the replay back while too much is unread (the embedded broker drops what it has no
         room for)
+    decided
+        holds the replay back while it is too far past the last slot that a coordinator has decided
     progress
         called with the number of events written so far
 
@@ -190,7 +195,12 @@ def send(
     )
     count = events = size = 0
     start: tuple[float, int] | None = None
+    pace = None
+    if decided is not None:
+        pace = Pace(topology, decided.look, partial(_produce, producer, topology.raw_topic))
     for raw in stream:
+        if pace is not None:
+            pace.hold(raw)
         start = start or (time.monotonic(), raw.timestamp)
         if speed is not None:
             _sleep_until(producer, start[0] + (raw.timestamp - start[1]) / 1000 / speed)

@@ -36,7 +36,7 @@ from ldp_kafka.topology import Topology
 
 __all__ = ["Coordinate", "CoordinateState", "make_coordinate"]
 
-COUNTS = ("releases", "publications", "requests", "overdue", "repeated")
+COUNTS = ("releases", "publications", "requests", "unanswered", "overdue", "repeated")
 SHARD = "0"  # the only one
 
 
@@ -123,6 +123,7 @@ class Coordinate:
                 return
             rounds.last = found.slot
             rounds.queue.append((found.slot, support))
+            output.gauge("waiting", rounds.waiting)
         elif rounds.settled is not None and found.slot <= rounds.settled:
             output.count("repeated")
         elif support is None:
@@ -186,6 +187,12 @@ class Coordinate:
         )
         output.count("releases", len(made))
         output.count("publications", int(released.strategy == PUBLISH))
+        output.count("unanswered", int(found.cost > 0 and not second))
+        output.gauge("waiting", rounds.waiting)
+        output.gauge("window_publications", rounds.publications(self.method.phases))
+        if self.method.phases > 1:
+            output.gauge("dissimilarity", found.dissimilarity)
+            output.gauge("publication_error", found.error)
         output.send(*made)
 
     def dirty(self, state: CoordinateState) -> set[str]:

@@ -39,6 +39,19 @@ class PhasesState:
     lanes: list[MergeState] = field(default_factory=list)
 
 
+class MergeFirst(Merge):
+    """The first phase: of a long run of slots without reports only the last one is told."""
+
+    def _emit(self, state: MergeState, output: Output) -> None:
+        before, told = state.released, None
+        for slot, sums in self._complete(state):
+            output.send(*self.release(slot, sums))
+            told = slot
+        now, first = state.released, state.first
+        if first is not None and now is not None and now >= first and now not in (before, told):
+            output.send(*self.release(now, {}))
+
+
 class MergeSecond(Merge):
     """The second phase: slots without reports are told by how far it is closed."""
 
@@ -89,7 +102,7 @@ class MergePhases:
         """Of each phase; in the sums of the second, what reports cost stands for the phase."""
         width = len(self.method.support(self.method.blank(0)))
         common = (self.topic, self.dead_letters_topic, self.fingerprint, self.layout)
-        first = Merge(self.sources, width, self._first, *common)
+        first = MergeFirst(self.sources, width, self._first, *common)
         second = MergeSecond(self.sources, width, self._second, *common)
         return (first, second)[: self.method.phases]
 

@@ -16,7 +16,7 @@ from ldp_kafka.methods import Method
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
-from ldp_kafka.statistics import Selection
+from ldp_kafka.statistics import ABOVE, Selection, above
 from ldp_kafka.topology import Topology
 
 __all__ = ["Publisher", "publisher"]
@@ -35,6 +35,7 @@ class Publisher:
     slot_ms : length of a slot, milliseconds
     partitions : of the topic: releases of a slot go to the first, in the order of their slots,
         those of a user always to the same
+    above : threshold of the events that are released beside each statistic of a crowd; None: none
     """
 
     topology: str
@@ -43,12 +44,14 @@ class Publisher:
     statistics: Selection
     slot_ms: int
     partitions: int = 1
+    above: float | None = None
 
     def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
         """The releases of a slot from its merged sums; null values where nobody reported."""
         return [
-            self._record(self._of_slot(slot, statistic, estimate))
+            self._record(release)
             for statistic, estimate in self.statistics.of_slot(sums)
+            for release in (self._of_slot(slot, statistic, estimate), *self._events(slot, estimate))
         ]
 
     def of_reports(
@@ -70,8 +73,21 @@ class Publisher:
     ) -> list[Record]:
         """The release of a slot that a coordinator has decided; ``told``: what it decided by."""
         [statistic] = self.statistics.statistics
-        made = self._of_slot(slot, statistic.name, found)
-        return [self._record(replace(made, strategy=strategy, round=_told(told)))]
+        made = replace(self._of_slot(slot, statistic.name, found), round=_told(told))
+        return [
+            self._record(replace(release, strategy=strategy))
+            for release in (made, *self._events(slot, found))
+        ]
+
+    def _events(self, slot: int, found: Estimate) -> list[Release]:
+        """The event of an estimate of the crowd's statistic, where events are released."""
+        if self.above is None:
+            return []
+        value, error = above(found, self.above)
+        reports = 0 if value is None else found.reports
+        made = self._release(slot, ABOVE, value=value, error=None, interval=None, reports=reports)
+        wrong = [_told(each) for each in error] if isinstance(error, list) else _told(error)
+        return [replace(made, event={ABOVE: self.above, "error": wrong})]
 
     def _of_slot(self, slot: int, statistic: str, found: Estimate) -> Release:
         if found.value is None:
@@ -186,4 +202,5 @@ def publisher(topology: Topology) -> Publisher:
         topology.statistics,
         source.slot_ms,
         source.partitions,
+        topology.output.above,
     )

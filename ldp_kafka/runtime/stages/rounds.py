@@ -59,6 +59,15 @@ class Rounds:
     spent: list[Spent] = field(default_factory=list)
 
     @property
+    def waiting(self) -> int:
+        """Slots that are to be decided, or wait for their second phase."""
+        return len(self.queue) + (self.asked is not None)
+
+    def publications(self, phases: int) -> int:
+        """Slots of the last window whose release is their own: reports of the last phase came."""
+        return sum((each.second if phases > 1 else each.first) > 0 for each in self.spent)
+
+    @property
     def begun(self) -> bool:
         """Whether anything is known."""
         return not (self.last is None and self.settled is None and not self.second)

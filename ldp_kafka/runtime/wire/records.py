@@ -59,7 +59,7 @@ SINGLE = {
     "sums": Sums,
 }
 _OPTIONAL: dict[Any, dict[str, Any]] = {
-    Release: {"user": None, "reliability": None, "round": None},
+    Release: {"user": None, "reliability": None, "round": None, "event": None},
     Request: {"share": 1, "of": 1},
     Partial: {"cost": 0},
 }
@@ -162,6 +162,7 @@ def single_of(
             and whole(made.reports, 0)
             and type(made.guarantee) is dict
             and (made.round is None or type(made.round) is dict)
+            and (made.event is None or type(made.event) is dict)
         ):
             raise BadRecord(Reason.WRONG_FIELDS)
     checked: Request | Release | Tick = made

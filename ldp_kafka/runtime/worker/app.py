@@ -25,6 +25,7 @@ from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
+from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output, Stage
@@ -36,11 +37,12 @@ from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
-from ldp_kafka.runtime.worker.process import Process, forbidden, passing
+from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import Topology
+from ldp_kafka.topology.roles import COLLECTOR, EDGE
 from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Side", "work"]
@@ -71,7 +73,7 @@ class Worker:
         self.producers = Producers(configs, topics)
         specs = self.role.agents
         self.app = self._faust(side, specs)
-        self.offsets = GroupOffsets(topology, role, specs, side.config, sides["collector"].config)
+        self.offsets = GroupOffsets(topology, role, specs, side.config, sides[COLLECTOR].config)
         self.agents = [
             Agent(self, spec, partial(roles.make, topology, spec, randomness=noise))
             for spec in specs
@@ -86,6 +88,16 @@ class Worker:
             until_idle=until_idle,
             stop=self.stop,
         )
+        self.forwarder: Forwarder | None = None
+        if self.role.forward is not None:
+            self.forwarder = Forwarder(
+                topology,
+                self.role.forward,
+                sides[COLLECTOR].config,
+                sides[EDGE].config,
+                counted=metrics.add,
+                failed=end,
+            )
         self.last_saved = 0.0
         self.app.timer(1.0)(self.watch.look)
 
@@ -141,6 +153,8 @@ class Worker:
             # a release of a crowd is keyed (statistic, slot), one of a user has a third part
             if record.topic == self.topology.releases_topic and (record.key or b"").count(b"/") < 2:
                 release = json.loads(record.value)
+                if "event" in release:  # it has no standard error
+                    continue
                 late = time.time() - self.topology.slot_start(release["slot"] + 1) / 1000
                 self.metrics.release(release["reports"], release["standard_error"], late)
 
@@ -211,6 +225,9 @@ class Worker:
         self.process.saved = lambda: self.last_saved
         self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
         self.guard()
+        if self.forwarder is not None:
+            self.process.ending = self.forwarder.stop
+            self.forwarder.start()
         try:
             self.process.execute_from_commandline()
         except SystemExit as stop:
@@ -223,6 +240,9 @@ class Worker:
                 end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0
         finally:
+            if self.forwarder is not None:
+                self.forwarder.stop()
+                self.forwarder.join(GOODBYE)
             self.process.left()
             shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0

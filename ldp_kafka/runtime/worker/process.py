@@ -33,6 +33,8 @@ class Process(faust.Worker):  # type: ignore[misc]
     """When the last snapshot was written."""
     crash: Callable[[], BaseException | None] = staticmethod(lambda: None)
     """What it crashed with, if it did."""
+    ending: Callable[[], None] = staticmethod(lambda: None)
+    """Is told once that it ends."""
     _leaving: threading.Event | None = None
 
     async def stop(self) -> None:
@@ -40,6 +42,7 @@ class Process(faust.Worker):  # type: ignore[misc]
             end(lacking)  # nothing that is to be written in order would be taken
         if self._leaving is None:
             self._leaving = threading.Event()
+            self.ending()
             threading.Thread(
                 target=self._guard, args=(self._leaving,), daemon=True, name="leave"
             ).start()

@@ -91,7 +91,10 @@ class Watch:
             if self.quiet.seconds is None and now - self._asked <= ASK:
                 return
             self._asked = now
-            lag = await self._lag(assigned)
+            # asked before the logs: what is forwarded meanwhile is then found there
+            ends = self.quiet.seconds is not None
+            waiting = await _elsewhere(self.offsets.waiting) if ends else 0
+            lag = waiting + await self._lag(assigned)
         if self.quiet.look(lag, time.monotonic()):
             self.quiet.seconds = None
             await self.stop()

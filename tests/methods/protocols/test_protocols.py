@@ -138,10 +138,14 @@ def test_noise_is_of_the_key_the_user_and_the_slot(name):
 
 
 @cases("name", ALL)
-def test_a_coordinator_goes_on_from_what_was_saved(name):
-    """In every slot, through JSON; where nobody reports as well."""
+@cases("processed", [False, True])
+def test_a_coordinator_goes_on_from_what_was_saved(name, processed):
+    """In every slot, through JSON; where nobody reports as well, and whatever is made of it."""
+    switches = {"norm_sub": True, "smooth": "exponential"} if processed else {}
+    if processed and name in ADAPTIVE:
+        switches["merge"] = True
     oracle = made(name).terms.oracle
-    plain, moved = made(name).coordinator(), made(name).coordinator()
+    plain, moved = (made(name, **switches).coordinator() for _ in range(2))
     rng = np.random.default_rng(11)
     for slot in range(40):
         n = 0 if slot in (0, 1, 17, 18) else 3000
@@ -155,7 +159,7 @@ def test_a_coordinator_goes_on_from_what_was_saved(name):
         assert np.array_equal(found.value, other.value)
         assert np.array_equal(found.standard_error, other.standard_error)
         saved = json.loads(json.dumps(moved.saved(), allow_nan=False))
-        moved = made(name).coordinator()
+        moved = made(name, **switches).coordinator()
         moved.restore(saved)
         assert moved.saved() == plain.saved()
 

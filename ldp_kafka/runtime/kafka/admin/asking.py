@@ -20,6 +20,7 @@ __all__ = [
     "asker",
     "cluster_of",
     "explained",
+    "goes_on",
     "kind_of",
     "patiently",
     "quiet",
@@ -145,6 +146,11 @@ def where(config: Config) -> str:
 def kind_of(error: KafkaError) -> type[BrokerError | ConfigurationError]:
     """Whether to try again: not where a right is missing."""
     return ConfigurationError if error.code() in _FORBIDDEN else BrokerError
+
+
+def goes_on(error: KafkaError) -> bool:
+    """Whether a client that says this goes on by itself: a broker is away, or something moves."""
+    return bool(error.retriable()) or error.code() in PASSING | _UNREACHED
 
 
 @contextmanager

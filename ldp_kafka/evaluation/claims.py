@@ -1,0 +1,65 @@
+"""What a paper says of its figures, held against figures of our own: reproduced or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import hypot
+from typing import NamedTuple
+
+__all__ = ["CLEAR", "Claim", "below", "claim", "lines"]
+
+CLEAR = 2.0
+"""Standard errors of a difference that make an order clear."""
+
+
+class Claim(NamedTuple):
+    """One statement, and in how many settings it holds."""
+
+    statement: str
+    settings: int
+    held: int
+    needed: float
+    """The share of the settings in which it must hold: 1 for all of them."""
+
+    @property
+    def reproduced(self) -> bool:
+        """Whether it holds in as many as it must; never of no settings at all.
+
+        Examples
+        --------
+        >>> Claim("a is below b in most settings", 4, 3, 0.5).reproduced
+        True
+        """
+        return self.settings > 0 and self.held >= self.needed * self.settings
+
+
+def claim(statement: str, settings: Iterable[bool], needed: float = 1.0) -> Claim:
+    """A claim from whether it holds in each setting."""
+    found = [bool(each) for each in settings]
+    return Claim(statement, len(found), sum(found), needed)
+
+
+def below(less: tuple[float, float], more: tuple[float, float]) -> bool:
+    """Whether one mean lies clearly below another; each is given with its standard error.
+
+    Examples
+    --------
+    >>> below((1.0, 0.1), (1.5, 0.1)), below((1.0, 0.1), (1.2, 0.1))
+    (True, False)
+    """
+    return more[0] - less[0] > CLEAR * hypot(less[1], more[1])
+
+
+def lines(claims: Iterable[Claim]) -> list[str]:
+    """A line a claim.
+
+    Examples
+    --------
+    >>> lines([Claim("errors fall with epsilon", 4, 3, 1.0)])
+    ['not reproduced (3 of 4 settings): errors fall with epsilon']
+    """
+    return [
+        f"{'reproduced' if each.reproduced else 'not reproduced'} ({each.held} of {each.settings}"
+        f" settings): {each.statement}"
+        for each in claims
+    ]

@@ -1,0 +1,138 @@
+"""Plots of the papers' figures: panels side by side, the same line for a method in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ldp_kafka.errors import ConfigurationError
+
+__all__ = ["Line", "Panel", "draw", "needed"]
+
+_MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_DASHES = ("-", "--", "-.", ":")
+_ACROSS = 3  # panels in a row
+CHARACTERS = 13  # of the legend that fit into an inch
+FEW = 8  # points that are ticks of their own
+
+
+class Line(NamedTuple):
+    """One line of a panel."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+    error: Sequence[float] | None = None
+    """Standard errors of ``y``: bars of two of them each way."""
+    joined: bool = True
+    """Whether the points are joined."""
+
+
+class Panel(NamedTuple):
+    """One panel: lines by name."""
+
+    title: str
+    lines: Mapping[str, Line]
+    xlabel: str
+    ylabel: str
+    xscale: str = "linear"
+    yscale: str = "log"
+    band: tuple[float, float] | None = None
+    """A range of ``y`` that is shaded."""
+    diagonal: bool = False
+    """Whether the line y = x is drawn, on which a guess lies."""
+    names: Sequence[str] = ()
+    """Of x = 0, 1, ..., where these are no numbers."""
+
+
+def needed() -> None:
+    """ConfigurationError where there is nothing to draw with: said before anything is computed."""
+    if find_spec("matplotlib") is None:
+        raise ConfigurationError("a plot needs matplotlib: pip install 'ldp-kafka[plots]'")
+
+
+def draw(path: Path, title: str, panels: Sequence[Panel]) -> Path:
+    """Draw a PNG.
+
+    Raises
+    ------
+    ConfigurationError : see `needed`
+    """
+    needed()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    across = min(len(panels), _ACROSS)
+    down = -(-len(panels) // across)
+    figure = Figure(figsize=(0.6 + 4.2 * across, 1.1 + 3.5 * down), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(down, across, squeeze=False).ravel()
+    names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
+    handles: dict[str, Any] = {}
+    for axis, panel in zip(axes, panels, strict=False):
+        for name, line in panel.lines.items():
+            handles[name] = _line(axis, line, names.index(name))
+        _dressed(axis, panel)
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=max(1, int(figure.get_figwidth() * CHARACTERS // (max(map(len, handles)) + 7))),
+        frameon=False,
+        fontsize=9,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    return path
+
+
+def _line(axis: Any, line: Line, at: int) -> Any:
+    return axis.errorbar(
+        line.x,
+        line.y,
+        yerr=None if line.error is None else [2 * each for each in line.error],
+        color=f"C{at}",
+        linestyle=_DASHES[at % len(_DASHES)] if line.joined else "none",
+        marker=_MARKS[at % len(_MARKS)] if len(line.x) <= 20 else "none",
+        markersize=4.5,
+        linewidth=1.5,
+        elinewidth=0.8,
+        capsize=2,
+    )
+
+
+def _dressed(axis: Any, panel: Panel) -> None:
+    axis.set(xscale=panel.xscale, yscale=panel.yscale)
+    places = sorted({x for line in panel.lines.values() for x in line.x})
+    if panel.yscale == "log":
+        _plain(axis.yaxis)
+    if panel.xscale == "log":
+        _plain(axis.xaxis)
+    if len(places) <= FEW and not panel.names:
+        axis.set_xticks(places, [f"{x:,g}" for x in places])
+        axis.set_xticks([], minor=True)
+    axis.set_xlabel(panel.xlabel, fontsize=9)
+    axis.set_ylabel(panel.ylabel, fontsize=9)
+    axis.set_title(panel.title, loc="left", fontsize=10)
+    if panel.band is not None:
+        axis.axhspan(*panel.band, color="#999999", alpha=0.15, linewidth=0)
+    if panel.names:
+        axis.set_xticks(range(len(panel.names)), panel.names)
+    if panel.diagonal:
+        axis.plot([0, 1], [0, 1], color="#999999", linewidth=0.8)
+    axis.grid(which="both", alpha=0.2)
+    axis.tick_params(labelsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _plain(axis: Any) -> None:
+    """Ticks at 1, 2 and 5 of each power of ten, as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))

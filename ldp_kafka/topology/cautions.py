@@ -1,0 +1,135 @@
+"""What a plan warns of: what is allowed, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, inf
+
+from ldp_kafka.accounting import micro
+from ldp_kafka.accounting.words import at_most
+from ldp_kafka.statistics import Prediction
+from ldp_kafka.topology.formats import INPUT_FORMATS
+from ldp_kafka.topology.model import Topology
+
+__all__ = ["size", "warnings"]
+
+RECORD_BYTES = 256 * 2**10  # a record of the changelog should not be larger
+EMBEDDED_USERS = 10_000  # about what the embedded broker has room for
+
+
+def warnings(
+    topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int
+) -> Iterator[str]:
+    """Of a topology with so many users, each with so many bytes of state."""
+    yield from _privacy_warnings(topology)
+    yield from _input_warnings(topology)
+    yield from _use_warnings(topology, predictions, users, state)
+
+
+def _privacy_warnings(topology: Topology) -> Iterator[str]:
+    promised, said = topology.privacy.epsilon, topology.guarantee
+    why = "calibration published" if said.calibration == "published" else "refresh"
+    if said.epsilon == inf and said.level == "user":
+        yield (
+            f"{why}: what all reports of a user lose together has no bound that can be proved:"
+            " nothing is guaranteed of its stream"
+        )
+    elif said.epsilon == inf and said.protects == "time":
+        yield (
+            f"{why}: nothing is guaranteed, not even of the first slots of a stream, since the loss"
+            " of one report has no bound"
+        )
+    elif said.epsilon == inf:
+        horizon = micro(promised) // topology.method.cost
+        yield (
+            f"{why}: epsilon {at_most(promised)} is true of the first {horizon:,} slots of a stream"
+            " and of none beyond them; calibration sound holds for ever"
+        )
+    elif said.epsilon > promised:
+        yield (
+            f"{why}: what truly holds is epsilon {at_most(said.epsilon)}, not {at_most(promised)}"
+        )
+    for name in topology.statistics.linkers:
+        yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
+    if topology.flow.raw is None:
+        yield (
+            "a device's report shows who is connected, and to the second when its value was there;"
+            " report at fixed times where that is a secret"
+        )
+        yield (
+            "a device can be linked across slots by its connection, and by the times at which it"
+            " reports where they are its own; what is guaranteed holds all the same"
+        )
+        yield (
+            "who reports from two devices has two budgets, which add up; any device can send any"
+            " report, as often as its credentials allow"
+        )
+    elif INPUT_FORMATS[topology.input.format].batches:
+        yield (
+            "the reports of one raw message can be linked to each other: they share a batch, which"
+            " carries its offset; what is guaranteed holds all the same; send all users of a slot"
+            " in one message where reports should not be linked"
+        )
+    else:
+        batches = " or ".join(name for name, one in INPUT_FORMATS.items() if one.batches)
+        yield (
+            "one event a message shows the collector the order in which users report: who reports"
+            " in a fixed order or at fixed times can be linked across slots; what is guaranteed"
+            " holds all the same; gateways that send all users of a slot in one batch (format"
+            f" {batches}) hide the order"
+        )
+
+
+def _input_warnings(topology: Topology) -> Iterator[str]:
+    source = topology.input
+    if topology.flow.raw is None:
+        return
+    if not source.create:
+        yield (
+            f"{source.topic} is someone else's topic: it gets no ticks, so a partition without"
+            " events holds every release back"
+        )
+    if topology.edge.budget_file is None:
+        yield (
+            "edge.budget_file is not set: other topologies on"
+            f" {source.topic} add to what is lost of its users, and nobody sums"
+        )
+    if source.partitioning == "trusted":
+        yield (
+            "partitioning trusted: whoever writes the raw topic must keep a user in one partition;"
+            " a user in two of them spends the budget twice"
+        )
+    if source.gaps == "allow":
+        yield "gaps allow: an offset that was skipped cannot be told from one that never was"
+
+
+def _use_warnings(
+    topology: Topology, predictions: tuple[Prediction, ...], users: int, state: int
+) -> Iterator[str]:
+    for prediction in predictions:
+        if not prediction.useful:
+            yield prediction.advice()
+    yield from topology.statistics.warnings()
+    fullest = ceil(users / topology.input.partitions / topology.runtime.shards) * state
+    if fullest > RECORD_BYTES and topology.flow.raw is not None:
+        yield (
+            f"a shard of the state takes about {size(fullest)}: more than {size(RECORD_BYTES)}"
+            " slows recovery down; raise runtime.shards"
+        )
+    if (
+        topology.edge_kafka.embedded or topology.collector_kafka.embedded
+    ) and users > EMBEDDED_USERS:
+        yield (
+            f"the embedded broker has room for about {EMBEDDED_USERS:,} users; {users:,} need a"
+            " real one"
+        )
+
+
+def size(count: int) -> str:
+    """So many bytes in words."""
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.3g} {unit}"

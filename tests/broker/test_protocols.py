@@ -1,0 +1,124 @@
+"""The protocols of LDP-IDS on a real broker, two workers a role: the same decisions and releases,
+slot by slot, as `ldp_kafka.protocol(...).run` makes of the same streams, however late events may
+come.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.kafka.setup import client_config
+from ldp_kafka.runtime.replay.messages import as_log, messages
+from ldp_kafka.runtime.replay.pace import decided
+from ldp_kafka.runtime.replay.send import send
+from ldp_kafka.runtime.replay.source import from_arrays
+from ldp_kafka.runtime.wire.reports import read_reports
+from tests.broker.flow import Flow
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: "{boot}"}}
+input: {{partitions: {partitions}, format: arrow, slot: 1m, lateness: {lateness}, hold: 3,
+  partitioning: murmur2}}
+privacy: {{method: {method}, {shape}, epsilon: 2.0, window: 4}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
+"""
+SLOT = 60_000
+FIRST = 1_600_000_000_000 // SLOT // 4 * 4  # lsp reports in slots that its window divides
+USERS, SLOTS, CATEGORIES = 20_000, 10, 3
+SEVEN = ("lbu", "lsp", "lbd", "lba", "lpu", "lpd", "lpa")
+
+
+def streams(seed):
+    """(USERS, SLOTS) categories whose shares jump every three slots."""
+    rng = np.random.default_rng(seed)
+    shares = np.repeat(rng.dirichlet([1] * CATEGORIES, SLOTS // 3 + 1), 3, axis=0)[:SLOTS]
+    return np.stack([rng.choice(CATEGORIES, USERS, p=share) for share in shares], axis=1)
+
+
+def flow_of(boot, tmp_path, prefix, method, lateness):
+    return Flow(
+        boot,
+        tmp_path,
+        f"{prefix}-{method}-{lateness}",
+        method=method,
+        shape=f"categories: {CATEGORIES}",
+        statistics="frequencies",
+        text=TEXT,
+        lateness=lateness,
+    )
+
+
+def releases(flow):
+    """Of each slot, each seen once or more."""
+    found = {}
+    for message in flow.read(flow.topology.releases_topic):
+        record = json.loads(message.value())
+        if record["type"] == "release":
+            assert found.setdefault(record["slot"], record) == record
+    return [found[slot] for slot in sorted(found)]
+
+
+def waited(flow, seconds=120):
+    until = time.time() + seconds
+    while len(found := releases(flow)) < SLOTS and time.time() < until:
+        time.sleep(0.5)
+    return found[:SLOTS]
+
+
+@pytest.mark.parametrize("lateness", [0, 2])
+@pytest.mark.parametrize("method", SEVEN)
+def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, method, lateness):
+    flow, values = flow_of(kafka, tmp_path, prefix, method, lateness), streams(SEVEN.index(method))
+    with ExitStack() as stack:
+        stack.callback(flow.close)
+        for role in [role.name for role in flow.topology.roles] * 2:
+            flow.start(role)
+        made = flow.topology
+        config = client_config(made, "edge")
+        paced = stack.enter_context(decided(made, config)) if made.flow.requests else None
+        source = from_arrays(made, values, FIRST * SLOT)
+        send(made, config, messages(made, source, 2048), decided=paced)
+        same(flow, values)
+        flow.stop()
+
+
+def same(flow, values):
+    """What was released is what the protocol makes of the streams."""
+    made, found = flow.topology, waited(flow)
+    source = from_arrays(made, values, FIRST * SLOT)
+    privacy = made.privacy
+    protocol = lk.protocol(
+        privacy.method,
+        epsilon=privacy.epsilon,
+        window=privacy.window,
+        categories=privacy.categories,
+        oracle=privacy.mechanism,
+    )
+    trace = protocol.run(values, flow.noise(), users=source.users, first_slot=FIRST)
+    said = np.array([release["value"] for release in found], float)
+    errors = np.array([release["standard_error"] for release in found], float)
+    assert [release["slot"] for release in found] == list(range(FIRST, FIRST + SLOTS))
+    np.testing.assert_allclose(said, trace.values, rtol=1e-13)
+    np.testing.assert_allclose(errors, trace.standard_error, rtol=1e-13)
+    if made.flow.sums is not None:
+        assert [release["strategy"] for release in found] == trace.strategy.tolist()
+    counted = {}
+    for message in flow.read(made.reports_topic):
+        batch = read_reports(message.value())
+        if batch is not None:
+            for one in batch.singles():
+                assert counted.setdefault((one.id, one.phase), one) == one
+    assert len(counted) == trace.reports.sum()
+    run = local.run(made, flow.noise(), as_log(made, messages(made, source, 2048)))
+    batches = [read_reports(record.value) for part in run.reports for record in part]
+    assert counted == {(one.id, one.phase): one for each in batches for one in each.singles()}
