@@ -35,8 +35,9 @@ def above(found: Estimate, threshold: float) -> Above:
 
     Examples
     --------
-    >>> above(Estimate(0.42, 0.06, 100), 0.3)
-    Above(value=1, error=0.02275013194817921)
+    >>> found = above(Estimate(0.42, 0.06, 100), 0.3)
+    >>> found.value, round(found.error, 4)
+    (1, 0.0228)
     >>> above(Estimate(np.array([0.1, 0.5]), np.array([0.0, 0.1]), 100), 0.5)
     Above(value=[0, 0], error=[0.0, 0.5])
     """

@@ -167,9 +167,9 @@ def predict(protocol: Protocol, crowd: Crowd, variances: Variances | None = None
     >>> still = Crowd(users=3000, drift=0.0)
     >>> for name in ("lbu", "lpu", "lpa"):
     ...     print(name, round(predict(lk.protocol(name, **meters), still).error))
-    lbu 517
-    lpu 179
-    lpa 128
+    lbu 318
+    lpu 153
+    lpa 129
     """
     terms = protocol.terms
     if isinstance(terms.oracle, Binned):
