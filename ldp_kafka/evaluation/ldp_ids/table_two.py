@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ldp_kafka.accounting.words import at_most
 from ldp_kafka.evaluation.claims import Claim, claim
 from ldp_kafka.evaluation.ldp_ids import comparison
 from ldp_kafka.evaluation.ldp_ids.comparison import NAMES
@@ -132,7 +133,7 @@ def panels(found: Sequence[Row]) -> list[Panel]:
         }
         made.append(
             Panel(
-                f"{name}, epsilon {epsilon:g}, window {window}",
+                f"{name}, epsilon {at_most(epsilon)}, window {window}",
                 lines,
                 "",
                 "(CFPU - printed) / printed",
