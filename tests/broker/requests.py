@@ -32,7 +32,7 @@ runtime: {{session_timeout: {session}}}
 """
 
 
-def until(there: Callable[[], Any], seconds: float = 30.0) -> None:
+def until(there: Callable[[], Any], seconds: float = 120.0) -> None:
     """Wait until it is so."""
     end = time.monotonic() + seconds
     while not there():
