@@ -89,7 +89,6 @@ def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, method, lateness):
         source = from_arrays(made, values, FIRST * SLOT)
         send(made, config, messages(made, source, 2048), decided=paced)
         same(flow, values)
-        flow.stop()
 
 
 def same(flow, values):
