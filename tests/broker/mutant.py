@@ -17,8 +17,11 @@ import numpy as np
 from ldp_kafka.accounting import Ledger
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.randomness import Keyed, System
+from ldp_kafka.runtime.kafka import forwarder
+from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages import perturb as edge
+from ldp_kafka.runtime.stages.requests import is_request
 
 
 def floating(at):
@@ -122,6 +125,25 @@ def stop_at(place: Path) -> None:
         await persist(snapshot, flush=flushed, put=put, acknowledge=acknowledge)
 
     Epoch.persist = staticmethod(stopping)
+
+
+def kill_between(place: Path) -> None:
+    """Kill this process when its forwarder has appended a request to one partition alone, at the
+    next one after the file is there. It breaks nothing either.
+    """
+    append = OrderedProducer.send
+
+    def sent(self, records) -> None:
+        append(self, records)
+        # another worker's producers have no requests
+        first = any(is_request(record.value) and record.partition == 0 for record in records)
+        if first and place.exists():
+            while not self.arrived(self.mark()):
+                self.poll(0.01)
+            place.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    forwarder.OrderedProducer = type("Killed", (OrderedProducer,), {"send": sent})
 
 
 def become(words: list[str]) -> None:
