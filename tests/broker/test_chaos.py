@@ -66,6 +66,10 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
     )
     assert sum(len(each.faults) for each in rounds) >= 40
     assert all(each.clean for each in rounds), "\n".join(map(str, rounds))
+    asked = [each.verdicts[name] for each in rounds for name in ASKED if name in each.verdicts]
+    assert len(asked) == len(ASKED)
+    assert sum(verdict.published for verdict in asked) > 0
+    assert sum(verdict.late for verdict in asked) > 0  # of slots that passed while nobody asked
 
 
 @pytest.mark.long
