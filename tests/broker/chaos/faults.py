@@ -4,6 +4,7 @@ surroundings, and says what became of it; a fault that must halt a worker waits 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -643,6 +644,19 @@ def slots_pass(world: World, count: int) -> None:
         must(flow.producer.flush(30) == 0, "the broker did not take the input")
 
 
+def goes_on(world: World) -> None:
+    """Wait until slots are released that came after now."""
+    slot = START + world.feed.slot
+
+    def released(flow: Flow) -> bool:
+        found = (m.value() for m in flow.read(flow.topology.releases_topic))
+        return any(not header(value) and json.loads(value)["slot"] >= slot for value in found)
+
+    for flow in world.asked:
+        on = world.until(lambda flow=flow: released(flow), 90)
+        must(on, f"{flow.topology.privacy.method} did not go on")
+
+
 def coordinator_away(world: World) -> str:
     """Nobody coordinates for ten slots; what has passed its hold by then cannot be asked for."""
     stop_all(world)
@@ -651,6 +665,7 @@ def coordinator_away(world: World) -> str:
     slots_pass(world, 10)
     stop_all(world)
     start_all(world)
+    goes_on(world)
     return ", ".join(flow.topology.privacy.method for flow in world.asked)
 
 
@@ -660,6 +675,7 @@ def backlog(world: World) -> str:
     world.feed.disturb(ahead=50)
     slots_pass(world, 50)
     start_all(world)
+    goes_on(world)
     return "50 slots"
 
 
