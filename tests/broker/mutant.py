@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +19,12 @@ import numpy as np
 from ldp_kafka.accounting import Ledger
 from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturbation
 from ldp_kafka.randomness import Keyed, System
+from ldp_kafka.runtime.kafka import forwarder
+from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.recovery.epoch import Epoch
+from ldp_kafka.runtime.stages import answer, coordinate
 from ldp_kafka.runtime.stages import perturb as edge
+from ldp_kafka.runtime.stages.requests import is_request, read_request
 
 
 def floating(at):
@@ -81,6 +87,68 @@ def late(charge):
     return charged
 
 
+def answering_twice(ask):
+    """Takes every request of a closed slot for its first one, and lets no value go."""
+
+    def asked(self, state, message, output):
+        settled, request = self._passed(state).settled, read_request(message.value)
+        if request.slot <= settled:
+            state.settled = request.slot - 1
+            state.users.state.columns["asked"][:] = state.settled
+        ask(self, state, message, output)
+        state.settled = max(state.settled, settled)
+
+    return asked
+
+
+def committing(append):
+    """Commits requests before they have arrived."""
+
+    def appended(self, consumer):
+        if self._taken and (state := self._begun(consumer)) is not None:
+            ahead = replace(state, counts=Counter())
+            for message in self._taken:
+                ahead.take(message.value(), forwarder._asked_at(message))
+            self._state, self._done = ahead, self._taken[-1].offset() + 1
+            self._commit(consumer)
+            self._state = state
+        append(self, consumer)
+
+    return appended
+
+
+def deciding_anew(load):
+    """After a restart asks for half of what it would have asked for."""
+
+    def loaded(self, meta, shards):
+        state = load(self, meta, shards)
+        coordinator = state.coordinator
+        decide = coordinator.decide
+
+        def decided(slot, sums, *, asks=True):
+            verdict = decide(slot, sums, asks=asks)
+            if verdict.request is None:
+                return verdict
+            coordinator._cost = verdict.request.cost // 2
+            return verdict._replace(request=verdict.request._replace(cost=coordinator._cost))
+
+        coordinator.decide = decided
+        return state
+
+    return loaded
+
+
+def without_values(load):
+    """Holds none of the values of before a restart."""
+
+    def loaded(self, meta, shards):
+        state = load(self, meta, shards)
+        state.users.state.columns["held"][:] = answer.NOTHING
+        return state
+
+    return loaded
+
+
 def break_it(name: str) -> None:
     if name == "fresh noise":
         Keyed.at = lambda *_: System()  # keyed ids, but noise that a replay draws again
@@ -104,6 +172,15 @@ def break_it(name: str) -> None:
     elif name == "billing at arrival":
         edge.Perturb._perturb = arriving(edge.Perturb._perturb)
         Ledger.charge = late(Ledger.charge)
+    elif name == "answers twice":
+        answer.Answer._ask = answering_twice(answer.Answer._ask)
+        answer.Answer._forget = lambda *_: None
+    elif name == "commits before arrival":
+        forwarder.Forwarder._append = committing(forwarder.Forwarder._append)
+    elif name == "decides anew":
+        coordinate.Coordinate.load = deciding_anew(coordinate.Coordinate.load)
+    elif name == "held values forgotten":
+        answer.Answer.load = without_values(answer.Answer.load)
     elif name != "none":
         raise SystemExit(f"no mutant {name}")
 
@@ -122,6 +199,25 @@ def stop_at(place: Path) -> None:
         await persist(snapshot, flush=flushed, put=put, acknowledge=acknowledge)
 
     Epoch.persist = staticmethod(stopping)
+
+
+def kill_between(place: Path) -> None:
+    """Kill this process when its forwarder has appended a request to one partition alone, at the
+    next one after the file is there. It breaks nothing either.
+    """
+    append = OrderedProducer.send
+
+    def sent(self, records) -> None:
+        append(self, records)
+        # another worker's producers have no requests
+        first = any(is_request(record.value) and record.partition == 0 for record in records)
+        if first and place.exists():
+            while not self.arrived(self.mark()):
+                self.poll(0.01)
+            place.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    forwarder.OrderedProducer = type("Killed", (OrderedProducer,), {"send": sent})
 
 
 def become(words: list[str]) -> None:

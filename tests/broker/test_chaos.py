@@ -19,6 +19,7 @@ import pytest
 
 from tests.broker.chaos import faults
 from tests.broker.chaos.run import Round, play, schedule, seed
+from tests.broker.test_methods import ASKED
 from tests.runtime.test_methods import STREAMS
 
 # see `World.stable`
@@ -28,11 +29,11 @@ FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 def dealt(number: int, hands: int) -> list[list[str]]:
     """All methods in so many hands: every worker of a round runs one of each of its methods, so
-    smaller ones come again sooner.
+    smaller ones come again sooner. Each hand has a protocol whose coordinator asks.
     """
-    methods = list(STREAMS)
+    methods, asked = list(STREAMS), list(ASKED)
     random.Random(number).shuffle(methods)
-    return [methods[at::hands] for at in range(hands)]
+    return [[*methods[at::hands], *asked[at::hands]] for at in range(hands)]
 
 
 def parts(order: list[faults.Fault], count: int) -> Iterator[list[faults.Fault]]:
@@ -65,6 +66,10 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
     )
     assert sum(len(each.faults) for each in rounds) >= 40
     assert all(each.clean for each in rounds), "\n".join(map(str, rounds))
+    asked = [each.verdicts[name] for each in rounds for name in ASKED if name in each.verdicts]
+    assert len(asked) == len(ASKED)
+    assert sum(verdict.published for verdict in asked) > 0
+    assert sum(verdict.late for verdict in asked) > 0  # of slots that passed while nobody asked
 
 
 @pytest.mark.long

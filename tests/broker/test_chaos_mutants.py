@@ -93,11 +93,14 @@ def put(flow: Flow, rnd: random.Random, slots: range) -> None:
     flow.producer.flush(20)
 
 
-def start(flows: list[Flow], log, mutants: dict[str, str], disabled: str = "") -> subprocess.Popen:
+def start(
+    flows: list[Flow], log, mutants: dict[str, str], disabled: str = "", **more: str
+) -> subprocess.Popen:
     environment = {
         **os.environ,
         MUTANT: json.dumps(mutants),
         GO_ON: "1",
+        **more,
         **({"NPY_DISABLE_CPU_FEATURES": disabled} if disabled else {}),
     }
     words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in flows)]

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.asked import streamed
 from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.source import from_arrays
 from tests.broker.flow import Flow
@@ -25,17 +26,32 @@ runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
 """
 START = 1_600_000_000_000 // 3_600_000 * 3_600_000
 USERS, TOGETHER = 60, 11
+ASKED = {
+    "lpa": ("lpa", "categorical"),
+    "lbd-mean": ("lbd", "numeric"),
+    "lba": ("lba", "categorical"),
+    "lpd-mean": ("lpd", "numeric"),
+    "lpd": ("lpd", "categorical"),
+    "lba-mean": ("lba", "numeric"),
+    "lbu": ("lbu", "categorical"),
+    "lsp-mean": ("lsp", "numeric"),
+}
+"""Protocols with a coordinator, by a name of ours: method and kind. The first six ask."""
+SHAPES = {"categorical": "categories: 3", "numeric": "domain: [10, 30]"}
 GROUPS = [STREAMS[at : at + TOGETHER] for at in range(0, len(STREAMS), TOGETHER)]
 
 
-def flow_of(boot, tmp_path, prefix, method, **more):
+def flow_of(boot, tmp_path, prefix, name, **more):
+    """Of a method, or of one of `ASKED`."""
+    method, kind = ASKED.get(name, (name, None))
+    of_kind = streamed(method, kind) if kind else METHODS[method]
     return Flow(
         boot,
         tmp_path,
-        f"{prefix}-{method}",
+        f"{prefix}-{name}",
         method=method,
-        shape=shape_of(method),
-        statistics=", ".join(METHODS[method].statistics),
+        shape=SHAPES[kind] if kind else shape_of(method),
+        statistics=", ".join(of_kind.statistics),
         text=TEXT,
         budget=OWN.get(method, W_EVENT),
         **more,

@@ -1,7 +1,7 @@
 """A worker machine of the chaos harness: `python -m tests.broker.chaos.crew TOPOLOGY.yaml ...`
 keeps one process for each topology, as `ldp-kafka run` does for its roles.
 
-What runs in each are the production workers, of both roles. All are forks of this process, which
+What runs in each are the production workers, of all roles. All are forks of this process, which
 has imported everything: many start in the time of one. This process has no clients; it starts again
 what asks for it (75) or was killed or crashed, and ends with the code of whoever halts. The
 environment:
@@ -11,6 +11,9 @@ environment:
 - ``LDP_KAFKA_TEST_GO_ON``: where one halts, the others go on.
 - ``LDP_KAFKA_TEST_CLOCK``: a file with seconds; the wall clock of these processes is off by so many
   from the moment it says so.
+- ``LDP_KAFKA_TEST_AWAY``: roles that nobody runs.
+- ``LDP_KAFKA_TEST_BETWEEN``: begins the names of files, which end with a topology's: a forwarder
+  that finds its file takes it away, and is killed between two partitions.
 """
 
 from __future__ import annotations
@@ -37,11 +40,13 @@ from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.worker import app as worker
 from ldp_kafka.runtime.worker.exits import RETRY
 from ldp_kafka.topology import Topology
-from tests.broker.mutant import break_it
+from tests.broker.mutant import break_it, kill_between
 
 MUTANT = "LDP_KAFKA_TEST_MUTANT"
 GO_ON = "LDP_KAFKA_TEST_GO_ON"
 CLOCK = "LDP_KAFKA_TEST_CLOCK"
+AWAY = "LDP_KAFKA_TEST_AWAY"
+BETWEEN = "LDP_KAFKA_TEST_BETWEEN"
 AGAIN = "--- again"  # begins the line that says that a process asked to be started again
 LOOK = 0.1  # seconds between two looks at the clock's file
 PAUSE = 0.5  # seconds before a process is started again
@@ -65,9 +70,11 @@ def step_clock(place: Path) -> None:
 
 
 def work(topology: Topology) -> int:
-    """Both roles of one topology, in one event loop, until SIGTERM; the exit code."""
+    """The roles of one topology, in one event loop, until SIGTERM; the exit code."""
     if os.environ.get(CLOCK):
         step_clock(Path(os.environ[CLOCK]))
+    if os.environ.get(BETWEEN):
+        kill_between(Path(f"{os.environ[BETWEEN]}-{topology.name}"))
     _, collector = resolve(topology)
     side = worker.Side(topology.collector_kafka, collector)
     try:
@@ -75,38 +82,44 @@ def work(topology: Topology) -> int:
     except BrokerError:
         return RETRY
     noise = edge_randomness(topology, read_key(topology.edge.key_file), deployment)
-    workers = [
+    away = os.environ.get(AWAY, "").split()
+    *others, last = (
         worker.Worker(
             topology,
-            role,
+            role.name,
             {"collector": side, "edge": side},
-            Metrics(topology.name, role, topology.privacy.method),
-            drawn,
+            Metrics(topology.name, role.name, topology.privacy.method),
+            noise if role.needs_key else None,
             None,
         )
-        for role, drawn in (("collect", None), ("perturb", noise))
-    ]
-    beside, last = workers
-    beside.guard()
-
-    class Beside(faust.Service):
-        """The first role's app, started without waiting for it."""
-
-        @property
-        def finished(self) -> bool:
-            return beside.app.finished
-
-        @faust.Service.task
-        async def _begin(self) -> None:
-            await beside.app.start()
-
-        async def on_stop(self) -> None:
-            await beside.app.stop()
-
+        for role in sorted(topology.roles, key=lambda role: role.forward is not None)
+        if role.name not in away
+    )
+    for beside in others:
+        beside.guard()
     process = worker.Process
-    # what the last one's `main` makes of its app
-    worker.Process = lambda app, **more: process(app, Beside(), **more)
+    # what the last one's `main`, which forwards too, makes of its app
+    worker.Process = lambda app, **more: process(app, *map(Beside, others), **more)
     return last.main()
+
+
+class Beside(faust.Service):
+    """Another role's app, started without waiting for it."""
+
+    def __init__(self, beside: worker.Worker) -> None:
+        super().__init__()
+        self.beside = beside
+
+    @property
+    def finished(self) -> bool:
+        return self.beside.app.finished
+
+    @faust.Service.task
+    async def _begin(self) -> None:
+        await self.beside.app.start()
+
+    async def on_stop(self) -> None:
+        await self.beside.app.stop()
 
 
 def fork(topology: Topology) -> int:

@@ -4,22 +4,27 @@ surroundings, and says what became of it; a fault that must halt a worker waits 
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from ldp_kafka.records import Request
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.runtime.tools.rotate_key import rotate
 from ldp_kafka.runtime.tools.state import rewind
+from ldp_kafka.runtime.wire.records import encode_json
+from tests.broker.chaos.feed import START
 from tests.broker.chaos.place import alive
 from tests.broker.chaos.world import SESSION, Crew, World
-from tests.broker.flow import Flow, Reader
+from tests.broker.flow import Flow, Reader, header
 from tests.broker.flow import configure as set_topic
 
 Fault = Callable[[World], str]
@@ -225,7 +230,14 @@ def produce_error(world: World) -> str:
     than its clock. Whoever wrote it ends, and is started again until the topic is put right.
     """
     flow = world.random.choice(world.flows)
-    topic = world.random.choice((flow.topology.reports_topic, flow.topology.releases_topic))
+    asks = [flow.topology.flow.requests] if flow in world.asked else []
+    topic = world.random.choice(
+        [
+            flow.topology.reports_topic,
+            flow.topology.releases_topic,
+            *(topic.name for topic in asks),
+        ]
+    )
     refused(world, topic, "message.timestamp.before.max.ms", "0", ("nvalid timestamp", "imestamp"))
     return topic.partition(".")[2]
 
@@ -235,8 +247,14 @@ def oversize_record(world: World) -> str:
     what comes behind it is not.
     """
     flow = world.random.choice(world.flows)
+    sums = [] if flow.topology.flow.sums is None else [flow.topology.sums_topic]
     topic = world.random.choice(
-        (flow.topology.reports_topic, flow.topology.releases_topic, flow.topology.partials_topic)
+        [
+            flow.topology.reports_topic,
+            flow.topology.releases_topic,
+            flow.topology.partials_topic,
+            *sums,
+        ]
     )
     refused(
         world, topic, "max.message.bytes", "64", ("Message size too large",), then=("400", "1500")
@@ -590,19 +608,18 @@ def rotated(world: World) -> str:
 def offsets_reset(world: World, state: bool) -> str:
     """A group is told to begin again at 0, with its state or without."""
     flow = world.random.choice(world.flows)
-    role = world.random.choice(("perturb", "collect"))
-    group, topology = flow.topology.group(role), flow.topology
+    role = world.random.choice(flow.topology.roles)
     stop_all(world)
     if not state:
-        for name in ("perturb",) if role == "perturb" else ("collect", "merge"):
-            remake(world, changelog(flow, role, name), [])
+        for agent in role.agents:
+            remake(world, changelog(flow, role.name, agent.name), [])
     reset(
         world,
-        group,
-        {(place.topic, place.partition): 0 for of, place in world.logs(flow) if of == group},
+        role.group,
+        {(place.topic, place.partition): 0 for of, place in world.logs(flow) if of == role.group},
     )
     start_all(world)
-    return f"{topology.privacy.method} {role}"
+    return f"{flow.topology.privacy.method} {role.name}"
 
 
 def offsets_reset_with_state(world: World) -> str:
@@ -615,14 +632,138 @@ def offsets_reset_without_state(world: World) -> str:
     return offsets_reset(world, False)
 
 
+# -- rounds
+# ------------------------------------------------------------
+
+
+def slots_pass(world: World, count: int) -> None:
+    """Wait until the input has so many more, and it has arrived."""
+    slot = world.feed.slot + count
+    must(world.until(lambda: world.feed.slot >= slot, 60 + 2 * count), "there was no input")
+    for flow in world.flows:
+        must(flow.producer.flush(30) == 0, "the broker did not take the input")
+
+
+def goes_on(world: World) -> None:
+    """Wait until slots are released that came after now."""
+    slot = START + world.feed.slot
+
+    def released(flow: Flow) -> bool:
+        found = (m.value() for m in flow.read(flow.topology.releases_topic))
+        return any(not header(value) and json.loads(value)["slot"] >= slot for value in found)
+
+    for flow in world.asked:
+        on = world.until(lambda flow=flow: released(flow), 90)
+        must(on, f"{flow.topology.privacy.method} did not go on")
+
+
+def coordinator_away(world: World) -> str:
+    """Nobody coordinates for ten slots; what has passed its hold by then cannot be asked for."""
+    stop_all(world)
+    for crew in world.crews:
+        world.start(crew, away="coordinate")
+    slots_pass(world, 10)
+    stop_all(world)
+    start_all(world)
+    goes_on(world)
+    return ", ".join(flow.topology.privacy.method for flow in world.asked)
+
+
+def backlog(world: World) -> str:
+    """Nobody works while fifty slots come; then they lie there, all at once."""
+    stop_all(world)
+    world.feed.disturb(ahead=50)
+    slots_pass(world, 50)
+    start_all(world)
+    goes_on(world)
+    return "50 slots"
+
+
+def quiet_partition(world: World) -> str:
+    """One partition has no values for a while, but the ticks of somebody's clock."""
+    world.feed.disturb(quiet=6)
+    slots_pass(world, 6)
+    return "6 slots"
+
+
+def forwarder_killed(world: World) -> str:
+    """A worker is killed when a request is in one partition, and in no other."""
+    flow = world.random.choice(world.asked)
+    between = Path(f"{world.between}-{flow.topology.name}")
+    between.touch()
+    killed = world.until(lambda: not between.exists(), 45)
+    between.unlink(missing_ok=True)
+    must(killed, "nobody forwarded anything")
+    return flow.topology.privacy.method
+
+
+def asked_again(world: World) -> str:
+    """All requests are forwarded once more: the group begins at the topic's start, and knows
+    nothing of what it had forwarded.
+    """
+    flow = world.random.choice(world.asked)
+    forward = flow.topology.role("perturb").forward
+    stop_all(world)
+    reset(world, forward.group, {(forward.reads.name, 0): 0})
+    start_all(world)
+    return flow.topology.privacy.method
+
+
+def hostile_server(world: World) -> str:
+    """Whoever has the server writes where it may, into the topics of requests and of sums: requests
+    again and in another order, of other users, budgets and phases, of slots that it has no sums of,
+    and what is no request; sums again that it has used.
+    """
+    flow, rnd = world.random.choice(world.asked), world.random
+    terms, topology = flow.topology.method.protocol.terms, flow.topology
+    wait = world.until(lambda: len(flow.read(topology.requests_topic)) > 6, 60)
+    must(wait, "nothing was asked")
+    old = [m.value() for m in flow.read(topology.requests_topic) if not header(m.value())]
+    now = START + world.feed.slot
+    costs = (terms.second, terms.second // 2, terms.budget, terms.budget + 1, 1, -1, 2**40)
+    made = [
+        *rnd.sample(old, min(5, len(old))),
+        *(
+            encode_json(Request(rnd.choice(("x" * 150, "9/1")), slot, phase, cost, slot, *fraction))
+            for slot in (now - 4, now - 3, now - 2, now - 1, now, now + 1)
+            for phase, cost, fraction in [
+                (rnd.choice((1, 1, 1, 1, 0, 2)), rnd.choice(costs), rnd.choice(((1, 1), (1, 2))))
+            ]
+        ),
+        b"{}",
+        b"\xff" * 40,
+        rnd.choice(old)[:-1],
+    ]
+    rnd.shuffle(made)
+    for value in made:
+        flow.forged.add((b"forged", value))
+        world.write(topology.requests_topic, 0, b"forged", value)
+    sums = [m.value() for m in flow.read(topology.sums_topic) if not header(m.value())]
+    for value in [*rnd.sample(sums[:-20], min(5, len(sums[:-20]))), b"{}"]:
+        flow.forged.add((b"forged", value))
+        world.write(topology.sums_topic, 0, b"forged", value)
+    return flow.topology.privacy.method
+
+
 DISTURBS = {
     *(sigkill, machine_dies, kill_both, zombie, leave, join, other_cpu, scratch_full),
     *(broker_restart, broker_kill, leader_change, frozen_broker, time_out, broker_disk_full),
     *(old_state, lost_state, offsets_reset_with_state, offsets_reset_without_state),
     *(altered_state, wrong_key, rotated),
+    *(coordinator_away, backlog, forwarder_killed, asked_again),
 }
 """After these groups need some seconds to be stable."""
+ROUNDS: list[Fault] = [
+    coordinator_away,
+    backlog,
+    quiet_partition,
+    *(forwarder_killed,) * 2,
+    asked_again,
+    *(hostile_server,) * 2,
+]
+"""What can come between a request and its answers, beside all else."""
 ONE_NODE: list[Fault] = [
+    *ROUNDS,
     *(sigkill,) * 3,
     machine_dies,
     zombie,

@@ -20,11 +20,17 @@ from tests.broker.flow import Flow
 
 # at a time; others come after them, as some methods give a user so many reports for life
 USERS = 16
+CROWD = 120  # where a coordinator looks at what they all say
 LIFE = 24  # slots
 START = 1_600_000_000_000 // 3_600_000
 LATE = 0.06  # share of events that come with a later slot
 IDLE = range(20, 26)  # of forty slots: the second partition gets nothing, not even ticks
 PACE = 1.5  # seconds between two slots
+
+
+def crowd(flow: Flow) -> int:
+    """How many users a topology has at a time."""
+    return USERS if flow.topology.flow.sums is None else CROWD
 
 
 class Feed:
@@ -37,7 +43,7 @@ class Feed:
     def __init__(self, flows: list[Flow], seed: int) -> None:
         self.flows, self.slot = flows, 0
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
-        self.twice = self.shuffled = self.clock = 0
+        self.twice = self.shuffled = self.quiet = self.ahead = self.clock = 0
         self.lost: list[str] = []
         self.taken: dict[str, set[tuple[int, int, bytes]]] = defaultdict(set)
         self._lock = threading.Lock()
@@ -47,12 +53,14 @@ class Feed:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def disturb(self, *, twice: int = 0, shuffled: int = 0) -> None:
+    def disturb(self, *, twice: int = 0, shuffled: int = 0, quiet: int = 0, ahead: int = 0) -> None:
         """Have each message of so many of the next slots up to three times; or out of order with
-        those of the slot before.
+        those of the slot before; or nothing but ticks in the second partition; or all of them at
+        once.
         """
         with self._lock:
             self.twice, self.shuffled = max(twice, self.twice), max(shuffled, self.shuffled)
+            self.quiet, self.ahead = max(quiet, self.quiet), max(ahead, self.ahead)
 
     def stop(self) -> None:
         """Append no more."""
@@ -75,23 +83,24 @@ class Feed:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(PACE):
+            while not self._stop.wait(0 if self.ahead else PACE):
                 with self._lock:
-                    twice, shuffled = self.twice, self.shuffled
+                    twice, shuffled, quiet = self.twice, self.shuffled, self.quiet
                     self.twice, self.shuffled = max(0, twice - 1), max(0, shuffled - 1)
+                    self.quiet, self.ahead = max(0, quiet - 1), max(0, self.ahead - 1)
                 for flow in self.flows:
-                    self._one(flow, twice, shuffled)
+                    self._one(flow, twice, shuffled, quiet)
                 self.slot += 1
         except BaseException:
             self._error = traceback.format_exc()
 
-    def _one(self, flow: Flow, twice: int, shuffled: int) -> None:
+    def _one(self, flow: Flow, twice: int, shuffled: int, quiet: int) -> None:
         """One slot of one topology: a few batches and single events, a tick in each partition."""
         partitions = [0] if self.slot % 40 in IDLE else range(flow.topology.input.partitions)
         messages = [
             (partition, value)
             for partition in partitions
-            for value in self._messages(flow, partition)
+            for value in self._messages(flow, partition)[-1 if quiet and partition else 0 :]
         ]
         held = self._held.pop(flow.topology.name, [])
         if twice:
@@ -109,7 +118,7 @@ class Feed:
         topology, rnd = flow.topology, self.random
         users = [
             f"u{self.slot // LIFE}.{at}"
-            for at in range(partition, USERS, topology.input.partitions)
+            for at in range(partition, crowd(flow), topology.input.partitions)
         ]
         rnd.shuffle(users)
         values, cut = self._values(topology, len(users)), len(users) // 2
@@ -134,6 +143,11 @@ class Feed:
 
     def _values(self, topology, n: int) -> np.ndarray:
         method = topology.method
+        if topology.flow.sums is not None:  # something to publish: it jumps every other slot
+            most = self.numbers.random(n) < 0.8
+            if method.kind == "categorical":
+                return np.where(most, self.slot // 2 % 3, self.numbers.integers(0, 3, n))
+            return np.where(most, 12.0 + 8 * (self.slot // 2 % 3), 10 + 20 * self.numbers.random(n))
         if method.kind == "categorical":
             return self.numbers.integers(0, topology.privacy.categories, n)
         values = self.numbers.beta(2, 5, (n, method.dimension) if method.dimension else n).round(4)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ldp_kafka.accounting import NEVER, LifetimeLedger
 from ldp_kafka.randomness import Ids
-from ldp_kafka.records import Partial
+from ldp_kafka.records import Partial, Request, Sums
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
@@ -27,11 +27,12 @@ from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
+from tests.broker.chaos import rounds
+from tests.broker.chaos.rounds import TOGETHER
 from tests.broker.flow import Flow, Reader, header
 from tests.fold.judge import shard
 from tests.sealed import plain
 
-TOGETHER = 50  # messages folded at a time
 BOOKING = threading.Lock()  # `booked` changes a class
 
 
@@ -42,6 +43,10 @@ class Verdict:
     events: int = 0
     reports: int = 0
     releases: int = 0
+    published: int = 0
+    """Releases of a coordinator that are no approximations."""
+    late: int = 0
+    """Slots that were asked for something when nobody could answer any more."""
     states: int = 0
     """Records of changelogs that were recomputed."""
     wrong: Counter[str] = field(default_factory=Counter)
@@ -80,24 +85,14 @@ def gather(flow: Flow) -> dict[str, tuple[list, list]]:
     """Read all topics of a topology, which takes its time; its changelogs, where a fault made one
     anew with what was in it before.
     """
-    topology = flow.topology
-    for topic in (
-        topology.raw_topic,
-        topology.reports_topic,
-        topology.partials_topic,
-        topology.releases_topic,
-    ):
-        flow.read(topic)
-    for topic in (topology.dead_letters_topic, topology.collector_dead_letters_topic):
-        flow.read(topic)
-    kept = {}
-    for topic in (
-        topology.changelog("perturb", "perturb"),
-        topology.changelog("collect", "collect"),
-        topology.changelog("collect", "merge"),
-    ):
-        reader = Reader(flow.boot, topic, None)
-        kept[topic] = (flow.gone.get(topic, []), reader.read(60))
+    topology, kept = flow.topology, {}
+    states = [role.changelog(agent.name) for role, agent in topology.flow.readers()]
+    for topic in topology.flow.topics:
+        if topic.name not in states:
+            flow.read(topic.name)
+    for name in states:
+        reader = Reader(flow.boot, name, None)
+        kept[name] = (flow.gone.get(name, []), reader.read(60))
         reader.consumer.close()
     return kept
 
@@ -116,11 +111,20 @@ def judge(flow: Flow, kept: dict[str, tuple[list, list]]) -> Verdict:
     topology = flow.topology
     raw = flow.raw()
     with BOOKING, booked(topology.method.ledger) as book:
-        expected = local.run(topology, flow.noise(), raw, together=TOGETHER)
+        expected = (
+            local.run(topology, flow.noise(), raw, together=TOGETHER)
+            if topology.flow.requests is None
+            else rounds.followed(flow, raw)
+        )
     verdict = Verdict(events=int(expected.counts["events"]), releases=len(expected.releases))
     seen = outcome(flow, expected, verdict)
     paid = states(flow, raw, kept, verdict)
-    verdict.wrong["users over budget"] = overspent(flow, raw, expected, book, seen, paid)
+    if topology.flow.sums is None:
+        verdict.wrong["users over budget"] = overspent(flow, raw, expected, book, seen, paid)
+    else:
+        terms = topology.method.protocol.terms
+        verdict.wrong["users over budget"] = rounds.over(paid.values(), terms.window, terms.budget)
+        rounds.check(flow, raw, seen, verdict)
     verdict.wrong = +verdict.wrong
     return verdict
 
@@ -144,17 +148,26 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
         len(released - wanted),
     )
     reports = [record for made in expected.reports for record in made]
-    for name, records, topic in (
+    chain = [
         ("batches", reports, topology.reports_topic),
         ("partials", expected.partials, topology.partials_topic),
-    ):
+    ]
+    if topology.flow.sums is not None:
+        chain.append(("sums", rounds.merged(flow), topology.sums_topic))
+    if topology.flow.requests is not None:
+        chain.append(("requests", expected.requests, topology.requests_topic))
+    for name, records, topic in chain:
         right = firsts((record.partition, record.value) for record in records)
-        came = firsts((m.partition(), m.value()) for m in flow.read(topic))
+        came = firsts(rounds.written(flow, topic))
         other = [place for place, value in came.items() if right.get(place) != value]
         wrong[f"missing {name}"], wrong[f"different {name}"] = (
             len(right.keys() - came.keys()),
             len(other),
         )
+        if name in ("sums", "requests"):
+            wrong[f"{name} out of order"] = [each for each in right if each in came] != [
+                each for each in came if each in right
+            ]
         verdict.details += [
             f"{name} {place}: {came[place]!r} came first, not {right.get(place)!r}"
             for place in other[:5]
@@ -179,9 +192,10 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
 
 
 def firsts(values) -> dict[tuple, bytes]:
-    """What came first of each batch (partition, offset of its raw message, chunk) and partial
-    (source, slot, phase): that counts. A worker that begins with parts of its state ahead of the
-    rest answers a message again, without the users whose reports were there.
+    """What came first of each batch (partition, offset of its raw message, chunk), partial (source,
+    slot, phase), sums (slot, phase, cost, whether there are any) and request (slot): that counts. A
+    worker that begins with parts of its state ahead of the rest answers a message again, without
+    the users whose reports were there.
     """
     found: dict[tuple, bytes] = {}
     for partition, value in values:
@@ -190,6 +204,11 @@ def firsts(values) -> dict[tuple, bytes]:
         partial = None if value.startswith(ARROW) else decode_json(parse_json(value))
         if isinstance(partial, Partial):
             found.setdefault((partial.source, partial.slot, partial.phase), value)
+        elif isinstance(partial, Sums):
+            empty = partial.support is None
+            found.setdefault((partial.slot, partial.phase, partial.cost, empty), value)
+        elif isinstance(partial, Request):
+            found.setdefault((partial.slot,), value)
         elif (batch := read_reports(value)) is not None:
             found.setdefault((partition, batch.offset, batch.chunk), value)
     return found
@@ -201,7 +220,7 @@ def told(values) -> dict[str, set]:
     for value in values:
         batch = read_reports(value)
         for one in () if batch is None else batch.singles():
-            said[one.id].add((one.slot, one.phase, str(one.value), one.series))
+            said[one.id].add((one.slot, one.phase, str(one.value), one.series, batch.cost))
     return said
 
 
@@ -217,24 +236,10 @@ def states(
     """
     topology = flow.topology
     randomness = flow.noise()
-    agents = [
-        ("perturb", "perturb", lambda number: make_perturb(topology, number, randomness), raw),
-        (
-            "collect",
-            "collect",
-            lambda number: roles.make(topology, "collect", number),
-            logged(flow, topology.reports_topic),
-        ),
-        (
-            "collect",
-            "merge",
-            lambda _: roles.make(topology, "merge", 0),
-            logged(flow, topology.partials_topic),
-        ),
-    ]
-    paid: dict[bytes, Counter[int]] = defaultdict(Counter)
-    for role, name, make, logs in agents:
-        gone, now = kept[topology.changelog(role, name)]
+    paid: dict[tuple[str, bytes], Counter[int]] = defaultdict(Counter)
+    for role, agent in topology.flow.readers():
+        logs = raw if agent.raw else rounds.logged(flow, agent.topic)
+        gone, now = kept[role.changelog(agent.name)]
         # Faust writes its keys as JSON
         records = [
             (json.loads(m.key()), m.value())
@@ -248,31 +253,23 @@ def states(
         for key, value in records:
             if value is not None:
                 number, part, _ = key.split("/")
-                seal = randomness.seal if role == "perturb" else None
+                seal = randomness.seal if agent.raw else None
                 cover, payload = unpack(value if seal is None else plain(key, value, seal))
                 asked[int(number)][cover].append((part, payload))
-                if name == "perturb" and part != META:
+                if agent.raw and part != META:
                     note_paid(payload, paid)
         for number, log in enumerate(logs):
             verdict.states += sum(map(len, asked[number].values()))
-            verdict.wrong[f"{name} states"] += recompute(make(number), log, asked[number])
+            stage = roles.make(topology, agent, number, randomness)
+            verdict.wrong[f"{agent.name} states"] += recompute(stage, log, asked[number])
             best = latest(
                 checkpoints(
                     {key: value for key, value in table.items() if value is not None}, number
                 )
             )
             if log and (best is None or best.offset != log[-1].offset):
-                verdict.wrong[f"{name} partitions without their last state"] += 1
-    return paid
-
-
-def logged(flow: Flow, topic: str) -> list[list[Message]]:
-    """A topic as the log that its agent folds."""
-    sources = flow.topology.input.partitions if topic == flow.topology.reports_topic else 1
-    out: list[list[Message]] = [[] for _ in range(sources)]
-    for m in flow.read(topic):
-        out[m.partition()].append(Message(m.offset(), m.timestamp()[1], m.value()))
-    return out
+                verdict.wrong[f"{agent.name} partitions without their last state"] += 1
+    return summed(paid)
 
 
 def recompute(stage, log: list[Message], asked: dict[int, list[tuple[str, bytes]]]) -> int:
@@ -296,18 +293,28 @@ def recompute(stage, log: list[Message], asked: dict[int, list[tuple[str, bytes]
     return wrong
 
 
-def note_paid(payload: bytes, paid: dict[bytes, Counter[int]]) -> None:
-    """What a worker's own ledger says that its users spent: the ring holds the last slots."""
+def note_paid(payload: bytes, paid: dict[tuple[str, bytes], Counter[int]]) -> None:
+    """What a worker's own ledgers, one or one of each phase, say that its users spent: the ring
+    holds the last slots.
+    """
     rows = read_batch(unpacked(payload))[0]
-    if "ring" not in rows.schema.names:
-        return
-    for row in rows.to_pylist():
-        end, ring = row["ring_end"], row["ring"]
-        if end != NEVER:
-            ring = ring if isinstance(ring, list) else [ring]
-            for slot in range(end - len(ring) + 1, end + 1):
-                by = paid[row["user"]]
-                by[slot] = max(by[slot], ring[slot % len(ring)])
+    ledgers = [name.removesuffix("ring") for name in rows.schema.names if name.endswith("ring")]
+    for row in rows.to_pylist() if ledgers else []:
+        for name in ledgers:
+            end, ring = row[f"{name}ring_end"], row[f"{name}ring"]
+            if end != NEVER:
+                ring = ring if isinstance(ring, list) else [ring]
+                for slot in range(end - len(ring) + 1, end + 1):
+                    by = paid[name, row["user"]]
+                    by[slot] = max(by[slot], ring[slot % len(ring)])
+
+
+def summed(paid: dict[tuple[str, bytes], Counter[int]]) -> dict[bytes, Counter[int]]:
+    """The same of all ledgers together."""
+    found: dict[bytes, Counter[int]] = defaultdict(Counter)
+    for (_, user), by in paid.items():
+        found[user].update(by)
+    return found
 
 
 # -- budgets
@@ -341,14 +348,7 @@ def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], 
             total > method.ledger.reports or method.ledger.lost(total) > method.ledger.budget
             for total in totals
         )
-    run, budget = method.ledger.run, method.ledger.budget
-    return sum(
-        any(
-            sum(by[slot + ahead] for ahead in range(run) if slot + ahead in by) > budget
-            for slot in list(by)
-        )
-        for by in spent.values()
-    )
+    return rounds.over(spent.values(), method.ledger.run, method.ledger.budget)
 
 
 def users(flow: Flow, raw) -> set[bytes]:

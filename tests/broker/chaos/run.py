@@ -54,7 +54,7 @@ class Round:
         counts = Counter(name for name, _ in self.faults)
         sums = {
             name: sum(getattr(verdict, name) for verdict in self.verdicts.values())
-            for name in ("events", "reports", "releases", "states")
+            for name in ("events", "reports", "releases", "states", "published", "late")
         }
         return (
             f"seed {self.seed}, {self.nodes} node(s), {len(self.faults)} faults in"

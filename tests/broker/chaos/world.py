@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
-from tests.broker.chaos.crew import AGAIN, CLOCK
+from tests.broker.chaos.crew import AGAIN, AWAY, BETWEEN, CLOCK
 from tests.broker.chaos.feed import Feed
 from tests.broker.chaos.judge import Verdict, judge_all
 from tests.broker.chaos.place import Place, alive
@@ -113,7 +113,7 @@ class World:
     Parameters
     ----------
     nodes : of the cluster, 1 or 3
-    methods : one topology each
+    methods : one topology each, by what `tests.broker.test_methods.flow_of` knows it as
     seed : of everything that is random but the workers
     """
 
@@ -121,6 +121,7 @@ class World:
         self, tmp: Path, prefix: str, nodes: int, methods: list[str], seed: int, **environment: str
     ) -> None:
         self.random, self.tmp, self.nodes = random.Random(seed), tmp, nodes
+        self.names = methods
         self.environment = environment
         self.disk = Place(tmp / "kafka", 700 * nodes)
         self.server = KafkaServer("4.3.1", tmp / "kafka", nodes=nodes)
@@ -128,6 +129,8 @@ class World:
             Crew(n, Place(tmp / f"scratch-{n}", 8), tmp / f"clock-{n}", tmp / f"crew-{n}.log")
             for n in (0, 1)
         ]
+        self.between = tmp / "between"
+        """Begins the names of files that kill a topology's forwarder, see `crew`."""
         self.features = cpu_features()
         self.crews[1].disabled = list(self.features)
         self.faults: list[tuple[str, str]] = []
@@ -175,12 +178,14 @@ class World:
         """How often a process asked to be started again."""
         return sum(crew.retried for crew in self.crews)
 
-    def start(self, crew: Crew) -> None:
-        """A new process, whatever became of the last one."""
+    def start(self, crew: Crew, away: str = "") -> None:
+        """A new process, whatever became of the last one, without the roles that are ``away``."""
         environment = {
             **os.environ,
             **self.environment,
             CLOCK: str(crew.clock),
+            AWAY: away,
+            BETWEEN: str(self.between),
             "TMPDIR": str(crew.scratch.path),
         }
         if crew.disabled:
@@ -289,15 +294,21 @@ class World:
         if producer.flush(30) or failed:
             raise BrokerError(f"{topic} was not written")
 
+    @property
+    def asked(self) -> list[Flow]:
+        """Those whose coordinator asks."""
+        return [flow for flow in self.flows if flow.topology.flow.requests is not None]
+
     # -- what brokers say
     # ------------------------------------------------------------
 
     def groups(self) -> dict[str, str]:
-        """{group: role}."""
+        """{group: role}, a forwarder's with that of its processes."""
         return {
-            flow.topology.group(role): role
+            group: role.name
             for flow in self.flows
-            for role in ("perturb", "collect")
+            for role in flow.topology.roles
+            for group in (role.group, *([role.forward.group] if role.forward else []))
         }
 
     def stable(self, members: int | None = None) -> bool:
@@ -318,17 +329,15 @@ class World:
         return self.until(self.stable, limit)
 
     def logs(self, flow: Flow) -> list[tuple[str, TopicPartition]]:
-        """(group, place) of all that a topology's agents fold."""
-        topology = flow.topology
-        sources = range(topology.input.partitions)
-        return [
-            *((topology.group("perturb"), TopicPartition(topology.raw_topic, p)) for p in sources),
-            *(
-                (topology.group("collect"), TopicPartition(topology.reports_topic, p))
-                for p in sources
-            ),
-            (topology.group("collect"), TopicPartition(topology.partials_topic, 0)),
-        ]
+        """(group, place) of all that a topology's agents fold, and that is forwarded."""
+        found = []
+        for role in flow.topology.roles:
+            for agent in role.agents:
+                places = [TopicPartition(agent.topic, p) for p in range(agent.partitions)]
+                found += [(role.group, place) for place in places]
+            if role.forward is not None:
+                found.append((role.forward.group, TopicPartition(role.forward.reads.name, 0)))
+        return found
 
     def ends(self, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
         """Where logs end. Not by the admin client's list_offsets: librdkafka ends the process (an
@@ -406,9 +415,13 @@ class World:
             if crew.held:
                 self.start(crew)
         self.feed.close()
-        # What is left of one log becomes the next one's, and there are three in a row.
+        # What is left of one log becomes the next one's, and there are so many in a row
+        row = max(
+            len([*flow.topology.flow.readers()]) + 2 * (flow.topology.flow.requests is not None)
+            for flow in self.flows
+        )
         if not self.until(
-            lambda: all(self.left() == 0 and not time.sleep(0.5) for _ in range(3)), limit
+            lambda: all(self.left() == 0 and not time.sleep(0.5) for _ in range(row)), limit
         ):
             by = {
                 flow.topology.name: self.answered(lambda flow=flow: self.left([flow]))
@@ -428,18 +441,15 @@ class World:
     def verdicts(self) -> dict[str, Verdict]:
         """Of every method; a raw record that a broker has acknowledged must be there."""
         assert self.feed is not None
-        found = {
-            flow.topology.privacy.method: verdict
-            for flow, verdict in zip(self.flows, judge_all(self.flows), strict=True)
-        }
-        for flow in self.flows:
+        found = dict(zip(self.names, judge_all(self.flows), strict=True))
+        for name, flow in zip(self.names, self.flows, strict=True):
             there = {
                 (m.partition(), m.offset(), m.value()) for m in flow.read(flow.topology.raw_topic)
             }
             taken = self.feed.taken[flow.topology.raw_topic]
             assert taken, "nothing was ever acknowledged"
             if lost := len(taken - there):
-                found[flow.topology.privacy.method].wrong["lost events"] = lost
+                found[name].wrong["lost events"] = lost
         return found
 
     def close(self) -> None:

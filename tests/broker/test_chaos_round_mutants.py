@@ -1,0 +1,162 @@
+"""The harness finds what can go wrong between a request and its answers: each topology of one world
+is broken in another way, the same happens to all of them, and the judge says of each what is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events, Tick
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from ldp_kafka.runtime.stages.requests import is_request, read_request
+from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.wire.records import encode_json
+from tests.broker.chaos.crew import AWAY, BETWEEN
+from tests.broker.chaos.judge import judge_all
+from tests.broker.flow import SLOT, START, Flow
+from tests.broker.requests import until
+from tests.broker.test_chaos_mutants import start
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: "{boot}"}}
+input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 0, hold: 5}}
+privacy: {{method: {method}, {shape}, epsilon: 8.0, window: 4}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime: {{shards: 4, session_timeout: {session}}}
+"""
+USERS, PARTITIONS = 120, 2
+CASES = {
+    "none": None,
+    "answers twice": "second reports",
+    "commits before arrival": "requests missing in a partition",
+    "decides anew": "different requests",
+    "held values forgotten": "missing reports",
+}
+"""Of each mutant what the judge must say."""
+
+
+def put(flow: Flow, slot: int) -> None:
+    """Everybody's value of one slot, most of them the same, which closes the slot before it."""
+    rnd = random.Random(slot)
+    for partition in range(PARTITIONS):
+        users = [f"u{at}" for at in range(partition, USERS, PARTITIONS)]
+        values = [slot % 3 if rnd.random() < 0.8 else rnd.randrange(3) for _ in users]
+        times = np.full(len(users), (START + slot) * SLOT)
+        flow.put(partition, encode(Events(Ids.of(users), times, np.array(values))))
+    flow.producer.flush(20)
+
+
+def ask_again(flow: Flow) -> None:
+    """Whoever writes the raw log asks for other amounts of the last slot that was asked for."""
+    log = [m for m in flow.raw()[0] if is_request(m.value)]
+    asked = next(r for r in map(read_request, (m.value for m in log[::-1])) if r.epsilon)
+    for cost in (asked.epsilon // 3, asked.epsilon // 5, 1000):
+        value = encode_json(replace(asked, epsilon=cost))
+        flow.forged.add((None, value))
+        for partition in range(PARTITIONS):
+            flow.put(partition, value)
+    flow.producer.flush(20)
+
+
+def told(flow: Flow, topic: str) -> int:
+    """The last slot that a topic tells of; -1 before any."""
+    slots = (json.loads(m.value()).get("slot", -1) for m in flow.read(topic))
+    return max(slots, default=-1)
+
+
+@pytest.fixture(scope="module")
+def found(can_start, tmp_path_factory):
+    """What the judge says of each. Some rounds; requests of a slot that was answered; then nobody
+    coordinates, and values are held when all workers leave; all are there again, the first request
+    is in one partition when its forwarder is killed; some more rounds.
+    """
+    tmp = tmp_path_factory.mktemp("mutants")
+    flows: dict[str, Flow] = {}
+
+    def ended(crew) -> None:
+        if crew.poll() is None:
+            os.killpg(crew.pid, 9)
+            crew.wait()
+
+    def make(at: int) -> Flow:
+        name = f"mutant-{at}"
+        made = {"method": "lbd", "shape": "categories: 3", "statistics": "frequencies"}
+        return Flow(boot, tmp, name, partitions=PARTITIONS, text=TEXT, **made)
+
+    with ExitStack() as stack:
+        server = KafkaServer("4.3.1", tmp / "kafka")
+        stack.callback(server.stop)
+        boot = server.start().bootstrap_servers
+        with ThreadPoolExecutor(len(CASES)) as pool:
+            flows.update(zip(CASES, pool.map(make, range(len(CASES))), strict=True))
+        every = list(flows.values())
+        for flow in every:
+            stack.callback(flow.close)
+        mutants = {flow.topology.name: name for name, flow in flows.items()}
+        log = stack.enter_context((tmp / "log").open("ab"))
+
+        def begin(**more: str):
+            crew = start(every, log, mutants, **more)
+            stack.callback(ended, crew)
+            return crew
+
+        def rounds(slots: range, topic: str) -> None:
+            """The topic tells of each slot before the next one comes."""
+            for slot in slots:
+                for flow in every:
+                    put(flow, slot)
+                for flow in every if slot else ():  # before the first one there is none
+                    name = getattr(flow.topology, topic)
+                    until(lambda f=flow, n=name, at=slot: told(f, n) >= START + at - 1)
+
+        def leave(crew) -> None:
+            crew.terminate()
+            assert crew.wait(60) == 0, (tmp / "log").read_text(errors="replace")[-2000:]
+
+        crew = begin()
+        rounds(range(5), "releases_topic")
+        for flow in every:
+            ask_again(flow)
+        rounds(range(5, 6), "sums_topic")
+        leave(crew)
+        crew = begin(**{AWAY: "coordinate"})
+        rounds(range(6, 9), "sums_topic")
+        leave(crew)
+        for flow in every:
+            (tmp / f"between-{flow.topology.name}").touch()
+        crew = begin(**{BETWEEN: str(tmp / "between")})
+        until(lambda: not list(tmp.glob("between-*")))
+        rounds(range(9, 12), "sums_topic")
+        for flow in every:
+            for partition in range(PARTITIONS):
+                flow.put(partition, encode(Tick((START + 24) * SLOT)))
+            flow.producer.flush(20)
+        for flow in every:
+            until(lambda f=flow: told(f, f.topology.releases_topic) >= START + 23)
+        time.sleep(3)  # what is forwarded last leads to nothing
+        leave(crew)
+        yield dict(zip(flows, judge_all(every), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_mutant_is_found(found, name):
+    """And without one nothing is said."""
+    verdict, complaint = found[name], CASES[name]
+    assert verdict.reports > 1000
+    if complaint is None:
+        assert not verdict.wrong, verdict
+        assert verdict.published > 2, verdict
+        return
+    assert verdict.wrong[complaint] > 0, verdict
