@@ -22,7 +22,7 @@ from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["ASKED", "ORACLES", "Asked", "names", "of_either_kind", "streamed"]
+__all__ = ["ASKED", "ORACLES", "Asked", "coordinated", "names", "of_either_kind", "streamed"]
 
 ORACLES = {"numeric": "hybrid", "categorical": "adaptive"}
 """By kind of values, the mechanism that a protocol's users report with where none is named."""
@@ -213,6 +213,17 @@ def names() -> list[str]:
     """All that a topology can run."""
     asked = {name for name, _ in ASKED}
     return sorted(asked | {name for name, method in METHODS.items() if method.streams})
+
+
+def coordinated(kind: str) -> list[str]:
+    """The names of those that have a coordinator, for values of this kind.
+
+    Examples
+    --------
+    >>> [name for name in coordinated("numeric") if name not in coordinated("categorical")]
+    ['lpu']
+    """
+    return sorted(name for name, of in ASKED if of == kind)
 
 
 def of_either_kind(name: str) -> bool:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.asked import Asked, coordinated
 from ldp_kafka.statistics import STATISTICS, CrowdStatistic, Selection
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
@@ -122,6 +123,25 @@ class Topology(Checked):
                 yield f"output.statistics[{i}]", wrong
         if fits and self.output.above is not None:
             yield from self._no_event(self.output.above)
+        yield from self._not_processed()
+
+    def _not_processed(self) -> Iterator[tuple[str, str]]:
+        """What cannot be made of its releases, and why."""
+        method, wanted = self.method, self.output.postprocess
+        if not wanted.on:
+            return
+        if isinstance(method, Asked):
+            for switch, why in method.protocol.unfit(wanted):
+                yield f"output.postprocess.{switch}", why
+            return
+        values = "categories" if method.kind == "categorical" else "numbers"
+        yield (
+            "output.postprocess",
+            (
+                f"must not be given: {method.name} over {values} has no coordinator, which would do"
+                f" it; {', '.join(coordinated(method.kind))} have one"
+            ),
+        )
 
     def _no_event(self, above: float) -> Iterator[tuple[str, str]]:
         """Why nothing can be above the threshold, or all is."""

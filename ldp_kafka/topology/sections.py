@@ -14,6 +14,7 @@ from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.asked import names, of_either_kind, streamed
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.logins import Identity, endpoints, identity
@@ -375,12 +376,13 @@ class Privacy(Checked):
 class Output(Checked):
     """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the
     crowd, or as they were reported. And whether a crowd's statistic is above a threshold, where
-    there is one.
+    there is one; and what a coordinator makes of its publications before.
     """
 
     statistics: tuple[str, ...]
     shrinkage: bool = True
     above: float | None = None
+    postprocess: Processing = field(default_factory=Processing)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.statistics or len(set(self.statistics)) < len(self.statistics):

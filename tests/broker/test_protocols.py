@@ -28,7 +28,7 @@ kafka: {{bootstrap_servers: "{boot}"}}
 input: {{partitions: {partitions}, format: arrow, slot: 1m, lateness: {lateness}, hold: 3,
   partitioning: murmur2}}
 privacy: {{method: {method}, {shape}, epsilon: 2.0, window: 4}}
-output: {{statistics: [{statistics}]}}
+output: {{statistics: [{statistics}], postprocess: {postprocess}}}
 edge: {{key_file: {key}}}
 runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
 """
@@ -45,16 +45,17 @@ def streams(seed):
     return np.stack([rng.choice(CATEGORIES, USERS, p=share) for share in shares], axis=1)
 
 
-def flow_of(boot, tmp_path, prefix, method, lateness):
+def flow_of(boot, tmp_path, prefix, method, lateness, switches):
     return Flow(
         boot,
         tmp_path,
-        f"{prefix}-{method}-{lateness}",
+        f"{prefix}-{method}-{lateness}-{len(switches)}",
         method=method,
         shape=f"categories: {CATEGORIES}",
         statistics="frequencies",
         text=TEXT,
         lateness=lateness,
+        postprocess=json.dumps(switches),
     )
 
 
@@ -75,10 +76,14 @@ def waited(flow, seconds=120):
     return found[:SLOTS]
 
 
-@pytest.mark.parametrize("lateness", [0, 2])
-@pytest.mark.parametrize("method", SEVEN)
-def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, method, lateness):
-    flow, values = flow_of(kafka, tmp_path, prefix, method, lateness), streams(SEVEN.index(method))
+CASES = [(method, lateness, {}) for method in SEVEN for lateness in (0, 2)]
+CASES.append(("lpa", 0, {"norm_sub": True, "merge": True, "smooth": "exponential"}))
+
+
+@pytest.mark.parametrize(("method", "lateness", "switches"), CASES)
+def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, method, lateness, switches):
+    flow = flow_of(kafka, tmp_path, prefix, method, lateness, switches)
+    values = streams(SEVEN.index(method))
     with ExitStack() as stack:
         stack.callback(flow.close)
         for role in [role.name for role in flow.topology.roles] * 2:
@@ -102,6 +107,7 @@ def same(flow, values):
         window=privacy.window,
         categories=privacy.categories,
         oracle=privacy.mechanism,
+        **made.output.postprocess.on,
     )
     trace = protocol.run(values, flow.noise(), users=source.users, first_slot=FIRST)
     said = np.array([release["value"] for release in found], float)
