@@ -241,6 +241,7 @@ class _Work:
             given["shrinkage"],
             None if events is None else float(events["above"]),
             Processing(**(given["postprocess"] or {})),
+            given["bins"],
         )
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:

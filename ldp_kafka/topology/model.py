@@ -66,6 +66,10 @@ class Topology(Checked):
     runtime: Runtime
 
     def _problems(self) -> Iterator[tuple[str, str]]:
+        wrong = list(self._no_bins())
+        yield from wrong
+        if wrong:  # there is no method to ask
+            return
         flow = self.flow
         if not all(TOPIC.fullmatch(topic.name) for topic in flow.topics if topic != flow.raw):
             yield "topology", "must be 1 to 200 letters, digits, dots, dashes and underscores"
@@ -110,8 +114,27 @@ class Topology(Checked):
             )
         yield from self._unfit()
 
+    def _no_bins(self) -> Iterator[tuple[str, str]]:
+        """Why there is no method whose collector reads reports by these bins."""
+        if self.output.bins is None:
+            return
+        over = [name for name, each in STATISTICS.items() if each.binned]
+        if not set(over) & set(self.output.statistics):
+            yield "output.bins", f"must be given with {' or '.join(over)} only"
+        elif isinstance(self.privacy.build, Asked):
+            try:
+                _ = self.method
+            except (ConfigurationError, TypeError) as error:
+                yield "output.bins", f"{self.privacy.method} over {self.privacy.mechanism}: {error}"
+
     def _unfit(self) -> Iterator[tuple[str, str]]:
         fits = True
+        if self.method.phases and len(self.output.statistics) > 1:
+            yield (
+                "output.statistics",
+                f"must name one: the coordinator of {self.method.name} decides by what it releases",
+            )
+            return
         for i, name in enumerate(self.output.statistics):
             wrong = (
                 STATISTICS[name].unfit(self.method)
@@ -149,6 +172,9 @@ class Topology(Checked):
         if len(crowd) != 1:
             yield "output.events", "must be given with one statistic of the crowd"
             return
+        if not crowd[0].normal:
+            yield "output.events", f"must not be given: errors of a {crowd[0].name} are not normal"
+            return
         low, high = crowd[0].bounds
         if not low < above < high:
             yield (
@@ -180,10 +206,13 @@ class Topology(Checked):
         """Its topics, agents and roles, by ``input.source``."""
         return SOURCES[self.input.source](self.name, self.input, self.method.phases)
 
-    @property
+    @cached_property
     def method(self) -> Method:
         """The streaming method, made once."""
-        return self.privacy.build
+        privacy, bins = self.privacy, self.output.bins
+        if bins is None or not isinstance(privacy.build, Asked):
+            return privacy.build
+        return privacy.made(bins=bins)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -261,6 +290,7 @@ class Topology(Checked):
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"hold": source.hold} if self.method.phases > 1 else {}),
+            **({} if self.output.bins is None else {"bins": self.output.bins}),
         )
 
     @property

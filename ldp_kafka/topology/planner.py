@@ -13,9 +13,14 @@ import numpy as np
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.protocols.processing import Processing
-from ldp_kafka.statistics import CrowdStatistic, Prediction, ProtocolPrediction, reporting
+from ldp_kafka.statistics import (
+    CrowdStatistic,
+    EvenPrediction,
+    Prediction,
+    ProtocolPrediction,
+    reporting,
+)
 from ldp_kafka.topology import asking, cautions
 from ldp_kafka.topology.budget_file import Admission, admission
 from ldp_kafka.topology.cautions import size
@@ -217,7 +222,7 @@ def plan(
         raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
     method = topology.method
     comparison, rounds = compare(topology, users, drift), asking.rounds(topology, users)
-    predictions = _predictions(topology, users, comparison)
+    predictions = _predictions(topology, users, comparison, rounds)
     batched, single = _crossing(topology, users, rounds)
     state = DIGEST_BYTES + sum(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
@@ -263,11 +268,24 @@ def row_bytes(topology: Topology) -> int:
 
 
 def _predictions(
-    topology: Topology, users: int, comparison: Comparison | None
+    topology: Topology, users: int, comparison: Comparison | None, rounds: asking.Rounds | None
 ) -> tuple[Prediction, ...]:
-    """Of each statistic; of a protocol as the comparison has it, none where that does not tell."""
-    if not isinstance(topology.method, Asked):
+    """Of each statistic; of a protocol as the comparison has it, none where that does not tell.
+    What is not compared is predicted of a publication, where it is known what that is made of.
+    """
+    if rounds is None:
         return topology.statistics.predict(users)
+    others = [
+        one
+        for one in topology.statistics.statistics
+        if isinstance(one, CrowdStatistic) and not one.of_protocols
+    ]
+    if others:
+        return tuple(
+            EvenPrediction(one.name, one.error(rounds.first), one.constant, rounds.first)
+            for one in others
+            if not rounds.second
+        )
     found = [] if comparison is None else [comparison.of(topology.method.name)]
     return tuple(
         ProtocolPrediction(

@@ -34,7 +34,6 @@ _NOUNS = {
 }
 _LATER: dict[Path, tuple[str, ...]] = {
     ("input", "per_slot"): ("last", "mean", "sum", "max", "count"),
-    ("output", "statistics"): ("distribution",),
 }
 _LATER_KEYS = {("input", "relay")}
 

@@ -355,6 +355,10 @@ class Privacy(Checked):
     @cached_property
     def build(self) -> Method:
         """The method, made."""
+        return self.made()
+
+    def made(self, **more: Any) -> Method:
+        """The method, with more of what its collector reads reports by."""
         mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
         given = {"window": self.window, "domain": self.domain, "categories": self.categories}
         shape: dict[str, Any] = {name: what for name, what in given.items() if what is not None}
@@ -364,6 +368,7 @@ class Privacy(Checked):
             calibration=self.calibration,
             **shape,
             **self.parameters,
+            **more,
         )
 
     @property
@@ -374,15 +379,17 @@ class Privacy(Checked):
 
 @dataclass(frozen=True)
 class Output(Checked):
-    """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the
-    crowd, or as they were reported. And whether a crowd's statistic is above a threshold, where
-    there is one; and what a coordinator makes of its publications before.
+    """What is released: ``mean``, ``frequencies``, ``distribution``, ``per_user``; those per user
+    shrunk towards the crowd, or as they were reported. And whether a crowd's statistic is above a
+    threshold, where there is one; what a coordinator makes of its publications before; and how many
+    equal bins of the domain a distribution is over.
     """
 
     statistics: tuple[str, ...]
     shrinkage: bool = True
     above: float | None = None
     postprocess: Processing = field(default_factory=Processing)
+    bins: int | None = None
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.statistics or len(set(self.statistics)) < len(self.statistics):

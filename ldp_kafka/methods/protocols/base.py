@@ -113,11 +113,21 @@ class Protocol(ABC):
         if not isinstance(self.values, Numbers):
             raise ConfigurationError("bins are of a domain (lo, hi); categories are bins already")
         if not self.distributions:
-            raise ConfigurationError(
-                f"{self.name} releases no distributions: its reports have budgets that differ, so"
-                " they cannot be compared before what lies behind them is known; lpd or lpa can"
-            )
+            raise ConfigurationError(self.no_distributions())
         return Binned(self.values, factory, check_bins(bins))
+
+    @classmethod
+    def no_distributions(cls) -> str:
+        """Why one that does not release `distributions` does not."""
+        return (
+            f"{cls.name} releases no distributions: its reports have budgets that differ, so they"
+            " cannot be compared before what lies behind them is known; lpd or lpa can"
+        )
+
+    @property
+    def scalar(self) -> bool:
+        """Whether what it releases of a slot is one number, a mean: not shares."""
+        return self.terms.oracle.numeric and self.bins is None
 
     def unfit(self, processing: Processing) -> Iterator[tuple[str, str]]:
         """Each switch that is on and has nothing to do here, and why."""

@@ -181,7 +181,7 @@ class Coordinate:
         for slot in [slot for slot in rounds.second if slot <= found.slot]:
             del rounds.second[slot]
         value, error = released.value, released.standard_error
-        if self.method.kind == "numeric":
+        if self.method.protocol.scalar:
             value, error = value[0], error[0]
         told = rounds.told(self.method.protocol, found, second)
         if self.processing.on:  # who reads it must know: projected shares, for one, are biased
