@@ -74,6 +74,7 @@ PUBLIC = {
         methods.response_curve.ResponseCurve methods.response_curve._Shape
         statistics.prediction.Prediction statistics.prediction.ShrunkPrediction
         statistics.prediction.SinglePrediction statistics.prediction.ProtocolPrediction
+        statistics.prediction.EvenPrediction
         methods.protocols.prediction.Crowd methods.protocols.prediction.Expected
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """

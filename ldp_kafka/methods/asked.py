@@ -22,7 +22,7 @@ from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["ASKED", "ORACLES", "Asked", "names", "of_either_kind", "streamed"]
+__all__ = ["ASKED", "ORACLES", "Asked", "coordinated", "names", "of_either_kind", "streamed"]
 
 ORACLES = {"numeric": "hybrid", "categorical": "adaptive"}
 """By kind of values, the mechanism that a protocol's users report with where none is named."""
@@ -35,6 +35,7 @@ class Asked(Method):
     Parameters
     ----------
     epsilon, window, mechanism, domain, categories : of the protocol, whose oracle the mechanism is
+    bins : of the protocol: what its collector sums reports for; users report the same without
     calibration : ``sound``, as the paper's protocols are
 
     Notes
@@ -52,13 +53,14 @@ class Asked(Method):
         mechanism: Callable[..., Any],
         domain: tuple[float, float] | None = None,
         categories: int | None = None,
+        bins: int | None = None,
         calibration: str = "sound",
     ) -> None:
         if calibration != "sound":
             raise ConfigurationError(
                 f"calibration must be sound: {self.name} is sound as it was published"
             )
-        self._given: dict[str, Any] = {"domain": domain, "categories": categories}
+        self._given: dict[str, Any] = {"domain": domain, "categories": categories, "bins": bins}
         super().__init__(
             epsilon=epsilon,
             window=window,
@@ -89,6 +91,10 @@ class Asked(Method):
     @property
     def fields(self) -> dict[str, Field]:
         return self.responder.fields
+
+    def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
+        del phase  # its reports say what they cost: this reads those of one cost
+        return self.protocol.terms.oracle.support(self.spend, reports)
 
     def in_phase(self, slots: NDArray[np.int64], phase: int) -> NDArray[np.bool_]:
         return np.full(len(slots), FIRST <= phase < self.phases)
@@ -143,8 +149,12 @@ class _Form(Estimates):
     """What reads reports of the second phase, of one cost."""
 
     def __init__(self, method: Asked, cost: int) -> None:
-        self.mechanism = method.protocol.terms.oracle.at(cost)
-        self.values = method.values
+        self._oracle, self._cost = method.protocol.terms.oracle, cost
+        self.mechanism, self.values = self._oracle.at(cost), method.values
+
+    def support(self, reports: NDArray[Any], phase: int = 0) -> NDArray[np.int64]:
+        del phase  # its reports say what they cost: this reads those of one cost
+        return self._oracle.support(self._cost, reports)
 
 
 class _Ledgers:
@@ -179,7 +189,7 @@ class _Ledgers:
         return self._responder.largest(state)
 
 
-_TELLS = {"numeric": "mean", "categorical": "frequencies"}
+_TELLS = {"numeric": ("mean", "distribution"), "categorical": ("frequencies",)}
 
 
 def _asked(protocol: type[Protocol], kind: str) -> type[Asked]:
@@ -191,7 +201,7 @@ def _asked(protocol: type[Protocol], kind: str) -> type[Asked]:
             "protocol_class": protocol,
             "name": protocol.name,
             "kind": kind,
-            "statistics": (_TELLS[kind],),
+            "statistics": _TELLS[kind] if protocol.distributions else _TELLS[kind][:1],
             "default_mechanism": ORACLES[kind],
             "phases": 2 if protocol.adaptive else 1,
         },
@@ -215,6 +225,17 @@ def names() -> list[str]:
     return sorted(asked | {name for name, method in METHODS.items() if method.streams})
 
 
+def coordinated(kind: str) -> list[str]:
+    """The names of those that have a coordinator, for values of this kind.
+
+    Examples
+    --------
+    >>> [name for name in coordinated("numeric") if name not in coordinated("categorical")]
+    ['lpu']
+    """
+    return sorted(name for name, of in ASKED if of == kind)
+
+
 def of_either_kind(name: str) -> bool:
     """Whether what this name stands for is for numbers as well as for categories."""
     return name in PROTOCOLS
@@ -230,7 +251,7 @@ def streamed(name: str, kind: str) -> type[Method] | None:
     Examples
     --------
     >>> streamed("lpa", "numeric").statistics, streamed("lpu", "categorical").name
-    (('mean',), 'lpu')
+    (('mean', 'distribution'), 'lpu')
     >>> streamed("capp", "categorical").kind, streamed("lpz", "numeric")
     ('numeric', None)
     """

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from ldp_kafka.statistics.base import CrowdStatistic, Singles, SingleStatistic, Statistic
+from ldp_kafka.statistics.distribution import Distribution
 from ldp_kafka.statistics.events import ABOVE, Above, above
 from ldp_kafka.statistics.frequencies import Frequencies
 from ldp_kafka.statistics.mean import Mean
 from ldp_kafka.statistics.per_user import PerUser
-from ldp_kafka.statistics.prediction import Prediction, ProtocolPrediction, reporting
+from ldp_kafka.statistics.prediction import (
+    EvenPrediction,
+    Prediction,
+    ProtocolPrediction,
+    reporting,
+)
 from ldp_kafka.statistics.selection import Selection
 
 __all__ = [
@@ -15,6 +21,8 @@ __all__ = [
     "STATISTICS",
     "Above",
     "CrowdStatistic",
+    "Distribution",
+    "EvenPrediction",
     "Frequencies",
     "Mean",
     "PerUser",
@@ -29,6 +37,7 @@ __all__ = [
 ]
 
 STATISTICS: dict[str, type[Statistic]] = {
+    "distribution": Distribution,
     "frequencies": Frequencies,
     "mean": Mean,
     "per_user": PerUser,

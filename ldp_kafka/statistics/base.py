@@ -53,6 +53,8 @@ class Statistic(ABC):
     """The kind of method that it is made of, as `Method.kind`; empty: any."""
     needs: ClassVar[str] = ""
     """What the method's reports must tell, one of `Method.statistics`; empty: nothing."""
+    binned: ClassVar[bool] = False
+    """Whether it is over bins of the domain, which are public."""
     linkable: ClassVar[bool] = False
     """Whether reports must carry a pseudonym for it, which links those of a user."""
 
@@ -138,6 +140,8 @@ class CrowdStatistic(Statistic):
         is largest.
         """
 
+    normal: ClassVar[bool] = True
+    """Whether its error is normal, as that of a sum of many reports: events are judged by that."""
     of_protocols: ClassVar[bool] = False
     """Whether it is what the protocols release of reports such as the method's."""
 

@@ -12,6 +12,7 @@ from ldp_kafka.mechanisms.base import Law
 from ldp_kafka.methods import Method
 
 __all__ = [
+    "EvenPrediction",
     "Prediction",
     "ProtocolPrediction",
     "ShrunkPrediction",
@@ -112,6 +113,17 @@ class ShrunkPrediction(Prediction):
             f"{self.statistic}: nothing beats a constant here: {100 * self.reliability:.2g} % of"
             " a release is the user's own value, the rest the crowd's mean; a larger epsilon,"
             " a shorter window, or statistics of the crowd would help"
+        )
+
+
+@dataclass(frozen=True)
+class EvenPrediction(Prediction):
+    """Of shares that are published: a root mean square error where values are spread evenly."""
+
+    def sentence(self) -> str:
+        return (
+            f"{self.statistic}: root mean square error {self.error:.4g} of a share that is"
+            f" published from {self.reports:,} reports (values spread evenly)"
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.asked import streamed
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.topology.document import Document, Unset, read
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import Path, parse_path
@@ -239,6 +240,8 @@ class _Work:
             tuple(given["statistics"]),
             given["shrinkage"],
             None if events is None else float(events["above"]),
+            Processing(**(given["postprocess"] or {})),
+            given["bins"],
         )
 
     def edge(self, given: dict[str, Any], _: str) -> Edge:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
+from ldp_kafka.methods.asked import Asked, coordinated
 from ldp_kafka.statistics import STATISTICS, CrowdStatistic, Selection
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
@@ -65,6 +66,10 @@ class Topology(Checked):
     runtime: Runtime
 
     def _problems(self) -> Iterator[tuple[str, str]]:
+        wrong = list(self._no_bins())
+        yield from wrong
+        if wrong:  # there is no method to ask
+            return
         flow = self.flow
         if not all(TOPIC.fullmatch(topic.name) for topic in flow.topics if topic != flow.raw):
             yield "topology", "must be 1 to 200 letters, digits, dots, dashes and underscores"
@@ -109,8 +114,27 @@ class Topology(Checked):
             )
         yield from self._unfit()
 
+    def _no_bins(self) -> Iterator[tuple[str, str]]:
+        """Why there is no method whose collector reads reports by these bins."""
+        if self.output.bins is None:
+            return
+        over = [name for name, each in STATISTICS.items() if each.binned]
+        if not set(over) & set(self.output.statistics):
+            yield "output.bins", f"must be given with {' or '.join(over)} only"
+        elif isinstance(self.privacy.build, Asked):
+            try:
+                _ = self.method
+            except (ConfigurationError, TypeError) as error:
+                yield "output.bins", f"{self.privacy.method} over {self.privacy.mechanism}: {error}"
+
     def _unfit(self) -> Iterator[tuple[str, str]]:
         fits = True
+        if self.method.phases and len(self.output.statistics) > 1:
+            yield (
+                "output.statistics",
+                f"must name one: the coordinator of {self.method.name} decides by what it releases",
+            )
+            return
         for i, name in enumerate(self.output.statistics):
             wrong = (
                 STATISTICS[name].unfit(self.method)
@@ -122,12 +146,34 @@ class Topology(Checked):
                 yield f"output.statistics[{i}]", wrong
         if fits and self.output.above is not None:
             yield from self._no_event(self.output.above)
+        yield from self._not_processed()
+
+    def _not_processed(self) -> Iterator[tuple[str, str]]:
+        """What cannot be made of its releases, and why."""
+        method, wanted = self.method, self.output.postprocess
+        if not wanted.on:
+            return
+        if isinstance(method, Asked):
+            for switch, why in method.protocol.unfit(wanted):
+                yield f"output.postprocess.{switch}", why
+            return
+        values = "categories" if method.kind == "categorical" else "numbers"
+        yield (
+            "output.postprocess",
+            (
+                f"must not be given: {method.name} over {values} has no coordinator, which would do"
+                f" it; {', '.join(coordinated(method.kind))} have one"
+            ),
+        )
 
     def _no_event(self, above: float) -> Iterator[tuple[str, str]]:
         """Why nothing can be above the threshold, or all is."""
         crowd = [one for one in self.statistics.statistics if isinstance(one, CrowdStatistic)]
         if len(crowd) != 1:
             yield "output.events", "must be given with one statistic of the crowd"
+            return
+        if not crowd[0].normal:
+            yield "output.events", f"must not be given: errors of a {crowd[0].name} are not normal"
             return
         low, high = crowd[0].bounds
         if not low < above < high:
@@ -160,10 +206,13 @@ class Topology(Checked):
         """Its topics, agents and roles, by ``input.source``."""
         return SOURCES[self.input.source](self.name, self.input, self.method.phases)
 
-    @property
+    @cached_property
     def method(self) -> Method:
         """The streaming method, made once."""
-        return self.privacy.build
+        privacy, bins = self.privacy, self.output.bins
+        if bins is None or not isinstance(privacy.build, Asked):
+            return privacy.build
+        return privacy.made(bins=bins)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -241,6 +290,7 @@ class Topology(Checked):
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"hold": source.hold} if self.method.phases > 1 else {}),
+            **({} if self.output.bins is None else {"bins": self.output.bins}),
         )
 
     @property

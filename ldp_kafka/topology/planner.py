@@ -4,7 +4,7 @@ how good its releases can be.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
@@ -13,8 +13,14 @@ import numpy as np
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.asked import Asked
-from ldp_kafka.statistics import CrowdStatistic, Prediction, ProtocolPrediction, reporting
+from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.statistics import (
+    CrowdStatistic,
+    EvenPrediction,
+    Prediction,
+    ProtocolPrediction,
+    reporting,
+)
 from ldp_kafka.topology import asking, cautions
 from ldp_kafka.topology.budget_file import Admission, admission
 from ldp_kafka.topology.cautions import size
@@ -89,6 +95,8 @@ class Plan:
     """Of a slot, where the method is a protocol."""
     requests: tuple[str, ...] = ()
     """What is asked of the edge, in words."""
+    postprocess: Processing = field(default_factory=Processing)
+    """What is made of a coordinator's publications; ``predictions`` are of releases without it."""
 
     @property
     def guarantee_line(self) -> str:
@@ -118,6 +126,7 @@ class Plan:
             },
             "rounds": None if self.rounds is None else self.rounds._asdict(),
             "predictions": [prediction.as_json() for prediction in self.predictions],
+            "postprocess": self.postprocess.on,
             "comparison": None if self.comparison is None else self.comparison.as_json(),
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
@@ -131,6 +140,21 @@ class Plan:
             f"{_traffic(self.batched)} from gateways (one batch a partition),"
             f" {_traffic(self.single)} from single events"
         )
+
+    def _processed(self) -> list[str]:
+        switches = [
+            name if value is True else f"{name} {value}"
+            for name, value in self.postprocess.on.items()
+        ]
+        if not switches:
+            return []
+        told = f"{Processing.__module__}.{Processing.__name__}"
+        return [
+            (
+                f"postprocess  {', '.join(switches)}: costs no privacy; the errors above are of"
+                f" releases without it, {told} tells what it gained where it was measured"
+            )
+        ]
 
     def lines(self) -> list[str]:
         """Text, a line at a time."""
@@ -167,6 +191,7 @@ class Plan:
             *self.requests,
             f"state        {self.state_bytes_per_user} bytes a user, {state}",
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
+            *self._processed(),
             *([] if self.comparison is None else self.comparison.lines()),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
@@ -197,7 +222,7 @@ def plan(
         raise ConfigurationError(f"users must be a whole number between 1 and {MOST_USERS:,}")
     method = topology.method
     comparison, rounds = compare(topology, users, drift), asking.rounds(topology, users)
-    predictions = _predictions(topology, users, comparison)
+    predictions = _predictions(topology, users, comparison, rounds)
     batched, single = _crossing(topology, users, rounds)
     state = DIGEST_BYTES + sum(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
@@ -231,6 +256,7 @@ def plan(
         spending=asking.spending(topology),
         rounds=rounds,
         requests=tuple(asking.lines(topology)),
+        postprocess=topology.output.postprocess,
     )
 
 
@@ -242,11 +268,24 @@ def row_bytes(topology: Topology) -> int:
 
 
 def _predictions(
-    topology: Topology, users: int, comparison: Comparison | None
+    topology: Topology, users: int, comparison: Comparison | None, rounds: asking.Rounds | None
 ) -> tuple[Prediction, ...]:
-    """Of each statistic; of a protocol as the comparison has it, none where that does not tell."""
-    if not isinstance(topology.method, Asked):
+    """Of each statistic; of a protocol as the comparison has it, none where that does not tell.
+    What is not compared is predicted of a publication, where it is known what that is made of.
+    """
+    if rounds is None:
         return topology.statistics.predict(users)
+    others = [
+        one
+        for one in topology.statistics.statistics
+        if isinstance(one, CrowdStatistic) and not one.of_protocols
+    ]
+    if others:
+        return tuple(
+            EvenPrediction(one.name, one.error(rounds.first), one.constant, rounds.first)
+            for one in others
+            if not rounds.second
+        )
     found = [] if comparison is None else [comparison.of(topology.method.name)]
     return tuple(
         ProtocolPrediction(

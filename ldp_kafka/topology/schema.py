@@ -14,6 +14,7 @@ from jsonschema.validators import extend
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.asked import names
+from ldp_kafka.methods.protocols.processing import SMOOTHING
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text
 from ldp_kafka.topology.formats import INPUT_FORMATS
@@ -33,7 +34,6 @@ _NOUNS = {
 }
 _LATER: dict[Path, tuple[str, ...]] = {
     ("input", "per_slot"): ("last", "mean", "sum", "max", "count"),
-    ("output", "statistics"): ("distribution",),
 }
 _LATER_KEYS = {("input", "relay")}
 
@@ -90,6 +90,7 @@ def _name(whole: dict[str, Any]) -> None:
         {*PURE, *(method.default_mechanism for method in methods.values())}
     )
     output["statistics"]["items"]["enum"] = sorted(STATISTICS)
+    output["postprocess"]["properties"]["smooth"]["enum"] = list(SMOOTHING)
     for name, method in methods.items():
         for parameter, line in method.parameters.items():
             privacy.setdefault(parameter, {"description": f"{name}: {line}."})

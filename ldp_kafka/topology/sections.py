@@ -14,6 +14,7 @@ from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.asked import names, of_either_kind, streamed
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.logins import Identity, endpoints, identity
@@ -354,6 +355,10 @@ class Privacy(Checked):
     @cached_property
     def build(self) -> Method:
         """The method, made."""
+        return self.made()
+
+    def made(self, **more: Any) -> Method:
+        """The method, with more of what its collector reads reports by."""
         mechanism: Callable[..., Any] = MECHANISMS[self.mechanism]
         given = {"window": self.window, "domain": self.domain, "categories": self.categories}
         shape: dict[str, Any] = {name: what for name, what in given.items() if what is not None}
@@ -363,6 +368,7 @@ class Privacy(Checked):
             calibration=self.calibration,
             **shape,
             **self.parameters,
+            **more,
         )
 
     @property
@@ -373,14 +379,17 @@ class Privacy(Checked):
 
 @dataclass(frozen=True)
 class Output(Checked):
-    """What is released: ``mean``, ``frequencies``, ``per_user``; those per user shrunk towards the
-    crowd, or as they were reported. And whether a crowd's statistic is above a threshold, where
-    there is one.
+    """What is released: ``mean``, ``frequencies``, ``distribution``, ``per_user``; those per user
+    shrunk towards the crowd, or as they were reported. And whether a crowd's statistic is above a
+    threshold, where there is one; what a coordinator makes of its publications before; and how many
+    equal bins of the domain a distribution is over.
     """
 
     statistics: tuple[str, ...]
     shrinkage: bool = True
     above: float | None = None
+    postprocess: Processing = field(default_factory=Processing)
+    bins: int | None = None
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if not self.statistics or len(set(self.statistics)) < len(self.statistics):

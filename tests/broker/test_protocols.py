@@ -28,7 +28,7 @@ kafka: {{bootstrap_servers: "{boot}"}}
 input: {{partitions: {partitions}, format: arrow, slot: 1m, lateness: {lateness}, hold: 3,
   partitioning: murmur2}}
 privacy: {{method: {method}, {shape}, epsilon: 2.0, window: 4}}
-output: {{statistics: [{statistics}]}}
+output: {output}
 edge: {{key_file: {key}}}
 runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
 """
@@ -38,23 +38,29 @@ USERS, SLOTS, CATEGORIES = 20_000, 10, 3
 SEVEN = ("lbu", "lsp", "lbd", "lba", "lpu", "lpd", "lpa")
 
 
-def streams(seed):
-    """(USERS, SLOTS) categories whose shares jump every three slots."""
+def streams(seed, bins=None):
+    """(USERS, SLOTS) categories whose shares jump every three slots; with bins numbers."""
     rng = np.random.default_rng(seed)
     shares = np.repeat(rng.dirichlet([1] * CATEGORIES, SLOTS // 3 + 1), 3, axis=0)[:SLOTS]
-    return np.stack([rng.choice(CATEGORIES, USERS, p=share) for share in shares], axis=1)
+    table = np.stack([rng.choice(CATEGORIES, USERS, p=share) for share in shares], axis=1)
+    return table if bins is None else 3.0 * table + rng.random(table.shape)
 
 
-def flow_of(boot, tmp_path, prefix, method, lateness):
+def flow_of(boot, tmp_path, prefix, method, lateness, bins, switches):
+    shape = f"categories: {CATEGORIES}"
+    output = {"statistics": ["frequencies"], "postprocess": switches}
+    if bins is not None:
+        shape = "domain: [0, 10], mechanism: square_wave"
+        output = {"statistics": ["distribution"], "bins": bins}
     return Flow(
         boot,
         tmp_path,
-        f"{prefix}-{method}-{lateness}",
+        f"{prefix}-{method}-{lateness}-{bins}-{len(switches)}",
         method=method,
-        shape=f"categories: {CATEGORIES}",
-        statistics="frequencies",
+        shape=shape,
         text=TEXT,
         lateness=lateness,
+        output=json.dumps(output),
     )
 
 
@@ -75,10 +81,18 @@ def waited(flow, seconds=120):
     return found[:SLOTS]
 
 
-@pytest.mark.parametrize("lateness", [0, 2])
-@pytest.mark.parametrize("method", SEVEN)
-def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, method, lateness):
-    flow, values = flow_of(kafka, tmp_path, prefix, method, lateness), streams(SEVEN.index(method))
+PROCESSED = {"norm_sub": True, "merge": True, "smooth": "exponential"}
+CASES = {
+    **{f"{name}-{late}": (name, late, None, {}) for name in SEVEN for late in (0, 2)},
+    "lpa-0-processed": ("lpa", 0, None, PROCESSED),
+    "lpd-0-bins": ("lpd", 0, 8, {}),
+}
+
+
+@pytest.mark.parametrize(("method", "lateness", "bins", "switches"), CASES.values(), ids=CASES)
+def test_the_same_decisions_on_kafka(kafka, tmp_path, prefix, method, lateness, bins, switches):
+    flow = flow_of(kafka, tmp_path, prefix, method, lateness, bins, switches)
+    values = streams(SEVEN.index(method), bins)
     with ExitStack() as stack:
         stack.callback(flow.close)
         for role in [role.name for role in flow.topology.roles] * 2:
@@ -101,7 +115,10 @@ def same(flow, values):
         epsilon=privacy.epsilon,
         window=privacy.window,
         categories=privacy.categories,
+        domain=privacy.domain,
+        bins=made.output.bins,
         oracle=privacy.mechanism,
+        **made.output.postprocess.on,
     )
     trace = protocol.run(values, flow.noise(), users=source.users, first_slot=FIRST)
     said = np.array([release["value"] for release in found], float)

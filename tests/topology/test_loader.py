@@ -243,7 +243,11 @@ WRONG = [
     (
         "[mean, per_user]",
         "\n    - mean\n    - distribution",
-        "15: output.statistics[1]: distribution comes later, it is not built yet",
+        (
+            "15: output.statistics[1]: distribution cannot be made of what capp reports; it has"
+            " mean, per_user; of methods without a coordinator it comes later, it is not built yet;"
+            " lbu, lpa, lpd, lpu, lsp have it"
+        ),
     ),
     (
         "[mean, per_user]",

@@ -106,9 +106,11 @@ KEYS = [
 ]
 
 
-SINGLE = {"source", "hold", "per_slot", "mechanism", "categories", "level"} | {
-    name for method in METHODS.values() if method.streams for name in method.parameters
-} - {"block"}
+SINGLE = {
+    *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins")
+} | {name for method in METHODS.values() if method.streams for name in method.parameters} - {
+    "block"
+}
 """Keys that cannot vary beside the others: one value only, one that fits only, or tested by
 themselves.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ldp_kafka.methods.protocols.base import Protocol
 from ldp_kafka.methods.protocols.coordinator import Adaptive, Coordinator
 from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.rules import Absorption, Halving
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.turns import everybody, first_half_by_turns
@@ -81,8 +82,8 @@ class BudgetDistribution(_Budget):
 
     name = "lbd"
 
-    def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, self.processing, Halving(self.window, self.terms.second))
+    def _coordinator(self, processing: Processing) -> Coordinator:
+        return Adaptive(self.terms, processing, Halving(self.window, self.terms.second))
 
 
 class BudgetAbsorption(_Budget):
@@ -103,8 +104,8 @@ class BudgetAbsorption(_Budget):
 
     name = "lba"
 
-    def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, self.processing, Absorption(self.window))
+    def _coordinator(self, processing: Processing) -> Coordinator:
+        return Adaptive(self.terms, processing, Absorption(self.window))
 
 
 class PopulationDistribution(_Population):
@@ -128,8 +129,8 @@ class PopulationDistribution(_Population):
     def _least(self) -> tuple[int, int]:
         return 1, 2
 
-    def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, self.processing, Halving(self.window, SHARES))
+    def _coordinator(self, processing: Processing) -> Coordinator:
+        return Adaptive(self.terms, processing, Halving(self.window, SHARES))
 
 
 class PopulationAbsorption(_Population):
@@ -154,5 +155,5 @@ class PopulationAbsorption(_Population):
     def _least(self) -> tuple[int, int]:
         return 1, self.window
 
-    def coordinator(self) -> Coordinator:
-        return Adaptive(self.terms, self.processing, Absorption(self.window))
+    def _coordinator(self, processing: Processing) -> Coordinator:
+        return Adaptive(self.terms, processing, Absorption(self.window))

@@ -91,11 +91,9 @@ class Protocol(ABC):
             raise ConfigurationError(f"{self.name} needs either categories or a domain (lo, hi)")
         kind = Numbers if categories is None else Categories
         self.values: Numbers | Categories = kind(self.name, domain, categories)
-        self.processing = Processing(norm_sub, merge, smooth)
-        if norm_sub and categories is None:
-            raise ConfigurationError("norm_sub is for the frequencies of categories")
-        if merge and not self.adaptive:
-            raise ConfigurationError(f"{self.name} has one phase: there is nothing to merge")
+        self.processing, self.bins = Processing(norm_sub, merge, smooth), bins
+        for switch, why in self.unfit(self.processing):
+            raise ConfigurationError(f"{switch} {why}")
         budget = micro(self.epsilon)
         if not budget < 2**31:
             raise ConfigurationError("epsilon must be less than 2**31 micro-epsilon: 2147 nats")
@@ -115,23 +113,56 @@ class Protocol(ABC):
         if not isinstance(self.values, Numbers):
             raise ConfigurationError("bins are of a domain (lo, hi); categories are bins already")
         if not self.distributions:
-            raise ConfigurationError(
-                f"{self.name} releases no distributions: its reports have budgets that differ, so"
-                " they cannot be compared before what lies behind them is known; lpd or lpa can"
-            )
-        if self.processing != Processing():
-            raise ConfigurationError(
-                "norm_sub, merge and smooth are for frequencies and means, not for bins"
-            )
+            raise ConfigurationError(self.no_distributions())
         return Binned(self.values, factory, check_bins(bins))
+
+    @classmethod
+    def no_distributions(cls) -> str:
+        """Why one that does not release `distributions` does not."""
+        return (
+            f"{cls.name} releases no distributions: its reports have budgets that differ, so they"
+            " cannot be compared before what lies behind them is known; lpd or lpa can"
+        )
+
+    @property
+    def scalar(self) -> bool:
+        """Whether what it releases of a slot is one number, a mean: not shares."""
+        return self.terms.oracle.numeric and self.bins is None
+
+    def unfit(self, processing: Processing) -> Iterator[tuple[str, str]]:
+        """Each switch that is on and has nothing to do here, and why."""
+        for switch in processing.on:
+            if self.bins is not None:
+                yield switch, "is for frequencies and means, not for bins"
+            elif switch == "norm_sub" and isinstance(self.values, Numbers):
+                yield switch, "is for the frequencies of categories"
+            elif switch == "merge" and not self.adaptive:
+                yield switch, f"is for two phases: {self.name} has one phase, nothing to merge"
 
     @abstractmethod
     def _terms(self, budget: int, oracle: Oracle) -> Terms:
         """Its terms, for a budget in whole micro-epsilon."""
 
+    def coordinator(self, processing: Processing | None = None) -> Coordinator:
+        """A fresh one, before its first slot.
+
+        Parameters
+        ----------
+        processing : what is made of its publications; default: what the protocol was given
+
+        Raises
+        ------
+        ConfigurationError : `unfit` has something to say of it
+        """
+        if processing is None:
+            return self._coordinator(self.processing)
+        for switch, why in self.unfit(processing):
+            raise ConfigurationError(f"{switch} {why}")
+        return self._coordinator(processing)
+
     @abstractmethod
-    def coordinator(self) -> Coordinator:
-        """A fresh one, before its first slot."""
+    def _coordinator(self, processing: Processing) -> Coordinator:
+        """A fresh one that does this to its publications."""
 
     def responder(self) -> Responder:
         """What users' edges do."""

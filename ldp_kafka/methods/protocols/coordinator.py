@@ -162,11 +162,16 @@ class Coordinator(ABC):
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Take the state of one of the same protocol: it goes on as that one would have."""
+        """Take the state of one of the same protocol: it goes on as that one would have, unless
+        that one's publications were processed otherwise. What was published, merged or not, is held
+        until the next one; exponential smoothing begins with what is released first, where that one
+        had none, and is forgotten where this one has none: it would stand still meanwhile.
+        """
         self.slot = saved["slot"]
         self.value, self._held = np.array(saved["value"]), np.array(saved["held"])
         smoothed, self._law = saved["smoothed"], np.array(saved["law"])
-        self._smoothed = None if smoothed is None else np.array(smoothed)
+        if smoothed is not None and self.processing.smooth == "exponential":
+            self._smoothed = np.array(smoothed)
         self._counts = deque(saved["counts"], maxlen=self.terms.window)
         self.tracker.restore(saved["tracker"])
         self._merging.restore(saved["merging"])

@@ -83,6 +83,15 @@ class Binned(Oracle):
             away += (other - found) ** 2
         return found, np.sqrt(away / REPEATS)
 
+    def even(self, cost: int, reports: int) -> NDArray[np.int64]:
+        """The sums of so many reports of values that are spread evenly over the domain, each
+        output as often as is expected.
+        """
+        parts = np.full(self.bins * PARTS, 1 / (self.bins * PARTS))
+        steps = np.round(np.cumsum(report_law(self.at(cost), parts)) * reports).astype(np.int64)
+        steps[-1] = reports
+        return np.concatenate([[reports], np.diff(steps, prepend=0)])
+
     def _behind(self, mechanism: Band, sums: NDArray[np.int64]) -> NDArray[np.float64]:
         """The likeliest shares of the parts of the bins."""
         return reconstruct(mechanism, sums, bins=self.bins * PARTS, smooth=False).shares

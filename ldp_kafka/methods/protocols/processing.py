@@ -52,6 +52,12 @@ class Processing:
     of the smoothed one before.
     """
 
+    @property
+    def on(self) -> dict[str, bool | str]:
+        """The switches that are on."""
+        given = {"norm_sub": self.norm_sub, "merge": self.merge, "smooth": self.smooth}
+        return {name: value for name, value in given.items() if value}
+
     def __post_init__(self) -> None:
         for name in ("norm_sub", "merge"):
             if not isinstance(getattr(self, name), bool):

@@ -6,6 +6,7 @@ from ldp_kafka.methods import population
 from ldp_kafka.methods.protocols.base import Protocol
 from ldp_kafka.methods.protocols.coordinator import Coordinator, Fixed
 from ldp_kafka.methods.protocols.oracle import Oracle
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.terms import Terms
 from ldp_kafka.methods.protocols.turns import everybody, in_sampled_slots, one_by_turns
 
@@ -15,8 +16,8 @@ __all__ = ["BudgetUniform", "PopulationUniform", "SamplingPublication"]
 class _Uniform(Protocol):
     """One phase, whose estimate is what is released."""
 
-    def coordinator(self) -> Coordinator:
-        return Fixed(self.terms, self.processing)
+    def _coordinator(self, processing: Processing) -> Coordinator:
+        return Fixed(self.terms, processing)
 
 
 class BudgetUniform(_Uniform):

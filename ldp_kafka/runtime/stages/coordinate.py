@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.protocols import Coordinator
 from ldp_kafka.methods.protocols.coordinator import PUBLISH
+from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import Request, Sums
 from ldp_kafka.runtime.keys import EdgeNoise
@@ -60,6 +61,7 @@ class Coordinate:
     method : whose reports were summed, and whose protocol decides
     requests_topic : None where the protocol asks for nothing
     hold : closed slots in which a request is answered
+    processing : what is made of publications before they are released; no request depends on it
     """
 
     oversize: ClassVar[str] = "there are too many categories, or too many slots wait to be decided"
@@ -72,13 +74,15 @@ class Coordinate:
     layout: str
     publisher: Publisher
     hold: int
+    processing: Processing = field(default_factory=Processing)
     partition: int = 0
     deployment: ClassVar[str] = ""
     seal: ClassVar[None] = None
     key: ClassVar[str] = ""
 
     def fresh(self) -> CoordinateState:
-        return CoordinateState(self.method.protocol.coordinator(), Rounds(self.method.window))
+        decides = self.method.protocol.coordinator(self.processing)
+        return CoordinateState(decides, Rounds(self.method.window))
 
     def fold(self, state: CoordinateState, messages: Sequence[Message]) -> Output:
         """Requests and releases that consecutive sums lead to."""
@@ -177,13 +181,16 @@ class Coordinate:
         for slot in [slot for slot in rounds.second if slot <= found.slot]:
             del rounds.second[slot]
         value, error = released.value, released.standard_error
-        if self.method.kind == "numeric":
+        if self.method.protocol.scalar:
             value, error = value[0], error[0]
+        told = rounds.told(self.method.protocol, found, second)
+        if self.processing.on:  # who reads it must know: projected shares, for one, are biased
+            told["postprocess"] = self.processing.on
         made = self.publisher.of_round(
             found.slot,
             Estimate(value, error, found.reports + second),
             released.strategy,
-            rounds.told(self.method.protocol, found, second),
+            told,
         )
         output.count("releases", len(made))
         output.count("publications", int(released.strategy == PUBLISH))
@@ -275,4 +282,5 @@ def make_coordinate(
         topology.layout,
         publisher(topology),
         topology.input.hold,
+        topology.output.postprocess,
     )
