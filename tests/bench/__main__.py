@@ -18,7 +18,9 @@ from tests.bench.measure import Figure, table
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
-        "--only", choices=["core", "libraries", "seal", "worker", "cost", "state"], help="one part"
+        "--only",
+        choices=["core", "libraries", "seal", "worker", "protocols", "cost", "state"],
+        help="one part",
     )
     parser.add_argument(
         "--quick",
@@ -54,12 +56,14 @@ def measure(only: str | None, *, quick: bool) -> list[Figure]:
         figures += seal.measure(quick=quick)
     if only in ("core", "libraries", "seal"):
         return figures
-    from tests.bench import broker, cost, state, worker
+    from tests.bench import broker, cost, protocols, state, worker
 
     with ExitStack() as stack:
         boot = stack.enter_context(broker.broker())
         if only in (None, "worker"):
             figures += worker.measure(boot, quick=quick)
+        if only in (None, "protocols"):
+            figures += protocols.measure(boot, quick=quick)
         if only in (None, "cost"):
             figures += cost.measure(boot, quick=quick)
         if only in (None, "state"):
