@@ -147,12 +147,13 @@ class Answer(Perturb):
         """
         first = max(NEVER if before is None else before, state.settled - self._places) + 1
         users = state.users.state
-        behind = state.shard_offsets[state.users.shard[: users.count]] < offset
+        ahead = offset <= int(state.shard_offsets.max())  # some have let go before a crash
         for slot in range(first, state.settled + 1):
             at, lap = self._place(slot + self._places)  # whose values alone may lie there by now
             held = users.columns["held"][at, : users.count]
-            other = held >> VALUE_BITS != lap >> VALUE_BITS
-            rows = np.flatnonzero((held != NOTHING) & other & behind)
+            rows = np.flatnonzero((held != NOTHING) & (held >> VALUE_BITS != lap >> VALUE_BITS))
+            if ahead:
+                rows = rows[state.shard_offsets[state.users.shard[rows]] < offset]
             held[rows] = NOTHING
             state.users.touch(rows)
 
