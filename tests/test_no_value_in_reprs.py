@@ -57,7 +57,8 @@ PUBLIC = {
         runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
         runtime.stages.collect_phases.CountingSecond
         runtime.stages.coordinate.Coordinate
-        runtime.stages.releases.Publisher runtime.wire.dead_letters.DeadLetters
+        runtime.stages.releases.Publisher runtime.stages.processed.Processed
+        runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology

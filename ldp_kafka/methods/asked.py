@@ -22,7 +22,7 @@ from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.values import VALUES
 from ldp_kafka.randomness import Randomness
 
-__all__ = ["ASKED", "ORACLES", "Asked", "coordinated", "names", "of_either_kind", "streamed"]
+__all__ = ["ASKED", "ORACLES", "Asked", "names", "of_either_kind", "standing", "streamed"]
 
 ORACLES = {"numeric": "hybrid", "categorical": "adaptive"}
 """By kind of values, the mechanism that a protocol's users report with where none is named."""
@@ -225,15 +225,25 @@ def names() -> list[str]:
     return sorted(asked | {name for name, method in METHODS.items() if method.streams})
 
 
-def coordinated(kind: str) -> list[str]:
-    """The names of those that have a coordinator, for values of this kind.
+def standing(method: Method) -> Protocol | None:
+    """The protocol that a method is, or stands for; None where it is none.
 
     Examples
     --------
-    >>> [name for name in coordinated("numeric") if name not in coordinated("categorical")]
-    ['lpu']
+    >>> import ldp_kafka as lk
+    >>> standing(lk.method("lpu", epsilon=1.0, window=4, categories=3)).name
+    'lpu'
     """
-    return sorted(name for name, of in ASKED if of == kind)
+    if isinstance(method, Asked):
+        return method.protocol
+    if not of_either_kind(method.name):
+        return None
+    return PROTOCOLS[method.name](
+        epsilon=method.epsilon,
+        window=method.window,
+        oracle=lambda *_: method.mechanism,
+        categories=method.categories,
+    )
 
 
 def of_either_kind(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ldp_kafka.statistics.base import CrowdStatistic, Singles, SingleStatistic, Statistic
 from ldp_kafka.statistics.distribution import Distribution
 from ldp_kafka.statistics.events import ABOVE, Above, above
-from ldp_kafka.statistics.frequencies import Frequencies
+from ldp_kafka.statistics.frequencies import DECIDED, Frequencies
 from ldp_kafka.statistics.mean import Mean
 from ldp_kafka.statistics.per_user import PerUser
 from ldp_kafka.statistics.prediction import (
@@ -18,6 +18,7 @@ from ldp_kafka.statistics.selection import Selection
 
 __all__ = [
     "ABOVE",
+    "DECIDED",
     "STATISTICS",
     "Above",
     "CrowdStatistic",

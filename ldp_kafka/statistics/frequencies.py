@@ -12,7 +12,7 @@ from ldp_kafka.methods import Method
 from ldp_kafka.statistics.base import CrowdStatistic
 from ldp_kafka.statistics.prediction import law_error
 
-__all__ = ["Frequencies"]
+__all__ = ["DECIDED", "Frequencies"]
 
 MOST = 8192  # about 80 bytes of JSON each
 DECIDED = 1024  # about 700 bytes each, of what a coordinator remembers

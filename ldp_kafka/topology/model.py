@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
-from ldp_kafka.methods.asked import Asked, coordinated
-from ldp_kafka.statistics import STATISTICS, CrowdStatistic, Selection
+from ldp_kafka.methods.asked import Asked, standing
+from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.statistics import DECIDED, STATISTICS, CrowdStatistic, Selection
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
@@ -129,7 +130,8 @@ class Topology(Checked):
 
     def _unfit(self) -> Iterator[tuple[str, str]]:
         fits = True
-        if self.method.phases and len(self.output.statistics) > 1:
+        decides = self.method.phases or self.output.postprocess.on
+        if decides and len(self.output.statistics) > 1 and standing(self.method) is not None:
             yield (
                 "output.statistics",
                 f"must name one: the coordinator of {self.method.name} decides by what it releases",
@@ -150,21 +152,28 @@ class Topology(Checked):
 
     def _not_processed(self) -> Iterator[tuple[str, str]]:
         """What cannot be made of its releases, and why."""
-        method, wanted = self.method, self.output.postprocess
+        wanted, protocol = self.output.postprocess, standing(self.method)
         if not wanted.on:
             return
-        if isinstance(method, Asked):
-            for switch, why in method.protocol.unfit(wanted):
-                yield f"output.postprocess.{switch}", why
+        if protocol is None:
+            yield (
+                "output.postprocess",
+                (
+                    f"must not be given: {self.method.name} has no coordinator, whose publications"
+                    f" it is made of; {', '.join(PROTOCOLS)} have one"
+                ),
+            )
             return
-        values = "categories" if method.kind == "categorical" else "numbers"
-        yield (
-            "output.postprocess",
-            (
-                f"must not be given: {method.name} over {values} has no coordinator, which would do"
-                f" it; {', '.join(coordinated(method.kind))} have one"
-            ),
-        )
+        for switch, why in protocol.unfit(wanted):
+            yield f"output.postprocess.{switch}", why
+        if len(protocol.terms.oracle.prior) > DECIDED:
+            yield (
+                "output.postprocess",
+                (
+                    f"must be of at most {DECIDED:,} categories: what is remembered of more would"
+                    " be larger than a broker takes"
+                ),
+            )
 
     def _no_event(self, above: float) -> Iterator[tuple[str, str]]:
         """Why nothing can be above the threshold, or all is."""

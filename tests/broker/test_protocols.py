@@ -85,6 +85,7 @@ PROCESSED = {"norm_sub": True, "merge": True, "smooth": "exponential"}
 CASES = {
     **{f"{name}-{late}": (name, late, None, {}) for name in SEVEN for late in (0, 2)},
     "lpa-0-processed": ("lpa", 0, None, PROCESSED),
+    "lpu-0-processed": ("lpu", 0, None, {"norm_sub": True, "smooth": "kalman"}),
     "lpd-0-bins": ("lpd", 0, 8, {}),
 }
 

@@ -15,9 +15,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.methods.protocols import Coordinator
 from ldp_kafka.records import KEPT, Partial
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.stages.processed import Processed, processed
 from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums, look_at_sums, slots_in_a_shard
 from ldp_kafka.runtime.wire.arrow import check_size
@@ -52,6 +54,8 @@ class MergeState:
     """Last slot that was released or passed over."""
     full: int | None = None
     """Last released slot that had reports."""
+    coordinator: Coordinator | None = None
+    """What is known of the releases so far, where they are processed."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Merge:
     sources : partitions of the raw topic; a release waits for all of them
     width : integers in a support
     release : makes the records of one slot; see `of_any_phase`
+    processed : makes them where releases are processed; None: they are not
     """
 
     oversize: ClassVar[str] = "too many slots wait for a partition without events"
@@ -74,6 +79,7 @@ class Merge:
     dead_letters_topic: str
     fingerprint: str
     layout: str
+    processed: Processed | None = None
     partition: int = 0
     deployment: ClassVar[str] = ""
     seal: ClassVar[None] = None
@@ -85,7 +91,10 @@ class Merge:
         return slots_in_a_shard(self.width, min(HELD, KEPT * self.sources))
 
     def fresh(self) -> MergeState:
-        return MergeState(SlotSums(self.size))
+        made = MergeState(SlotSums(self.size))
+        if self.processed is not None:
+            made.coordinator = self.processed.fresh()
+        return made
 
     def fold(self, state: MergeState, messages: Sequence[Message]) -> Output:
         """Releases that consecutive partials complete."""
@@ -128,9 +137,16 @@ class Merge:
     def _emit(self, state: MergeState, output: Output) -> None:
         """Release what is complete."""
         for slot, sums in self._complete(state):
-            made = self.release(slot, sums)
+            made = self._released(state, slot, sums)
             output.count("releases", len(made))
             output.send(*made)
+
+    def _released(
+        self, state: MergeState, slot: int, sums: Mapping[int, Sequence[int]]
+    ) -> list[Record]:
+        if self.processed is None or state.coordinator is None:
+            return self.release(slot, sums)
+        return self.processed.release(state.coordinator, slot, sums)
 
     def _take(self, state: MergeState, partial: Partial) -> bool:
         """False for one that was taken before: a source's partials come in the order of their
@@ -209,10 +225,11 @@ class Merge:
             "released": state.released,
             "full": state.full,
             "slots": self.size,
+            **({} if state.coordinator is None else {"coordinator": state.coordinator.saved()}),
         }
 
     def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> MergeState:
-        return MergeState(
+        made = MergeState(
             SlotSums.load(self.size, meta["released"], meta.get("slots"), shards),
             {int(name): slot for name, slot in meta["closed"].items()},
             {int(name): At(*at) for name, at in meta["within"].items()},
@@ -220,11 +237,19 @@ class Merge:
             meta["released"],
             meta["full"],
         )
+        if self.processed is not None:
+            made.coordinator = self.processed.load(meta.get("coordinator"))
+        return made
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The slots that wait, and those that are kept beside them."""
         found = look_at_sums(self.size, meta.get("slots"), shards)
         found.closed = meta["released"]
+        if self.processed is not None:
+            try:
+                self.processed.load(meta.get("coordinator"))
+            except (ValueError, TypeError, KeyError, AttributeError):
+                found.complain("readable", 1, "state of what was released cannot be read")
         return found
 
 
@@ -245,12 +270,14 @@ def make_merge(
 ) -> Merge:
     """The merge stage; its log has one partition."""
     del partition, randomness  # there is no other, and it draws nothing
+    publishes = publisher(topology)
     return Merge(
         topology.input.partitions,
         topology.statistics.width,
-        of_any_phase(publisher(topology).of_slot),
+        of_any_phase(publishes.of_slot),
         topology.partials_topic,
         topology.collector_dead_letters_topic,
         topology.fingerprint,
         topology.layout,
+        processed(topology, publishes),
     )

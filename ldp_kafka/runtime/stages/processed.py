@@ -1,0 +1,73 @@
+"""What is made of a slot's sums where a protocol decides nothing, and so has no coordinator's role:
+the fold of its coordinator, beside the merger's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.methods.asked import standing
+from ldp_kafka.methods.protocols import Coordinator, Protocol
+from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.methods.protocols.request import FIRST
+from ldp_kafka.runtime.log import Record
+from ldp_kafka.runtime.stages.releases import Publisher
+from ldp_kafka.topology import Topology
+
+__all__ = ["Processed", "processed"]
+
+
+@dataclass(frozen=True)
+class Processed:
+    """Releases of a protocol that has one phase, as post-processing makes them.
+
+    Parameters
+    ----------
+    protocol : that the topology's method stands for
+    processing : what is made of its publications
+    """
+
+    protocol: Protocol
+    processing: Processing
+    publisher: Publisher
+
+    def fresh(self) -> Coordinator:
+        """Before the first slot."""
+        return self.protocol.coordinator(self.processing)
+
+    def load(self, saved: Mapping[str, Any] | None) -> Coordinator:
+        """What goes on from a saved one; None: there was none, nothing was processed."""
+        made = self.fresh()
+        if saved is not None:
+            made.restore(dict(saved))
+        return made
+
+    def release(
+        self, coordinator: Coordinator, slot: int, sums: Mapping[int, Sequence[int]]
+    ) -> list[Record]:
+        """The records of one slot, later than those before, from the sums of its phase: where
+        nobody has reported what stands is released, with an error of its own.
+        """
+        first = sums.get(FIRST)
+        coordinator.decide(slot, None if first is None else np.array(first, np.int64))
+        found = coordinator.release(None)
+        reports = 0 if first is None else first[0]
+        return self.publisher.of_round(
+            slot,
+            Estimate(found.value, found.standard_error, reports),
+            found.strategy,
+            {"postprocess": self.processing.on},
+        )
+
+
+def processed(topology: Topology, publisher: Publisher) -> Processed | None:
+    """What is made of a topology's slots; None where they are released as they are."""
+    wanted, protocol = topology.output.postprocess, standing(topology.method)
+    if not wanted.on or protocol is None:
+        return None
+    return Processed(protocol, wanted, publisher)
