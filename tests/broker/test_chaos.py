@@ -29,11 +29,15 @@ FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 def dealt(number: int, hands: int) -> list[list[str]]:
     """All methods in so many hands: every worker of a round runs one of each of its methods, so
-    smaller ones come again sooner. Each hand has a protocol whose coordinator asks.
+    smaller ones come again sooner. Each of up to six hands has a protocol whose coordinator asks.
     """
-    methods, asked = list(STREAMS), list(ASKED)
-    random.Random(number).shuffle(methods)
-    return [[*methods[at::hands], *asked[at::hands]] for at in range(hands)]
+    rnd = random.Random(number)
+    asked = list(ASKED)
+    methods, asking = list(STREAMS), asked[:hands]
+    rnd.shuffle(methods)
+    rnd.shuffle(asking)
+    asking += asked[hands:]
+    return [[*methods[at::hands], *asking[at::hands]] for at in range(hands)]
 
 
 def parts(order: list[faults.Fault], count: int) -> Iterator[list[faults.Fault]]:

@@ -38,7 +38,8 @@ from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import resolve
 from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.worker import app as worker
-from ldp_kafka.runtime.worker.exits import RETRY
+from ldp_kafka.runtime.worker.exits import RETRY, end
+from ldp_kafka.runtime.worker.process import passing
 from ldp_kafka.topology import Topology
 from tests.broker.mutant import break_it, kill_between
 
@@ -117,6 +118,17 @@ class Beside(faust.Service):
     @faust.Service.task
     async def _begin(self) -> None:
         await self.beside.app.start()
+
+    @faust.Service.task
+    async def _watch(self) -> None:
+        """A crash of this app ends the process, as it would if that were its only one."""
+        while not self.should_stop:
+            await self.sleep(0.5)
+            if (crash := self.beside.app.crash_reason) is not None:
+                traceback.print_exception(crash)
+                if passing(crash):
+                    os._exit(RETRY)
+                end(crash)
 
     async def on_stop(self) -> None:
         await self.beside.app.stop()

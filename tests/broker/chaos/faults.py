@@ -794,6 +794,7 @@ ONE_NODE: list[Fault] = [
 ]
 """One round on one node; the order is drawn, but a join follows a leave."""
 THREE_NODES: list[Fault] = [
+    forwarder_killed,
     *(sigkill,) * 2,
     *(leader_change,) * 3,
     machine_dies,

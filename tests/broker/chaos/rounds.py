@@ -154,14 +154,15 @@ def _asked(flow: Flow, raw: list[list[Message]], wrong: Counter[str]) -> dict[in
     taken = [
         forwarding.take(m.value(), m.timestamp()[1]) for m in flow.read(topology.requests_topic)
     ]
-    due = [value for value in taken if value is not None]
+    due = dict.fromkeys(value for value in taken if value is not None)
     for log in raw:
-        came = [m.value for m in log if is_request(m.value) and (None, m.value) not in flow.forged]
-        first = list(dict.fromkeys(came))
-        wrong["requests missing in a partition"] += len(set(due) - set(first))
-        wrong["requests that nobody forwarded"] += len(set(first) - set(due))
-        wrong["requests out of order"] += [each for each in first if each in set(due)] != [
-            each for each in due if each in set(first)
+        came = dict.fromkeys(
+            m.value for m in log if is_request(m.value) and (None, m.value) not in flow.forged
+        )
+        wrong["requests missing in a partition"] += len(due.keys() - came.keys())
+        wrong["requests that nobody forwarded"] += len(came.keys() - due.keys())
+        wrong["requests out of order"] += [each for each in came if each in due] != [
+            each for each in due if each in came
         ]
     made = [read_request(value) for _, value in written(flow, topology.requests_topic)]
     by_slot: dict[int, set[Request]] = defaultdict(set)
@@ -170,7 +171,7 @@ def _asked(flow: Flow, raw: list[list[Message]], wrong: Counter[str]) -> dict[in
     wrong["slots with two requests"] += sum(len(each) > 1 for each in by_slot.values())
     slots = list(by_slot)
     wrong["slots without a request"] += len(set(range(min(slots), max(slots) + 1)) - set(slots))
-    return {request.slot: request for request in map(read_request, reversed(due))}
+    return {request.slot: request for request in map(read_request, due)}
 
 
 def _released(flow: Flow, found: Answered, asked: dict[int, Request], verdict) -> None:
