@@ -4,6 +4,7 @@ how good its releases can be.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
@@ -89,6 +90,8 @@ class Plan:
     """Of a slot, where the method is a protocol."""
     requests: tuple[str, ...] = ()
     """What is asked of the edge, in words."""
+    relay: tuple[str, ...] = ()
+    """What is copied out of someone else's topic, in words."""
 
     @property
     def guarantee_line(self) -> str:
@@ -165,6 +168,7 @@ class Plan:
             *lines(self.access),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
             *self.requests,
+            *self.relay,
             f"state        {self.state_bytes_per_user} bytes a user, {state}",
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
             *([] if self.comparison is None else self.comparison.lines()),
@@ -231,6 +235,23 @@ def plan(
         spending=asking.spending(topology),
         rounds=rounds,
         requests=tuple(asking.lines(topology)),
+        relay=tuple(_relayed(topology)),
+    )
+
+
+def _relayed(topology: Topology) -> Iterator[str]:
+    source = topology.input
+    if not source.relay:
+        return
+    pace = "as it comes"
+    if topology.method.phases > 1:
+        pace = f"at most {source.ahead} slots past the last one that is decided"
+    ticks = "no ticks"
+    if source.idle_ms is not None:
+        ticks = f"ticks where nothing is left of it for {source.idle_ms / 1000:g} s"
+    yield (
+        f"relay        {source.topic}, {source.partitions} partitions, each copied into its own of"
+        f" {topology.raw_topic}, {pace}; {ticks}"
     )
 
 
