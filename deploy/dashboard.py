@@ -168,6 +168,31 @@ OPERATION = (
     ),
 )
 
+RELAY = (
+    Chart(
+        "Relay of someone else's topic",
+        "short",
+        {
+            "{{topology}} copied": rate("ldp_relayed_total"),
+            "{{topology}} dropped": rate("ldp_relay_dropped_total"),
+        },
+        "Records per second. Dropped is what reads as a request of ours.",
+    ),
+    Chart(
+        "Relay: waiting",
+        "short",
+        {"{{topology}}": gauge("ldp_relay_lag_messages", "sum")},
+        "Offsets that are not copied yet.",
+    ),
+    Chart(
+        "Relay: held back",
+        "s",
+        {"{{topology}}": gauge("ldp_relay_held_back_seconds")},
+        "How long the relay has waited for a coordinator's decision: it copies no further than can"
+        " still be asked for.",
+    ),
+)
+
 PRIVACY = (
     Chart(
         "Largest epsilon spent, as a share of the budget",
@@ -407,7 +432,7 @@ def build() -> str:
     for panel in COORDINATION:
         board.with_panel(chart(panel))
     board.with_row(Row("Operation"))
-    for panel in OPERATION:
+    for panel in (*OPERATION, *RELAY):
         board.with_panel(chart(panel))
     built = board.build()
     for at, panel_model in enumerate(built.panels or (), 1):

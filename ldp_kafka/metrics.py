@@ -46,6 +46,18 @@ class Counted(Protocol):
         """By name, one of `PROGRESS`."""
 
 
+class Relayed(Protocol):
+    """Where a relay stands: `ldp_kafka.runtime.kafka.relayer.Shown`."""
+
+    @property
+    def waiting(self) -> int:
+        """Offsets that are not copied."""
+
+    @property
+    def held(self) -> float:
+        """Seconds."""
+
+
 class Family(NamedTuple):
     """One metric: on which sides of the trust line roles have it, and which labels beside
     `LABELS`.
@@ -154,6 +166,31 @@ FAMILIES = (
         "Requests of the coordinator that were not forwarded, by reason.",
         AT_EDGE,
         labels=("reason",),
+    ),
+    Family(
+        Counter,
+        "ldp_relayed_total",
+        "Records of someone else's topic that were copied into the raw log.",
+        AT_EDGE,
+    ),
+    Family(
+        Counter,
+        "ldp_relay_dropped_total",
+        "Records of someone else's topic that read as requests of ours, and were not copied.",
+        AT_EDGE,
+    ),
+    Family(
+        Gauge,
+        "ldp_relay_lag_messages",
+        "Offsets of someone else's topic that wait to be copied, of this process's partitions.",
+        AT_EDGE,
+    ),
+    Family(
+        Gauge,
+        "ldp_relay_held_back_seconds",
+        "How long the relay of a partition has waited for a coordinator's decision, the longest; 0"
+        " where none waits.",
+        AT_EDGE,
     ),
     Family(
         Gauge,
@@ -397,6 +434,11 @@ class Metrics:
     def lag(self, messages: int) -> None:
         """Messages that wait in the assigned partitions."""
         self._set("ldp_lag_messages", messages)
+
+    def relay(self, shown: Relayed) -> None:
+        """Where the relay of someone else's topic stands."""
+        self._set("ldp_relay_lag_messages", shown.waiting)
+        self._set("ldp_relay_held_back_seconds", shown.held)
 
     def idle_partitions(self, number: int) -> None:
         """Assigned partitions without events."""

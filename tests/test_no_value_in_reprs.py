@@ -64,7 +64,7 @@ PUBLIC = {
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
         runtime.kafka.headers.Log topology.planner.Plan topology.rights.Access topology.rights.Right
         topology.planner.Traffic topology.asking.Rounds topology.comparison.Comparison
-        topology.comparison.Moving topology.roles.Agent topology.roles.Forward
+        topology.comparison.Moving topology.roles.Agent topology.roles.Forward topology.roles.Relay
         topology.roles.Role topology.roles.Topic
         topology.sections.Edge topology.sections.Input topology.sections.Output
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection

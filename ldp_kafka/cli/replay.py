@@ -86,8 +86,8 @@ def replay(
     from ldp_kafka.errors import BrokerError, ConfigurationError
     from ldp_kafka.runtime.demo.show import progress_bar
     from ldp_kafka.runtime.kafka import admin, setup
+    from ldp_kafka.runtime.kafka.decisions import decided
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
-    from ldp_kafka.runtime.replay.pace import decided
     from ldp_kafka.runtime.replay.send import check_ahead
 
     loaded = load_topology(topology)
@@ -100,14 +100,21 @@ def replay(
     check_ahead(loaded, source)
     addresses = setup.resolve(loaded)
     edge = setup.client_config(loaded, "edge", addresses[0])
-    if admin.partitions_of(edge, loaded.raw_topic) is None:
+    if admin.partitions_of(edge, loaded.input.topic) is None:
         raise BrokerError(
-            f"there is no topic {loaded.raw_topic}: `ldp-kafka topics` or `ldp-kafka run` makes it"
+            f"there is no topic {loaded.input.topic}: "
+            + (
+                "`ldp-kafka topics` or `ldp-kafka run` makes it"
+                if loaded.input.create
+                else "its owner has to create it"
+            )
         )
     collector = setup.client_config(loaded, "collector", addresses[1])
     bounded = loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
     unread = Unread(loaded, edge, collector, UNREAD_BYTES) if bounded else None
-    paced = decided(loaded, collector) if loaded.flow.requests else nullcontext()
+    # a relay keeps the pace itself
+    asked = loaded.flow.requests is not None and not loaded.input.relay
+    paced = decided(loaded, collector) if asked else nullcontext()
     start = time.monotonic()
     with paced as rounds, progress_bar("replay", source.events) as progress:
         sent = send(
@@ -128,12 +135,12 @@ def replay(
             "left_out": source.left_out,
         }
         print_json(
-            {"topic": loaded.raw_topic, **sent._asdict(), **extent, "seconds": round(seconds, 3)}
+            {"topic": loaded.input.topic, **sent._asdict(), **extent, "seconds": round(seconds, 3)}
         )
         return
     click.echo(
         f"{sent.events:,} events of {len(source.users):,} users in slots {source.first} to"
-        f" {source.last}: {sent.messages:,} messages to {loaded.raw_topic} in {seconds:.1f} s"
+        f" {source.last}: {sent.messages:,} messages to {loaded.input.topic} in {seconds:.1f} s"
     )
     if source.left_out:
         click.echo(
@@ -141,8 +148,8 @@ def replay(
         )
     if not loaded.input.create:
         click.echo(
-            f"{loaded.raw_topic} is someone else's topic and got no ticks: its last slots stay open"
-            " until later events come",
+            f"{loaded.input.topic} is someone else's topic and got no ticks: its last slots stay"
+            " open until later events come",
             err=True,
         )
 

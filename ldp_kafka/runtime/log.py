@@ -33,7 +33,9 @@ class Record(NamedTuple):
     partition: int
     key: bytes | None
     value: bytes
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp: int = 0
+    """Milliseconds; 0: when it is handed to the producer."""
 
     def __repr__(self) -> str:
         return f"Record(topic={self.topic!r}, partition={self.partition})"

@@ -302,10 +302,9 @@ def _unfit(document: Document, topology: Topology, admits: list[Admitted]) -> It
     name, source = topology.name, topology.input
     if name in {each.topology.name for each in admits}:
         yield f"admits {name} twice: two topologies of one name would draw the same noise"
-    if topology.raw_topic != document.data["raw_topic"]:
+    if source.topic != document.data["raw_topic"]:
         yield (
-            f"{name} must read the raw topic {document.data['raw_topic']}; it reads"
-            f" {topology.raw_topic}"
+            f"{name} must read the raw topic {document.data['raw_topic']}; it reads {source.topic}"
         )
     if admits and (source.user, source.time) != (
         admits[0].topology.input.user,

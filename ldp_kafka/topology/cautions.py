@@ -84,10 +84,12 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
     source = topology.input
     if topology.flow.raw is None:
         return
-    if not source.create:
+    if source.relay:
+        yield from _relay_warnings(topology)
+    elif not source.create:
         yield (
             f"{source.topic} is someone else's topic: it gets no ticks, so a partition without"
-            " events holds every release back"
+            " events holds every release back; relay: true copies it into one of ours"
         )
     if topology.edge.budget_file is None:
         yield (
@@ -101,6 +103,20 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
         )
     if source.gaps == "allow":
         yield "gaps allow: an offset that was skipped cannot be told from one that never was"
+
+
+def _relay_warnings(topology: Topology) -> Iterator[str]:
+    source, raw = topology.input, topology.raw_topic
+    yield (
+        f"{raw} holds all values of {source.topic} a second time, under the timestamps that they"
+        " had: give it at least the retention and the max.message.bytes of the other, and nobody"
+        " more to read it"
+    )
+    if source.idle_ms is None:
+        yield (
+            f"idle off: a partition of {source.topic} without events holds every release back"
+            + (", and the relay of all others" if topology.method.phases > 1 else "")
+        )
 
 
 def _use_warnings(

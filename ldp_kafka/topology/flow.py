@@ -24,6 +24,7 @@ class Flow:
     sums, requests : of a method with a coordinator: what it folds, and what it asks of the edge;
         None elsewhere
     dead_letters : the topic of the edge's bad records; None where there is no raw topic
+    given : where values come in: the raw topic, or the one that is relayed into it
     roles : in pipeline order
     absent : of roles that other topologies have, why this one does not
     """
@@ -38,6 +39,7 @@ class Flow:
     roles: tuple[Role, ...]
     sums: Topic | None = None
     requests: Topic | None = None
+    given: Topic | None = None
     absent: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -32,7 +32,9 @@ _COMMON = (
     "calibration",
     "level",
 )
-_OF_RAW = ("topic", "create", "format", "user", "value", "time", "partitioning", "gaps")
+_OF_RAW = ("topic", "relay", "create", "format", "user", "value", "time", "partitioning", "gaps")
+RELAY_IDLE = "30s"
+"""``input.idle`` where it is not given and ``input.relay`` is true."""
 _KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
 
 
@@ -181,8 +183,8 @@ class _Work:
         return side("edge"), side("collector")
 
     def input(self, given: dict[str, Any], name: str) -> Input:
+        mine = self.document.data["input"]
         if given["source"] == "devices":
-            mine = self.document.data["input"]
             wrong = [
                 TopologyError(
                     "must not be given where source is devices: there is no raw topic",
@@ -193,6 +195,14 @@ class _Work:
             ]
             if wrong:
                 raise TopologyError.together(wrong)
+        elif given["relay"]:
+            if "topic" not in mine:
+                raise TopologyError(
+                    "must be given where relay is true: someone else's, which is copied",
+                    key="input.topic",
+                )
+            # what has another default there
+            given |= {"create": mine.get("create", False), "idle": mine.get("idle", RELAY_IDLE)}
         fields: dict[str, Any] = {
             key: self._path(key, given.pop(key)) for key in ("user", "value", "time")
         }

@@ -72,7 +72,7 @@ class Topology(Checked):
         if wrong:  # there is no method to ask
             return
         flow = self.flow
-        if not all(TOPIC.fullmatch(topic.name) for topic in flow.topics if topic != flow.raw):
+        if not all(TOPIC.fullmatch(topic.name) for topic in flow.topics if topic != flow.given):
             yield "topology", "must be 1 to 200 letters, digits, dots, dashes and underscores"
         if flow.raw is None:
             if self.edge.budget_file is not None:
@@ -83,8 +83,8 @@ class Topology(Checked):
                         " on one raw topic lose, and there is none"
                     ),
                 )
-        elif any(topic.name == self.raw_topic for topic in flow.topics if topic != flow.raw):
-            yield "input.topic", f"must not be a topic of ours: {self.raw_topic}"
+        elif any(topic.name == self.input.topic for topic in flow.topics if topic != flow.given):
+            yield "input.topic", f"must not be a topic of ours: {self.input.topic}"
         elif self.edge_kafka is not self.collector_kafka and (
             one := self.edge_kafka.same_as(self.collector_kafka)
         ):
@@ -105,12 +105,21 @@ class Topology(Checked):
                     " worker would wait for ever"
                 ),
             )
-        if self.method.phases > 1 and (flow.raw is None or not self.input.create):
+        if self.input.relay and (self.edge_kafka.embedded or self.collector_kafka.embedded):
+            yield (
+                "kafka.bootstrap_servers",
+                (
+                    "must be real brokers where input.relay is true: the embedded one drops what is"
+                    " older than its last 5 MiB, and a relay does not wait for who reads"
+                ),
+            )
+        if self.method.phases > 1 and (flow.raw is None or not self.input.written):
             yield (
                 "input.source" if flow.raw is None else "input.create",
                 (
                     f"must be {'topic' if flow.raw is None else 'true'} for {self.method.name}: the"
                     " coordinator's requests are written into the raw topic, beside the values"
+                    f"{'' if flow.raw is None else ' (or relay: true, which copies it)'}"
                 ),
             )
         yield from self._unfit()
@@ -298,14 +307,17 @@ class Topology(Checked):
             # else a replay would add pseudonyms to reports that went out without
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
+            **({"relay": True} if source.relay else {}),
             **({"hold": source.hold} if self.method.phases > 1 else {}),
             **({} if self.output.bins is None else {"bins": self.output.bins}),
         )
 
     @property
     def raw_topic(self) -> str:
-        """Values; edge only."""
-        return self.input.topic
+        """Values, as they are folded; edge only. Where they come in is ``input.topic``: the same
+        topic, unless it is relayed.
+        """
+        return self.input.topic if self.flow.raw is None else self.flow.raw.name
 
     @property
     def reports_topic(self) -> str:

@@ -4,6 +4,7 @@ how good its releases can be.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
@@ -97,6 +98,8 @@ class Plan:
     """What is asked of the edge, in words."""
     postprocess: Processing = field(default_factory=Processing)
     """What is made of a coordinator's publications; ``predictions`` are of releases without it."""
+    relay: tuple[str, ...] = ()
+    """What is copied out of someone else's topic, in words."""
 
     @property
     def guarantee_line(self) -> str:
@@ -189,6 +192,7 @@ class Plan:
             *lines(self.access),
             f"reports      for {self.users:,} users a slot: {self._crossing()}",
             *self.requests,
+            *self.relay,
             f"state        {self.state_bytes_per_user} bytes a user, {state}",
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
             *self._processed(),
@@ -257,6 +261,23 @@ def plan(
         rounds=rounds,
         requests=tuple(asking.lines(topology)),
         postprocess=topology.output.postprocess,
+        relay=tuple(_relayed(topology)),
+    )
+
+
+def _relayed(topology: Topology) -> Iterator[str]:
+    source = topology.input
+    if not source.relay:
+        return
+    pace = "as it comes"
+    if topology.method.phases > 1:
+        pace = f"at most {source.ahead} slots past the last one that is decided"
+    ticks = "no ticks"
+    if source.idle_ms is not None:
+        ticks = f"ticks where nothing is left of it for {source.idle_ms / 1000:g} s"
+    yield (
+        f"relay        {source.topic}, {source.partitions} partitions, each copied into its own of"
+        f" {topology.raw_topic}, {pace}; {ticks}"
     )
 
 

@@ -4,8 +4,9 @@ as they follow from the tables of roles and topics.
 A side's login is who its block of the topology (``kafka.edge``, ``kafka.collector``) is to a
 broker. A role logs in at each cluster that it reaches with that cluster's block: ``perturb`` reads
 at the edge as the edge's login, and writes reports as the collector's; as the collector's it also
-reads the requests that it forwards into the raw log. Devices have the edge's login, and write to
-the collector's cluster with it.
+reads the requests that it forwards into the raw log. Someone else's topic that is relayed it reads
+as the edge's login, which needs no right to write there. Devices have the edge's login, and write
+to the collector's cluster with it.
 
 Nobody here creates topics: whoever runs ``ldp-kafka topics`` does. A right to read or write a
 topic includes DESCRIBE, and so it does for a group; idempotent producers need no right of their own
@@ -143,7 +144,11 @@ def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]
     if role.forward is not None:
         need(role.forward.reads, READ, DESCRIBE_CONFIGS)
         need(role.forward.writes, WRITE)
-        groups.setdefault(role.forward.reads.side, []).append(role.forward.group)
+    if role.relay is not None:
+        need(role.relay.reads, READ, *(() if role.relay.gaps else (DESCRIBE_CONFIGS,)))
+        need(role.relay.writes, WRITE)
+    for each in role.copied:
+        groups.setdefault(each.reads.side, []).append(each.group)
     for side in role.sides:
         mine = [
             Right("topic", name, tuple(each for each in _OPERATIONS if each in needs[name]))

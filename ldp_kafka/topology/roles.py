@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError, InvariantError
 
-__all__ = ["COLLECTOR", "EDGE", "ROLES", "Agent", "Forward", "Role", "Topic"]
+__all__ = ["COLLECTOR", "EDGE", "ROLES", "Agent", "Forward", "Relay", "Role", "Topic"]
 
 EDGE, COLLECTOR = "edge", "collector"
 """The two sides of the trust line."""
@@ -104,6 +104,19 @@ class Forward(NamedTuple):
     writes: Topic
 
 
+class Relay(NamedTuple):
+    """Someone else's topic that is copied into a log of ours, partition by partition: what we have
+    to add, ticks and requests, is written there.
+    """
+
+    group: str
+    """The consumer group that copies."""
+    reads: Topic
+    writes: Topic
+    gaps: bool
+    """Whether offsets may be missing from what is read."""
+
+
 @dataclass(frozen=True)
 class Role:
     """Agents that run in one process and read as one consumer group.
@@ -115,6 +128,7 @@ class Role:
     agents : in pipeline order; their logs lie on the role's side
     needs_key : whether it works with the edge's key, and within the budget of the edge's file
     forward : what one of its processes copies beside its agents
+    relay : what each of its processes copies of some partitions
     """
 
     topology: str
@@ -122,6 +136,7 @@ class Role:
     agents: tuple[Agent, ...]
     needs_key: bool = False
     forward: Forward | None = None
+    relay: Relay | None = None
 
     def __post_init__(self) -> None:
         if self.name not in ROLES:
@@ -165,9 +180,12 @@ class Role:
         found: list[Topic] = []
         for agent in self.agents:
             found += [agent.reads, *agent.writes, self.state(agent)]
-        if self.forward is not None:
-            found.append(self.forward.reads)
-        return found
+        return found + [each.reads for each in self.copied]
+
+    @property
+    def copied(self) -> tuple[Forward | Relay, ...]:
+        """What its processes copy beside their agents."""
+        return tuple(each for each in (self.relay, self.forward) if each is not None)
 
     def state(self, agent: Agent) -> Topic:
         """The changelog topic of one of its agents."""

@@ -35,7 +35,6 @@ _NOUNS = {
 _LATER: dict[Path, tuple[str, ...]] = {
     ("input", "per_slot"): ("last", "mean", "sum", "max", "count"),
 }
-_LATER_KEYS = {("input", "relay")}
 
 
 _KINDS = {
@@ -206,8 +205,6 @@ def _not_one_of(known: list[Any], found: Any, path: Path) -> str:
 
 
 def _unknown_key(path: Path, known: list[str]) -> str:
-    if path in _LATER_KEYS:
-        return "comes later, it is not built yet"
     return f"unknown key{did_you_mean(path[-1], known) or '; known here: ' + ', '.join(known)}"
 
 

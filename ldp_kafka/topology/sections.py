@@ -148,6 +148,7 @@ class Input(Checked):
     ----------
     topic, partitions : of the raw log
     create : False where it belongs to someone else
+    relay : whether it is someone else's, and copied into a raw log of ours
     format : a name in `ldp_kafka.topology.formats.INPUT_FORMATS`
     user, value, time : field paths, as tuples of names and list positions
     slot_ms : length of a slot, at least 1 ms
@@ -179,6 +180,23 @@ class Input(Checked):
     per_slot: str
     source: str = "topic"
     hold: int = 4
+    relay: bool = False
+
+    @property
+    def written(self) -> bool:
+        """Whether the raw log is ours to write to: ticks, and requests."""
+        return self.create or self.relay
+
+    @property
+    def ahead(self) -> int:
+        """How many slots past the last decided one the raw log may be written, where a coordinator
+        asks.
+
+        With the events of slot s the edge closes s - lateness - 1, and settles what lies ``hold``
+        slots before that. The request for the last decided slot may be on its way to the raw log
+        still: its slot must not be settled when it comes.
+        """
+        return self.lateness + self.hold
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if self.source not in ("topic", "devices"):
@@ -206,10 +224,18 @@ class Input(Checked):
         for name in ("lateness", "hold"):
             if not getattr(self, name) <= 1000:
                 yield f"input.{name}", "must be at most 1000 slots"
-        if self.idle_ms is not None and not self.create:
+        if self.relay and self.create:
+            yield (
+                "input.create",
+                "must be false where relay is true: the topic that is relayed is someone else's",
+            )
+        if self.idle_ms is not None and not self.written:
             yield (
                 "input.idle",
-                "must be off where create is false: nothing is written into someone else's topic",
+                (
+                    "must be off where create is false: nothing is written into someone else's"
+                    " topic; relay: true copies it into one of ours"
+                ),
             )
         if self.format not in INPUT_FORMATS:
             yield "input.format", f"must be one of {', '.join(INPUT_FORMATS)}"

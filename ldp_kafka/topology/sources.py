@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ldp_kafka.topology.flow import Flow
-from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Role, Topic
+from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Relay, Role, Topic
 from ldp_kafka.topology.sections import Input
 
 __all__ = ["SOURCES"]
 
 _LOG = {"cleanup.policy": "delete"}
+# The relay writes each record with the timestamp that it had
+_RELAYED = {**_LOG, "message.timestamp.type": "CreateTime"}
 # The broker's clock holds the watermark back: a device's own could close every slot
 _DEVICES = {**_LOG, "message.timestamp.type": "LogAppendTime"}
 
@@ -21,7 +23,7 @@ _DEVICES = {**_LOG, "message.timestamp.type": "LogAppendTime"}
 def _of_topic(name: str, source: Input, phases: int) -> Flow:
     """Raw values lie in a topic at the edge, and a role there perturbs them."""
     sources = source.partitions
-    raw = Topic(
+    raw = given = Topic(
         source.topic,
         sources,
         _LOG,
@@ -29,6 +31,11 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
         EDGE,
         ours=source.create,
     )
+    relay = None
+    if source.relay:
+        purpose = f"values, copied from {source.topic}: what never leaves the edge"
+        raw = Topic(f"{name}.edge", sources, _RELAYED, purpose, EDGE)
+        relay = Relay(f"{name}-relay", given, raw, source.gaps == "allow")
     dead = Topic(
         f"{name}.dead-letters",
         1,
@@ -51,14 +58,18 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
         (dead, reports),
         "state of the users",
         raw=True,
-        gaps=source.gaps == "allow",
-        ticks=True,
+        # who relays knows what still waits in the other topic, and so which partitions are idle
+        gaps=relay is None and source.gaps == "allow",
+        ticks=relay is None,
     )
     stage = "collect_phases" if asked else "collect"
     collect = Agent("collect", stage, reports, (), "open windows of each source")
     forward = Forward(f"{name}-forward", _requests(name), raw) if asked else None
-    edge = Role(name, "perturb", (perturb,), needs_key=True, forward=forward)
-    return _collected(name, sources, phases, collect, raw=raw, dead_letters=dead, before=(edge,))
+    edge = Role(name, "perturb", (perturb,), needs_key=True, forward=forward, relay=relay)
+    return replace(
+        _collected(name, sources, phases, collect, raw=raw, dead_letters=dead, before=(edge,)),
+        given=given,
+    )
 
 
 def _requests(name: str) -> Topic:

@@ -14,9 +14,9 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.runtime import local
+from ldp_kafka.runtime.kafka.decisions import decided
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.replay.messages import as_log, messages
-from ldp_kafka.runtime.replay.pace import decided
 from ldp_kafka.runtime.replay.send import send
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.wire.reports import read_reports

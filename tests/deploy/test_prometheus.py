@@ -20,6 +20,7 @@ import pytest
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.metrics import Metrics, serve
 from ldp_kafka.runtime.brokers.ports import free_port
+from ldp_kafka.runtime.kafka.relayer import Shown
 from tests.test_metrics import output
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +72,8 @@ BAD = {
     "ldp_unanswered_total{%s}": "0x240",
     "ldp_overdue_total{%s}": "0x230 1x10",
     "ldp_requests_refused_total{%s}": "0x230 1x10",
+    "ldp_relay_held_back_seconds{%s}": "601x240",
+    "ldp_relay_dropped_total{%s}": "0x230 1x10",
     "ldp_watermark_timestamp_seconds{%s}": "1000+60x60 4600x180",
     "ldp_idle_partitions{%s}": "1x240",
     "ldp_lag_messages{%s}": "1001x240",
@@ -88,6 +91,8 @@ GOOD = {
     "ldp_unanswered_total{%s}": "3x240",
     "ldp_overdue_total{%s}": "3x240",
     "ldp_requests_refused_total{%s}": "3x240",
+    "ldp_relay_held_back_seconds{%s}": "0x100 900x3 0x136",
+    "ldp_relay_dropped_total{%s}": "3x240",
     "ldp_watermark_timestamp_seconds{%s}": ("0 0 0 3600x59 7200x59 10800x59 14400x59"),
     "ldp_idle_partitions{%s}": "0x240",
     "ldp_lag_messages{%s}": "5000x5 0x7 5000x5 0x223",
@@ -161,7 +166,10 @@ class Workers:
             "requests_forwarded": 1,
             "requests_dropped:repeated": 1,
             "dead_letters:not_json": 1,
+            "relayed": 600,
+            "relay_dropped": 1,
         }
+        self.perturb.relay(Shown(5, 0.0))
         self.perturb.count(output(counts | {"watermark": time.time() * 1000}), self.slot % 2)
         self.perturb.spent(900_000, 1_000_000)
         counts = {

@@ -168,7 +168,26 @@ WRONG = [
         "slot: 1h\n  per_slot: last",
         "7: input.per_slot: last comes later, it is not built yet; built: first",
     ),
-    ("slot: 1h", "slot: 1h\n  relay: true", "7: input.relay: comes later, it is not built yet"),
+    (
+        "slot: 1h",
+        "slot: 1h\n  relay: true",
+        "5: input.topic: must be given where relay is true: someone else's, which is copied",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  topic: theirs\n  relay: true\n  create: true",
+        "9: input.create: must be false where relay is true",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  source: devices\n  relay: true",
+        "8: input.relay: must not be given where source is devices",
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  topic: meters.edge\n  relay: true",
+        "7: input.topic: must not be a topic of ours: meters.edge",
+    ),
     ("slot: 1h", "slot: 1h\n  slot: 2h", "7: input.slot: given twice, first on line 6"),
     (
         "slot: 1h",

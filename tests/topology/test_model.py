@@ -75,6 +75,7 @@ KEYS = [
     ("topic: raw", "topic: other", "layout"),
     ("partitions: 2", "partitions: 3", "layout"),
     ("create: true", "create: false", ""),
+    ("create: true", "relay: true", "layout"),
     ("format: json", "format: arrow", ""),
     ("user: $.user", "user: $.u", "layout"),
     ("value: $.value", "value: $.v", "layout"),
@@ -369,6 +370,34 @@ def test_topics():
     assert "raw" not in {
         topic.name for topic in loads(GOOD.replace("create: true", "create: false")).topics()
     }
+
+
+def test_what_is_relayed():
+    """Someone else's topic is where values come in, and not ours to make; what is folded is. A
+    budget file sums over the first.
+    """
+    made = loads(GOOD.replace("create: true", "relay: true").replace("gaps: strict", "gaps: allow"))
+    assert (made.input.topic, made.raw_topic) == ("raw", "meters.edge")
+    found = {topic.name: topic for topic in made.topics()}
+    assert "raw" not in found and found["meters.edge"].partitions == 2
+    assert found["meters.edge"].config["message.timestamp.type"] == "CreateTime"
+    (role, agent) = made.reader("meters.edge")
+    assert agent.header and not agent.gaps and not agent.ticks
+    assert role.relay.reads.name == "raw" and not role.relay.reads.ours and role.relay.gaps
+    assert role.relay.writes == agent.reads and role.relay in role.copied
+
+
+@cases(("idle", "milliseconds"), [("", 30_000), ("idle: 5s", 5000), ("idle: off", None)])
+def test_idle_partitions_of_what_is_relayed(idle, milliseconds):
+    """They get ticks unless that is switched off: in the copy, nothing is lost by it."""
+    text = GOOD.replace("create: true", "relay: true").replace("idle: off", idle)
+    assert loads(text).input.idle_ms == milliseconds
+
+
+def test_a_relay_needs_brokers_that_keep_what_was_written():
+    text = GOOD.replace("create: true", "relay: true").replace("a:1", "embedded")
+    with pytest.raises(TopologyError, match="must be real brokers where input"):
+        loads(text)
 
 
 def test_slots():

@@ -282,3 +282,27 @@ def test_the_list_in_deploy_is_this_one():
         for line in lines(access(loads(asked)))
     }
     assert told == more - derived
+
+
+@pytest.mark.parametrize(
+    ("gaps", "theirs"), [("strict", "READ DESCRIBE_CONFIGS"), ("allow", "READ")]
+)
+def test_someone_elses_topic_is_read_and_never_written(gaps, theirs):
+    """Its copy takes what is written: ticks and requests. Neither is for the collector."""
+    more = f", topic: theirs, relay: true, gaps: {gaps}"
+    made = loads(ASKS.format(more=more))
+    found = {
+        (each.role, each.login): {
+            f"{right.resource} {right.name}": " ".join(right.operations) for right in each.rights
+        }
+        for each in access(made)
+    }
+    mine = {name: what for name, what in PERTURB.items() if name != "topic m.raw"}
+    assert found["perturb", "edge"] == {
+        **mine,
+        "topic m.edge": "READ WRITE DESCRIBE_CONFIGS",
+        "topic theirs": theirs,
+        "group m-relay": "READ",
+    }
+    hidden = {each.role: each.must_not_read for each in access(made) if each.must_not_read}
+    assert all({"theirs", "m.edge"} <= set(names) for names in hidden.values()) and hidden

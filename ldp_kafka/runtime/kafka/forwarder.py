@@ -7,24 +7,23 @@ cluster: the one partition of requests is read by one of them, the others stand 
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
 from confluent_kafka import (
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
-    KafkaError,
     KafkaException,
     Message,
     TopicPartition,
 )
 
-from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka.admin import kind_of
-from ldp_kafka.runtime.kafka.admin.asking import goes_on, without_errors
+from ldp_kafka.runtime.kafka.admin.asking import without_errors
+from ldp_kafka.runtime.kafka.copying import Copying, refuse
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.stages.requests import Forwarding
@@ -37,13 +36,12 @@ PARTITION = 0  # of the requests: there is one, since they have one order
 MOST = 500  # messages that are appended together
 LISTEN = 0.2  # seconds
 SERVE = 0.02  # seconds between two looks at what has been delivered
-GRACE = 3.0  # seconds for what is under way when it is told to end
 
 _LAST = re.compile(r"ldp_kafka: slot ([0-9]{1,15})")
 """Metadata of the group's offset: the last slot that was forwarded before it."""
 
 
-class Forwarder:
+class Forwarder(Copying):
     """Reads requests, and appends each that is valid to every partition of the raw log, in order.
 
     An offset is committed once all before it has arrived in all partitions: whoever reads on from
@@ -74,66 +72,23 @@ class Forwarder:
         counted: Callable[[Mapping[str, int]], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        self._forward, self._counted, self._failed = forward, counted, failed
+        super().__init__(topology, forward, "requests cannot be forwarded", reads, failed)
+        self._forward, self._counted = forward, counted
         self._slot_ms, self._ahead_ms = topology.input.slot_ms, topology.input.max_ahead_ms
-        session = topology.runtime.session_timeout_ms
-        self._settings = {
-            **reads,
-            "group.id": forward.group,
-            "auto.offset.reset": "earliest",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": False,
-            "allow.auto.create.topics": False,
-            "session.timeout.ms": session,
-            "heartbeat.interval.ms": min(3000, session // 10),
-        }
-        self._producer = OrderedProducer({**writes, "message.timeout.ms": 0}, _raise)
+        self._producer = OrderedProducer({**writes, "message.timeout.ms": 0}, refuse)
         self._state: Forwarding | None = None
         self._taken: list[Message] = []
         """Read, and not appended yet."""
         self._done: int | None = None
         """The offset to be committed: all before it has arrived."""
-        self._stop = threading.Event()
-        self._until = float("inf")
-        self._thread = threading.Thread(target=self._run, daemon=True, name="forwarder")
 
-    def start(self) -> None:
-        """Begin, in a thread of its own."""
-        self._thread.start()
+    def _consumer(self) -> Consumer:
+        return Consumer(self._settings)
 
-    def stop(self) -> None:
-        """Tell it to end: with what is under way, if that does not take longer than `GRACE`."""
-        if not self._stop.is_set():
-            self._until = time.monotonic() + GRACE
-            self._stop.set()
-
-    def join(self, seconds: float) -> bool:
-        """Wait until it has left its group, for so long at most; whether it has. What it has not
-        committed is forwarded again by the next one.
-        """
-        if self._thread.is_alive():
-            self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        consumer = None
-        try:
-            consumer = Consumer(self._settings)
-            self._work(consumer)
-        except KafkaException as error:
-            self._end(self._error(error.args[0]))
-        except BaseException as error:  # noqa: BLE001 - a thread's would only be printed
-            self._end(error)
-        if consumer is not None:
-            consumer.close()
-
-    def _end(self, error: BaseException) -> None:
+    def _forget(self) -> None:
         self._done = None
-        self._failed(error)
 
     def _work(self, consumer: Consumer) -> None:
-        """Until it is told to end."""
         consumer.subscribe(
             [self._forward.reads.name],
             on_assign=self._assigned,
@@ -224,31 +179,6 @@ class Forwarder:
                 raise
         else:
             self._done = None
-
-    def _hear(self, error: KafkaError) -> None:
-        """An error that the client goes on after is passed over; any other ends it."""
-        late = error.code() == KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - that is its name
-        if error.fatal() or not (late or goes_on(error)):
-            raise KafkaException(error)
-
-    def _error(self, error: KafkaError) -> LdpKafkaError:
-        """What to say of an error."""
-        topic, group = self._forward.reads.name, self._forward.group
-        if kind_of(error) is ConfigurationError:
-            lacks = (
-                f"group {group}"
-                if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-                else f"topic {topic}"
-            )
-            return ConfigurationError(
-                f"this login may not READ {lacks}; `ldp-kafka topics TOPOLOGY --acls` says what it"
-                " needs"
-            )
-        return BrokerError(f"topic {topic}: requests cannot be forwarded: {error.str()}")
-
-
-def _raise(error: LdpKafkaError) -> NoReturn:
-    raise error
 
 
 def _asked_at(message: Message) -> int:

@@ -16,7 +16,7 @@ from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
-from ldp_kafka.topology.roles import Agent
+from ldp_kafka.topology.roles import Agent, Forward, Relay
 
 __all__ = ["BEGUN", "GroupOffsets"]
 
@@ -63,8 +63,8 @@ class GroupOffsets:
         # Where a reader's log ends: behind what is committed, not behind open transactions
         self._asker = asker(own, topology.group(role), **_READER)
         self._seen: dict[tuple[str, int], tuple[int, int]] = {}
-        self._forward = topology.role(role).forward
-        self._forward_asker: Consumer | None = None
+        self._copied = topology.role(role).copied
+        self._copied_askers: dict[str, Consumer] = {}
 
     def position(self, topic: str, number: int) -> PartitionOffsets:
         """Where the group stands. BrokerError where the broker does not say."""
@@ -173,29 +173,33 @@ class GroupOffsets:
             ) from None
 
     def waiting(self) -> int:
-        """Requests that nobody has forwarded yet: where the role forwards some, of all its workers
-        together.
+        """Messages that nobody has copied yet, of what the role forwards and relays: of all its
+        workers together.
 
         Raises
         ------
         BrokerError : the broker did not say
         ConfigurationError : a right is missing
         """
-        if self._forward is None:
-            return 0
-        if self._forward_asker is None:
-            self._forward_asker = asker(self._collector, self._forward.group, **_READER)
-        topic, waits = self._forward.reads, 0
+        return sum(self._behind(each) for each in self._copied)
+
+    def _behind(self, copied: Forward | Relay) -> int:
+        topic, waits = copied.reads, 0
+        mine = self._topology.role(self._role).side
+        config = self._own if topic.side == mine else self._collector
+        if copied.group not in self._copied_askers:
+            self._copied_askers[copied.group] = asker(config, copied.group, **_READER)
+        found = self._copied_askers[copied.group]
         try:
             for number in range(topic.partitions):
                 place = TopicPartition(topic.name, number)
-                low, high = self._forward_asker.get_watermark_offsets(place, timeout=10)
-                committed = self._forward_asker.committed([place], timeout=10)[0].offset
+                low, high = found.get_watermark_offsets(place, timeout=10)
+                committed = found.committed([place], timeout=10)[0].offset
                 waits += max(0, high - max(low, committed))
         except KafkaException as error:
             reason = error.args[0]
             raise kind_of(reason)(
-                f"the broker did not say how far group {self._forward.group} is: {reason.str()}"
+                f"the broker did not say how far group {copied.group} is: {reason.str()}"
             ) from None
         return waits
 

@@ -32,7 +32,6 @@ class Log(NamedTuple):
     """Whose it is to read it."""
     group: str | None
     """That must begin behind the header record; None: it passes over one by itself."""
-    raw: bool
 
 
 def logs(topology: Topology) -> Iterator[Log]:
@@ -40,9 +39,9 @@ def logs(topology: Topology) -> Iterator[Log]:
     for role in topology.roles:
         for agent in role.agents:
             if agent.header:
-                yield Log(agent.reads, role.name, role.group, agent.raw)
+                yield Log(agent.reads, role.name, role.group)
         if role.forward is not None:
-            yield Log(role.forward.reads, role.name, None, raw=False)
+            yield Log(role.forward.reads, role.name, None)
 
 
 def headed(
@@ -71,7 +70,7 @@ def headed(
     if found is None:
         # Written by others before we came: it is read as it is
         devices = topology.flow.raw is None and topic == topology.reports_topic
-        if log.raw or (devices and _is_report(topology, value)):
+        if topic == topology.input.topic or (devices and _is_report(topology, value)):
             return False, False
         raise ConfigurationError(
             f"topic {topic} is not ours: partition {partition} does not begin with a header record;"
@@ -83,7 +82,7 @@ def headed(
 
 def _check(topology: Topology, topic: str, found: Mapping[str, Any]) -> None:
     """Refuse the topic of another topology, or of this one before it was changed."""
-    if found.get("topology") != topology.name and topic != topology.raw_topic:
+    if found.get("topology") != topology.name and topic != topology.input.topic:
         raise ConfigurationError(f"topic {topic} belongs to another topology")
     changed = [
         what

@@ -47,6 +47,7 @@ class OrderedProducer:
         self._arrived: Counter[tuple[str, int]] = Counter()
         self._heard: dict[tuple[str, int], float] = {}
         self._held: dict[tuple[str, int], list[Record]] = {}
+        self._ends: dict[tuple[str, int], int] = {}
         self._broken: KafkaError | None = None
         """Of what the producer does not survive."""
         self._purged: set[str] = set()
@@ -106,6 +107,7 @@ class OrderedProducer:
                     value=record.value,
                     partition=record.partition,
                     headers=list(record.headers) or None,
+                    timestamp=record.timestamp,
                 )
                 break
             # too large, an unknown partition: asking again does not help, and the text shows no
@@ -135,6 +137,12 @@ class OrderedProducer:
     def arrived(self, mark: Mapping[tuple[str, int], int]) -> bool:
         """Whether all of it has arrived, as far as delivery reports were served."""
         return all(self._arrived[to] >= count for to, count in mark.items())
+
+    def end(self, topic: str, partition: int) -> int | None:
+        """The offset behind a late record of ours that has arrived in a partition; None where none
+        is known.
+        """
+        return self._ends.get((topic, partition))
 
     async def flush(
         self,
@@ -200,3 +208,5 @@ class OrderedProducer:
         to = message.topic(), message.partition()
         self._arrived[to] += 1
         self._heard[to] = time.monotonic()
+        if message.offset() >= 0:  # of a record that had arrived before it was sent again: unknown
+            self._ends[to] = message.offset() + 1

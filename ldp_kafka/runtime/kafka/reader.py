@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ class Kept(NamedTuple):
     key: bytes | None
     value: bytes | None
     """None: a tombstone."""
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
     def __repr__(self) -> str:
         return f"Kept(partition={self.partition}, offset={self.offset})"  # never a value
@@ -147,6 +148,7 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
                             -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
                             message.key(),
                             message.value(),
+                            message.headers() or (),
                         )
                     if message.offset() >= end - 1:
                         left.discard(partition)

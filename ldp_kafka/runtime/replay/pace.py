@@ -5,75 +5,28 @@ their hold answer no request any more.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
-from ldp_kafka.errors import BadRecord, BrokerError
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.kafka.reader import Reader, reading, spans
 from ldp_kafka.runtime.replay.messages import Raw
-from ldp_kafka.runtime.stages.requests import read_request
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Topology
 
-__all__ = ["Decided", "Pace", "ahead", "decided"]
+__all__ = ["Pace"]
 
 POLL = 0.05  # seconds
 PATIENCE = 120.0  # seconds without a decision
 
 
-def ahead(topology: Topology) -> int:
-    """How many slots past the last decided one may be written.
-
-    With the events of slot s the edge closes s - lateness - 1, and settles what lies ``hold`` slots
-    before that. The request for the last decided slot may be on its way to the raw log still: its
-    slot must not be settled when it comes.
-    """
-    return topology.input.lateness + topology.input.hold
-
-
-class Decided:
-    """The last slot that a coordinator has decided: every slot has a request."""
-
-    def __init__(self, consumer: Reader) -> None:
-        self._consumer = consumer
-        self.slot: int | None = None
-
-    def look(self, seconds: float) -> int | None:
-        """What is known after waiting so long for news, at most."""
-        for message in self._consumer.consume(1000, seconds):
-            if message.error() is not None:
-                raise BrokerError(f"requests: {message.error().str()}")
-            try:
-                found = read_request(message.value() or b"").slot
-            except BadRecord:  # a header, or a stranger's
-                continue
-            self.slot = found if self.slot is None else max(self.slot, found)
-        return self.slot
-
-
-@contextmanager
-def decided(topology: Topology, config: Mapping[str, Any]) -> Iterator[Decided]:
-    """What the topology's coordinator decides from now on, and the last slot that it has.
-
-    Parameters
-    ----------
-    config : of a confluent-kafka client, the collector's side
-    """
-    topic = topology.requests_topic
-    first, end = spans(config, topic)[0]
-    with reading(config, topic, {0: max(first, end - 1)}) as consumer:
-        yield Decided(consumer)
-
-
 class Pace:
-    """Lets messages pass in the order of event time, at most `ahead` slots past the last decided
-    one.
+    """Lets messages pass in the order of event time, at most ``input.ahead`` slots past the last
+    decided one.
 
     Parameters
     ----------
-    look : (seconds) -> the last decided slot, after waiting so long for news; see `Decided.look`
+    look : (seconds) -> the last decided slot, after waiting so long for news; see
+        `ldp_kafka.runtime.kafka.decisions.Decided`
     write : writes one message: what is held back needs ticks where there are no events, since slots
         close by what comes after them
 
@@ -112,7 +65,7 @@ class Pace:
         if self._base is None:
             self._base = slot - 1
         since = time.monotonic()
-        while slot > (limit := self._base + ahead(self._topology)):
+        while slot > (limit := self._base + self._topology.input.ahead):
             self._tick(self._topology.slot_start(limit))
             found = self._look(POLL)
             if found is not None and found > self._base:

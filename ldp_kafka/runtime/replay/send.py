@@ -12,8 +12,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.decisions import Decided
 from ldp_kafka.runtime.replay.messages import Raw, last_tick
-from ldp_kafka.runtime.replay.pace import Decided, Pace
+from ldp_kafka.runtime.replay.pace import Pace
 from ldp_kafka.runtime.replay.source import Source
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.planner import BATCH_BYTES, row_bytes
@@ -197,14 +198,14 @@ def send(
     start: tuple[float, int] | None = None
     pace = None
     if decided is not None:
-        pace = Pace(topology, decided.look, partial(_produce, producer, topology.raw_topic))
+        pace = Pace(topology, decided.look, partial(_produce, producer, topology.input.topic))
     for raw in stream:
         if pace is not None:
             pace.hold(raw)
         start = start or (time.monotonic(), raw.timestamp)
         if speed is not None:
             _sleep_until(producer, start[0] + (raw.timestamp - start[1]) / 1000 / speed)
-        _produce(producer, topology.raw_topic, raw)
+        _produce(producer, topology.input.topic, raw)
         count, events, size = count + 1, events + raw.events, size + len(raw.value)
         if failed:
             break
@@ -216,7 +217,7 @@ def send(
     left = producer.flush(30)
     if failed or left:
         reason = failed[0].name() if failed else "no answer in time"
-        raise BrokerError(f"topic {topology.raw_topic} did not take the replay: {reason}")
+        raise BrokerError(f"topic {topology.input.topic} did not take the replay: {reason}")
     if progress is not None:
         progress(events)
     return Sent(count, events, size)

@@ -26,7 +26,7 @@ from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output, Record
 from ldp_kafka.runtime.sealing import Seal
-from ldp_kafka.runtime.stages.raw import RawPartition
+from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.rows import Answers, Placed, Rows, by_phase, rounds
 from ldp_kafka.runtime.stages.users import Users, look_at_users
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
@@ -384,17 +384,11 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
     """
     if randomness is None:
         raise ConfigurationError("the edge needs a key: without one it has no noise to draw")
-    source, privacy = topology.input, topology.privacy
+    source, raw = topology.input, raw_partition(topology, partition)
     return Perturb(
         method=topology.method,
         randomness=randomness,
-        reader=EventReader(
-            source.user,
-            source.value,
-            source.time,
-            privacy.category_names or privacy.categories,
-            topology.method.dimension,
-        ),
+        reader=raw.reader,
         topic=topology.raw_topic,
         reports_topic=topology.reports_topic,
         dead_letters_topic=topology.dead_letters_topic,
@@ -406,5 +400,5 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
         max_ahead_ms=source.max_ahead_ms,
         shards=topology.runtime.shards,
         per_user=topology.per_user,
-        partitions=source.partitions if source.partitioning == "murmur2" else 0,
+        partitions=raw.partitions,
     )

@@ -16,8 +16,9 @@ from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.fields import Decoded
+from ldp_kafka.topology import Topology
 
-__all__ = ["RawPartition"]
+__all__ = ["RawPartition", "raw_partition"]
 
 
 @dataclass(frozen=True)
@@ -77,3 +78,22 @@ class RawPartition:
         if decoded.events is None or not len(decoded.events):
             return decoded
         return decoded.without(decoded.events.times > limit, Reason.AHEAD)
+
+
+def raw_partition(topology: Topology, partition: int) -> RawPartition:
+    """How one raw partition of a topology is read."""
+    source, privacy, method = topology.input, topology.privacy, topology.method
+    return RawPartition(
+        EventReader(
+            source.user,
+            source.value,
+            source.time,
+            privacy.category_names or privacy.categories,
+            method.dimension,
+        ),
+        method,
+        partition,
+        source.partitions if source.partitioning == "murmur2" else 0,
+        source.slot_ms,
+        source.max_ahead_ms,
+    )

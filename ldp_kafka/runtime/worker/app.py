@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,9 +24,11 @@ import uvloop
 from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output, Stage
 from ldp_kafka.runtime.recovery.epoch import Limits
@@ -88,18 +90,22 @@ class Worker:
             until_idle=until_idle,
             stop=self.stop,
         )
-        self.forwarder: Forwarder | None = None
-        if self.role.forward is not None:
-            self.forwarder = Forwarder(
-                topology,
-                self.role.forward,
-                sides[COLLECTOR].config,
-                sides[EDGE].config,
-                counted=metrics.add,
-                failed=end,
-            )
+        self.copying = tuple(self._copying(sides))
         self.last_saved = 0.0
         self.app.timer(1.0)(self.watch.look)
+
+    def _copying(self, sides: Mapping[str, Side]) -> Iterator[Copying]:
+        """What the role copies beside its agents."""
+        topology, metrics = self.topology, self.metrics
+        if (relay := self.role.relay) is not None:
+            edge, collector = sides[EDGE].config, sides[COLLECTOR].config
+            shown = metrics.relay
+            yield Relayer(
+                topology, relay, edge, collector, counted=metrics.add, shown=shown, failed=end
+            )
+        if (forward := self.role.forward) is not None:
+            edge, collector = sides[EDGE].config, sides[COLLECTOR].config
+            yield Forwarder(topology, forward, collector, edge, counted=metrics.add, failed=end)
 
     def _faust(self, side: Side, specs: Sequence[Spec]) -> App:
         session = self.topology.runtime.session_timeout_ms / 1000
@@ -210,6 +216,11 @@ class Worker:
         """End in order; writes nothing for it."""
         await self.process.stop()
 
+    def stop_copying(self) -> None:
+        """Tell what copies that it is to end."""
+        for each in self.copying:
+            each.stop()
+
     def main(self) -> int:
         """Run until told to stop; the exit code."""
         try:
@@ -225,9 +236,9 @@ class Worker:
         self.process.saved = lambda: self.last_saved
         self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
         self.guard()
-        if self.forwarder is not None:
-            self.process.ending = self.forwarder.stop
-            self.forwarder.start()
+        self.process.ending = self.stop_copying
+        for each in self.copying:
+            each.start()
         try:
             self.process.execute_from_commandline()
         except SystemExit as stop:
@@ -240,9 +251,10 @@ class Worker:
                 end(crash or f"Faust ended with {stop.code}")
             return RETRY if stop.code else 0
         finally:
-            if self.forwarder is not None:
-                self.forwarder.stop()
-                self.forwarder.join(GOODBYE)
+            self.stop_copying()
+            until = time.monotonic() + GOODBYE
+            for each in self.copying:
+                each.join(max(0.0, until - time.monotonic()))
             self.process.left()
             shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ldp_kafka.errors import BrokerError, ConfigurationError, Dropped
 from ldp_kafka.records import Request
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
-from ldp_kafka.runtime.kafka import admin, forwarder, group_offsets, setup
+from ldp_kafka.runtime.kafka import admin, copying, forwarder, group_offsets, setup
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.wire.records import header
@@ -291,7 +291,7 @@ def test_an_edge_that_is_away(place):
         begin = time.monotonic()
         copier.forwarder.stop()
         assert copier.forwarder.join(15)
-        assert time.monotonic() - begin < forwarder.GRACE + 3
+        assert time.monotonic() - begin < copying.GRACE + 3
     assert not copier.ended and not copier.counts
     with Copier(topology, config):
         until(whole(topology, config, [1, 2]))

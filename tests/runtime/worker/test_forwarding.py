@@ -75,10 +75,11 @@ def test_a_worker_forwards_and_ends_in_order(flow):
 def test_a_worker_that_cannot_forward_ends(flow):
     """With the reason; another start may help where a broker did not do what it should."""
     code = """
+from confluent_kafka import KafkaError, KafkaException
 from ldp_kafka.runtime.kafka import forwarder
 class Refusing(forwarder.Consumer):
     def poll(self, timeout):
-        raise forwarder.KafkaException(forwarder.KafkaError(forwarder.KafkaError.{}))
+        raise KafkaException(KafkaError(KafkaError.{}))
 forwarder.Consumer = Refusing
 """
     for name, ends, says in (

@@ -1,0 +1,339 @@
+"""Someone else's topic on a real broker, relayed by workers that are killed: every event once, no
+report twice, and the same decisions and releases as the protocol makes of the same streams.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.cli import main
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.admin import TopicSpec
+from ldp_kafka.runtime.kafka.rights import check_rights
+from ldp_kafka.runtime.kafka.setup import client_config, prepare
+from ldp_kafka.runtime.partitioning import partitions_of
+from ldp_kafka.runtime.replay.messages import messages
+from ldp_kafka.runtime.replay.send import send
+from ldp_kafka.runtime.replay.source import from_arrays
+from ldp_kafka.runtime.wire.arrow import ARROW
+from ldp_kafka.runtime.wire.reports import read_reports
+from ldp_kafka.topology import Right, access, load
+from tests.broker.flow import KEY, Flow
+from tests.broker.relays import TEXT as JSON
+from tests.broker.relays import Copier, copied, event, left, put, ticks
+from tests.broker.requests import until
+from tests.broker.secured import BLOCK, SCRAM, secured_broker
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: "{boot}"}}
+input: {{topic: {name}.theirs, relay: true, partitions: {partitions}, format: arrow, slot: 1m,
+  lateness: 1, hold: 3, idle: 2s, partitioning: murmur2}}
+privacy: {{method: {method}, {shape}, epsilon: 2.0, window: 4}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime: {{shards: 8, snapshot_seconds: 1, session_timeout: {session}}}
+"""
+SLOT = 60_000
+FIRST = 1_600_000_000_000 // SLOT // 4 * 4
+USERS, CATEGORIES = 2_000, 3
+LONG = 300  # seconds
+
+
+def users(partition):
+    """More than enough ids that belong into one of two partitions."""
+    names = [f"u{n:05d}" for n in range(3 * USERS)]
+    return [
+        name for name, home in zip(names, partitions_of(names, 2), strict=True) if home == partition
+    ]
+
+
+def streams(seed, slots):
+    """(USERS, slots) categories whose shares jump every three slots."""
+    rng = np.random.default_rng(seed)
+    shares = np.repeat(rng.dirichlet([1] * CATEGORIES, slots // 3 + 1), 3, axis=0)[:slots]
+    return np.stack([rng.choice(CATEGORIES, USERS, p=share) for share in shares], axis=1)
+
+
+@contextmanager
+def relayed(boot, tmp_path, prefix, method, slots):
+    """A topology, the topic that it relays, and what is to be written there."""
+
+    def ready(topology, _):
+        new = TopicSpec(topology.input.topic, topology.input.partitions)
+        admin.ensure({"bootstrap.servers": boot}, [new])
+        return prepare(topology)
+
+    flow = Flow(
+        boot,
+        tmp_path,
+        f"{prefix}-{method}",
+        method=method,
+        shape=f"categories: {CATEGORIES}",
+        statistics="frequencies",
+        text=TEXT,
+        ready=ready,
+    )
+    source = from_arrays(flow.topology, streams(1, slots), FIRST * SLOT, users(0)[:USERS])
+    with ExitStack() as stack:
+        stack.callback(flow.close)
+        yield flow, source
+
+
+def write(flow, source):
+    """As its owner would: no tick, at no pace."""
+    send(flow.topology, client_config(flow.topology, "edge"), messages(flow.topology, source, 256))
+
+
+def releases(flow):
+    """Of each slot, each seen once or more, and always alike."""
+    found = {}
+    for message in flow.read(flow.topology.releases_topic):
+        record = json.loads(message.value())
+        if record["type"] == "release":
+            assert found.setdefault(record["slot"], record) == record
+    return [found[slot] for slot in sorted(found)]
+
+
+def close(flow, slots):
+    """What comes after the last slot: an event of a stranger a good while later, which closes it.
+    Without it the last slots stay open, since nobody writes ticks into someone else's topic.
+    """
+    at = (FIRST + slots + 5) * SLOT
+    write(flow, from_arrays(flow.topology, np.ones((1, 1), np.int64), at, users(0)[USERS:][:1]))
+
+
+def same(flow, source, slots, values):
+    """What was released is what the protocol makes of the streams, and no report came twice."""
+    made, found = flow.topology, releases(flow)[:slots]
+    privacy = made.privacy
+    protocol = lk.protocol(
+        privacy.method,
+        epsilon=privacy.epsilon,
+        window=privacy.window,
+        categories=privacy.categories,
+        oracle=privacy.mechanism,
+    )
+    trace = protocol.run(values, flow.noise(), users=source.users, first_slot=FIRST)
+    assert [release["slot"] for release in found] == list(range(FIRST, FIRST + slots))
+    said = np.array([release["value"] for release in found], float)
+    np.testing.assert_allclose(said, trace.values, rtol=1e-13)
+    if made.flow.sums is not None:
+        assert [release["strategy"] for release in found] == trace.strategy.tolist()
+    counted = {}
+    for message in flow.read(made.reports_topic):
+        batch = read_reports(message.value())
+        for one in () if batch is None else batch.singles():
+            if one.slot < FIRST + slots:
+                assert counted.setdefault((one.id, one.phase), one) == one
+    assert len(counted) == trace.reports.sum()
+
+
+def each_once(flow):
+    """Every record of the other topic is in ours, once and in its order; and nobody has written
+    there but its owner.
+    """
+    config = {"bootstrap.servers": flow.boot, "log_level": 0}
+    written = [0] * flow.topology.input.partitions
+    for message in flow.read(flow.topology.input.topic):
+        assert message.value().startswith(ARROW)
+        written[message.partition()] += 1
+    assert copied(flow.topology, config) == [list(range(count)) for count in written]
+    assert written[0] > 50 and written[1] == 0
+
+
+@pytest.mark.parametrize("method", ["lpa", "lpu"])
+def test_a_backlog_with_an_idle_partition_and_kills(kafka, tmp_path, prefix, method):
+    """Fifty slots lie in the topic before the first start, all of them in one of two partitions.
+    Where a coordinator asks, they are copied at the pace of its decisions, so that no request comes
+    too late. Whoever relays is killed in the middle, twice.
+    """
+    slots = 50
+    with relayed(kafka, tmp_path, prefix, method, slots) as (flow, source):
+        write(flow, source)
+        close(flow, slots)
+        for role in [role.name for role in flow.topology.roles] * 2:
+            flow.start(role)
+        killed, end = 0, time.time() + LONG
+        while len(found := releases(flow)) < slots and time.time() < end:
+            flow.revive()
+            if killed < 2 and len(found) > 12 * (killed + 1):
+                for _ in range(2):  # one of them relays
+                    roles = [role for role, _ in flow.workers]
+                    flow.start(flow.kill(roles.index("perturb")))
+                killed += 1
+            time.sleep(0.3)
+        assert killed == 2 or method == "lpu"
+        assert all(code == 75 for _, code in flow.exits), flow.log_path.read_text()
+        same(flow, source, slots, streams(1, slots))
+        each_once(flow)
+
+
+ALONE = """
+import os, signal, sys
+from ldp_kafka.runtime.kafka import relayer, setup
+from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.topology import load
+
+class Dies(relayer.OrderedProducer):
+    left = int(sys.argv[2])
+
+    def send(self, records):
+        for record in records:
+            super().send([record])
+            Dies.left -= 1
+            if not Dies.left:
+                os.kill(os.getpid(), int(sys.argv[3]))
+
+relayer.OrderedProducer = Dies
+topology = load(sys.argv[1])
+config = {**setup.client_config(topology, "edge"), "log_level": 0}
+made = relayer.Relayer(
+    topology,
+    topology.role("perturb").relay,
+    config,
+    config,
+    counted=lambda counts: None,
+    shown=lambda shown: None,
+    failed=end,
+)
+made.start()
+signal.signal(signal.SIGTERM, lambda *_: made.stop())
+while not made.join(0.2):
+    pass
+"""
+
+
+class Alone:
+    """Processes that do nothing but relay."""
+
+    def __init__(self, flow):
+        self.flow, self.processes = flow, []
+        self.config = {"bootstrap.servers": flow.boot, "log_level": 0}
+
+    def start(self, dies=0, by=signal.SIGKILL):
+        """One that sends itself a signal behind its n-th record."""
+        words = [sys.executable, "-c", ALONE, str(self.flow.path), str(dies), str(int(by))]
+        made = subprocess.Popen(words, cwd=Path(__file__).parents[2])
+        self.processes.append(made)
+        return made
+
+    def copied(self):
+        return copied(self.flow.topology, self.config)
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def test_killed_again_and_again(kafka, tmp_path, prefix):
+    """Behind some record, which may have arrived or not, and before anything of a run is
+    committed: the next one goes on exactly there.
+    """
+    with (
+        relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
+        closing(Alone(flow)) as all_,
+    ):
+        write(flow, source)
+        for dies in (1, 7, 100):
+            assert all_.start(dies).wait(LONG) == -signal.SIGKILL
+        last = all_.start()
+        until(lambda: left(flow.topology, all_.config) == 0, LONG)
+        each_once(flow)
+        last.terminate()
+        assert last.wait(60) == 0
+
+
+def test_a_zombie_repeats_and_loses_nothing(kafka, tmp_path, prefix):
+    """Stopped with records in its hands, and woken when another has copied all: what it still had
+    comes late. The first of each record stay in their order.
+    """
+    with (
+        relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
+        closing(Alone(flow)) as all_,
+    ):
+        write(flow, source)
+        total = len(flow.read(flow.topology.input.topic))
+        zombie = all_.start(total // 2, signal.SIGSTOP)
+        until(lambda: len(all_.copied()[0]) > 0 or stopped(zombie), LONG)
+        other = all_.start()
+        until(lambda: left(flow.topology, all_.config) == 0, LONG)
+        assert all_.copied()[0] == list(range(total))
+        zombie.send_signal(signal.SIGCONT)
+        time.sleep(5)
+        close(flow, 40)
+        until(lambda: left(flow.topology, all_.config) == 0, LONG)
+        assert list(dict.fromkeys(all_.copied()[0])) == list(range(total + 1))
+        for process in (zombie, other):
+            process.terminate()
+            assert process.wait(60) == 0
+
+
+def stopped(process):
+    """Whether a signal has stopped it."""
+    return Path(f"/proc/{process.pid}/stat").read_text().split(") ")[1][0] == "T"
+
+
+def test_it_relays_with_exactly_its_rights(can_start, tmp_path):
+    """Those that the ACLs of the topology give: of someone else's topic no right to write. One that
+    is taken away ends it, and is named.
+    """
+    with secured_broker(tmp_path) as secured:
+        everywhere = {"bootstrap.servers": secured.plain[0], "log_level": 0}
+        (tmp_path / "edge.key").write_bytes(KEY)
+        (tmp_path / "edge.key").chmod(0o600)
+        block = BLOCK.format(
+            ca=secured.folder / "ca.pem",
+            port=secured.port,
+            edge=SCRAM["edge"],
+            collector="collector-secret",
+            user="collector",
+        )
+        text = JSON.format(
+            name="m", boot="BOOT", key="edge.key", session="6s", method="lpa", idle="2s", more=""
+        )
+        path = tmp_path / "m.yaml"
+        path.write_text(text.replace('kafka: {bootstrap_servers: "BOOT"}\n', block))
+        flow = load(path)
+        admin.ensure(everywhere, [TopicSpec(flow.input.topic, 2)])
+        principals = ("--principal", "edge=User:edge", "--principal", "collector=User:collector")
+        for more in ((), ("--acls", *principals, "--apply")):
+            assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+        configs = {
+            side: {**client_config(flow, side), "log_level": 0} for side in ("edge", "collector")
+        }
+        assert check_rights(flow, flow.role("perturb"), configs) == []
+        edge = [right for each in access(flow) if each.login == "edge" for right in each.rights]
+        read = Right("topic", flow.input.topic, ("READ",))
+        group = Right("group", "m-relay", ("READ",))
+        write = Right("topic", flow.raw_topic, ("WRITE",))
+        assert {each.operations for each in edge if each.name == flow.input.topic} == {
+            ("READ", "DESCRIBE_CONFIGS")
+        }
+        slots = flow.input.ahead
+        put(flow, everywhere, 0, *(event(slot) for slot in range(slots)))
+        with Copier(flow, configs["edge"], configs["collector"]) as copier:
+            until(lambda: left(flow, everywhere) == 0, LONG)
+            until(lambda: ticks(flow, everywhere)[1] == [slots - 1], LONG)
+        assert copied(flow, everywhere) == [list(range(slots)), []] and not copier.ended
+        for right in (read, group, write):
+            with secured.without("edge", right):
+                with pytest.raises(ConfigurationError, match=f"{right.resource} {right.name}"):
+                    check_rights(flow, flow.role("perturb"), configs)
+                put(flow, everywhere, 0, event(0))
+                with Copier(flow, configs["edge"], configs["collector"]) as copier:
+                    until(lambda: copier.ended, LONG)
+                (told,) = copier.ended
+                assert isinstance(told, ConfigurationError) and right.name in str(told)
