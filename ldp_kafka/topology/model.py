@@ -99,12 +99,12 @@ class Topology(Checked):
                     " worker would wait for ever"
                 ),
             )
-        if self.method.phases > 1 and (flow.raw is None or not self.input.create):
+        if self.method.phases > 1 and flow.raw is not None and not self.input.create:
             yield (
-                "input.source" if flow.raw is None else "input.create",
+                "input.create",
                 (
-                    f"must be {'topic' if flow.raw is None else 'true'} for {self.method.name}: the"
-                    " coordinator's requests are written into the raw topic, beside the values"
+                    f"must be true for {self.method.name}: the coordinator's requests are written"
+                    " into the raw topic, beside the values"
                 ),
             )
         yield from self._unfit()
@@ -145,7 +145,7 @@ class Topology(Checked):
             return (
                 (
                     "one kafka block serves devices and collector: give kafka.edge, which devices"
-                    f" have, credentials that can only write {self.reports_topic}"
+                    f" have, credentials that can only write {self.reports_topic}{self._read}"
                 ),
             )
         return (
@@ -154,6 +154,11 @@ class Topology(Checked):
                 " kafka.edge and kafka.collector their own credentials outside a laptop"
             ),
         )
+
+    @property
+    def _read(self) -> str:
+        """What devices read, in words that follow what they write."""
+        return "" if self.flow.requests is None else f" and read {self.flow.requests.name}"
 
     @cached_property
     def flow(self) -> Flow:
