@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import Any, Protocol
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka.admin import kind_of
@@ -18,6 +19,7 @@ __all__ = ["Listener", "RequestReader", "device_consumer"]
 
 PARTITION = 0  # of the requests: there is one, since they have one order
 MOST = 500  # messages that are read together
+LOOK = 5.0  # seconds between two looks at whether the topic can be read
 READ_AHEAD = 1024  # kilobytes: a device is small
 
 
@@ -29,6 +31,9 @@ class Listener(Protocol):
 
     def consume(self, num_messages: int, timeout: float, /) -> list[Any]:
         """Up to so many messages, as they come within ``timeout`` seconds."""
+
+    def list_topics(self, topic: str, timeout: float, /) -> Any:
+        """Metadata of the cluster, with an error of the topic."""
 
     def close(self) -> None:
         """Read no more."""
@@ -65,6 +70,7 @@ class RequestReader:
         self._consumer, self._topic = consumer, topic
         self.waiting: deque[tuple[int, bytes | None]] = deque()
         self.problem: str | None = None
+        self._heard, self._look_at = False, 0.0
         begin = OFFSET_BEGINNING if offset < 0 else offset + 1
         consumer.assign([TopicPartition(topic, PARTITION, begin)])
 
@@ -77,6 +83,8 @@ class RequestReader:
         """
         if self.waiting:
             return
+        if timeout > 0 and not self._heard and time.monotonic() >= self._look_at:
+            self._look(timeout)
         try:
             found = self._consumer.consume(MOST, timeout)
         except KafkaException as failed:
@@ -84,16 +92,32 @@ class RequestReader:
             return
         for message in found:
             error = message.error()
-            if error is None:
-                self.problem = None
-                self.waiting.append((message.offset(), message.value()))
+            if error is not None:
+                self._hear(error)
                 continue
-            self.problem = error.str()
-            if kind_of(error) is ConfigurationError and not goes_on(error):
-                raise ConfigurationError(
-                    f"this login may not READ topic {self._topic}; `ldp-kafka topics TOPOLOGY"
-                    " --acls` says what it needs"
-                )
+            self.problem, self._heard = None, True
+            self.waiting.append((message.offset(), message.value()))
+
+    def _look(self, timeout: float) -> None:
+        """Whether the topic can be read: an assigned consumer is not told that it may not, and
+        waits for ever.
+        """
+        self._look_at = time.monotonic() + LOOK
+        try:
+            error = self._consumer.list_topics(self._topic, timeout).topics[self._topic].error
+        except KafkaException as failed:
+            error = failed.args[0]
+        self.problem = None
+        if error is not None:
+            self._hear(error)
+
+    def _hear(self, error: KafkaError) -> None:
+        self.problem = error.str()
+        if kind_of(error) is ConfigurationError and not goes_on(error):
+            raise ConfigurationError(
+                f"this login may not READ topic {self._topic}; `ldp-kafka topics TOPOLOGY --acls`"
+                " says what it needs"
+            )
 
     def close(self) -> None:
         """Read no more."""

@@ -378,6 +378,7 @@ class Consumer:
 
     def __init__(self, log):
         self.log, self.at, self.errors, self.closed = log, None, [], False
+        self.unread, self.looks = None, 0
 
     def assign(self, partitions):
         [place] = partitions
@@ -392,6 +393,10 @@ class Consumer:
         ]
         self.at = max(self.at, len(self.log))
         return found[:most]
+
+    def list_topics(self, topic, timeout):
+        self.looks += 1
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=self.unread)})
 
     def close(self):
         self.closed = True
@@ -461,6 +466,31 @@ def test_what_the_connection_says(tmp_path):
         consumer.errors = [KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)]
         with pytest.raises(ConfigurationError, match=r"may not READ topic d\.requests"):
             client.poll()
+
+
+def test_a_topic_that_nothing_is_heard_of(tmp_path):
+    """A consumer that may not read waits for ever: so the topic is looked at, where there is time
+    for it, until something has come.
+    """
+    consumer = Consumer([])
+    consumer.unread = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with opened(tmp_path, TOPOLOGIES["lba"], consumer=consumer) as client:
+        client.report(1, FIRST * SLOT)
+        client.poll()
+        assert consumer.looks == 0
+        with pytest.raises(ConfigurationError, match=r"may not READ topic d\.requests"):
+            client.poll(0.1)
+        client.poll(0.1)
+        assert consumer.looks == 1, "not at every poll"
+        client._requests._look_at = 0.0
+        consumer.unread = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+        client.poll(0.1)
+        assert consumer.looks == 2 and "nknown topic" in client.problem
+        consumer.log = [request(0)]
+        client.poll(0.1)
+        client._requests._look_at = 0.0
+        client.poll(0.1)
+        assert consumer.looks == 2 and client.problem is None
 
 
 def test_a_database_of_before(tmp_path):
