@@ -53,6 +53,7 @@ PUBLIC = {
         runtime.recovery.rules.Rule runtime.stages.raw.RawPartition
         runtime.stages.counting.Counting runtime.stages.collect.Collect
         runtime.stages.collect_devices.CollectDevices runtime.stages.merge.Merge
+        runtime.stages.collect_device_phases.CollectDevicePhases
         runtime.stages.collect_phases.CollectPhases runtime.stages.merge_phases.MergePhases
         runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
         runtime.stages.collect_phases.CountingSecond
@@ -83,6 +84,7 @@ PUBLIC = {
         methods.protocols.coordinator.Released methods.protocols.coordinator.Verdict
         methods.shrinkage.Prior methods.shrinkage.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
+        runtime.stages.collect_device_phases.DevicePhasesState
         runtime.stages.collect_devices.DevicesState runtime.stages.counting.SourceState
         runtime.stages.collect_phases.PhasesState runtime.stages.merge_phases.PhasesState
         runtime.stages.coordinate.CoordinateState runtime.stages.rounds.Round
@@ -107,7 +109,7 @@ PUBLIC = {
     "the inputs and data of whoever tests, audits or evaluates": """
         audits.bits.Bit audits.bits.BitsResult audits.bound._Event audits.preimage.Part
         audits.result.AuditResult audits.result.Bin audits.result.Hits audits.views.View
-        checks.client.ClientTrial checks.deal.Draw checks.enumeration.Outcomes
+        checks.client_trial.ClientTrial checks.deal.Draw checks.enumeration.Outcomes
         checks.method.trial.MethodTrial checks.trial.MechanismTrial evaluation.capp.Block
         evaluation.capp.Row
         evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
@@ -129,6 +131,7 @@ SHOWS: dict[str, dict[str, Any]] = {
     "records.Report": {"id": "0" * 32, "slot": 3, "phase": 0},
     "records.Reports": {"offset": 3, "closed": 2},
     "runtime.kafka.reader.Kept": {"partition": 0, "offset": 3},
+    "runtime.device.store.Held": {"slot": 3},
     "runtime.log.Message": {"offset": 3},
     "runtime.log.Record": {"topic": "t", "partition": 0},
     "runtime.recovery.checkpoints.Checkpoint": {"epoch": "e", "offset": 3},

@@ -11,6 +11,7 @@ from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.stages.answer import make_answer
 from ldp_kafka.runtime.stages.collect import make_collect
+from ldp_kafka.runtime.stages.collect_device_phases import make_collect_device_phases
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
 from ldp_kafka.runtime.stages.collect_phases import make_collect_phases
 from ldp_kafka.runtime.stages.coordinate import make_coordinate
@@ -28,6 +29,7 @@ STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "collect": make_collect,
     "collect_phases": make_collect_phases,
     "collect_devices": make_collect_devices,
+    "collect_device_phases": make_collect_device_phases,
     "merge": make_merge,
     "merge_phases": make_merge_phases,
     "coordinate": make_coordinate,

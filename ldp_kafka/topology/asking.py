@@ -19,6 +19,7 @@ REQUEST_BYTES = 140  # about
 FEW = 30  # reports of the first phase, below which its noise decides
 BRIEF_MS = 10_000  # a worker that is started anew is away for as long
 SLOT_BYTES = 8  # of a held value
+ROW_BYTES = 40  # of one in the database of a device: digest, slot, value and time
 
 
 class Rounds(NamedTuple):
@@ -53,7 +54,8 @@ def rounds(topology: Topology, users: int) -> Rounds | None:
         second = ceil(users / 2 if terms.least[1] == protocol.window else users / 4)
     # a slot's place in the ring of held values is free again when the slot is settled
     places = source.lateness + 1 + source.hold
-    return Rounds(first, second, packed, SLOT_BYTES * places)
+    size = ROW_BYTES if topology.flow.raw is None else SLOT_BYTES
+    return Rounds(first, second, packed, size * places)
 
 
 def _first(protocol: Protocol, users: int) -> int:
@@ -82,6 +84,13 @@ def lines(topology: Topology) -> Iterator[str]:
     if topology.method.phases < 2:
         return
     source = topology.input
+    if topology.flow.raw is None:
+        yield (
+            f"requests     one a slot, about {REQUEST_BYTES} bytes, read by every device; values"
+            f" wait for it in the device's database, while up to {source.hold} more slots close"
+            " (hold)"
+        )
+        return
     yield (
         f"requests     one a slot, about {REQUEST_BYTES} bytes, copied into each of"
         f" {source.partitions} partitions of {topology.raw_topic}; values wait for it at the edge,"
@@ -98,6 +107,13 @@ def warnings(topology: Topology, found: Rounds) -> Iterator[str]:
         yield (
             f"{method.name}: {found.first:,} reports a slot are too few to see a change by: noise"
             " decides when to publish; more users, a larger epsilon or a shorter window would help"
+        )
+    if topology.flow.raw is None:
+        yield (
+            f"{method.name}: devices must poll for requests more often than once in"
+            f" {source.slot_ms:,} ms: an answer that comes when the slot's second phase is closed"
+            " is spent, and not counted; where slots are asked one after the other, each has one"
+            " slot's time"
         )
     if source.hold * source.slot_ms < BRIEF_MS:
         yield (

@@ -156,7 +156,7 @@ def compare(topology: Topology, users: int, drift: float | None = None) -> Compa
 def _protocols(topology: Topology) -> list[Protocol]:
     """Those that the topology could run in place of its method."""
     privacy, method = topology.privacy, topology.method
-    fits = topology.flow.raw is not None and topology.input.written
+    fits = topology.flow.raw is None or topology.input.written
     mechanism = privacy.mechanism if privacy.mechanism in PURE else ORACLES[method.kind]
     shape: dict[str, Any] = (
         {"domain": privacy.domain}

@@ -113,13 +113,12 @@ class Topology(Checked):
                     " older than its last 5 MiB, and a relay does not wait for who reads"
                 ),
             )
-        if self.method.phases > 1 and (flow.raw is None or not self.input.written):
+        if self.method.phases > 1 and flow.raw is not None and not self.input.written:
             yield (
-                "input.source" if flow.raw is None else "input.create",
+                "input.create",
                 (
-                    f"must be {'topic' if flow.raw is None else 'true'} for {self.method.name}: the"
-                    " coordinator's requests are written into the raw topic, beside the values"
-                    f"{'' if flow.raw is None else ' (or relay: true, which copies it)'}"
+                    f"must be true for {self.method.name}: the coordinator's requests are written"
+                    " into the raw topic, beside the values (or relay: true, which copies it)"
                 ),
             )
         yield from self._unfit()
@@ -209,7 +208,7 @@ class Topology(Checked):
             return (
                 (
                     "one kafka block serves devices and collector: give kafka.edge, which devices"
-                    f" have, credentials that can only write {self.reports_topic}"
+                    f" have, credentials that can only write {self.reports_topic}{self._read}"
                 ),
             )
         return (
@@ -218,6 +217,11 @@ class Topology(Checked):
                 " kafka.edge and kafka.collector their own credentials outside a laptop"
             ),
         )
+
+    @property
+    def _read(self) -> str:
+        """What devices read, in words that follow what they write."""
+        return "" if self.flow.requests is None else f" and read {self.flow.requests.name}"
 
     @cached_property
     def flow(self) -> Flow:

@@ -328,7 +328,12 @@ def _crossing(
     sources = topology.input.partitions
     reports = reporting(topology.method, users) if rounds is None else rounds.first
     if topology.flow.raw is None:  # one report a message, and nothing else
-        alone = Traffic(reports, reports * (SINGLE_BYTES + row_bytes(topology)))
+        answers, packed = (0, 0) if rounds is None else (rounds.second, rounds.packed)
+        alone = Traffic(
+            reports + answers,
+            reports * (SINGLE_BYTES + row_bytes(topology))
+            + answers * (SINGLE_BYTES + REPORT_BYTES + max(0, packed - INDEX_BYTES)),
+        )
         return alone, alone
     rows = reports * row_bytes(topology)
     answers = 0  # a message a partition, which answers the coordinator's request

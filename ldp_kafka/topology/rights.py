@@ -6,7 +6,8 @@ broker. A role logs in at each cluster that it reaches with that cluster's block
 at the edge as the edge's login, and writes reports as the collector's; as the collector's it also
 reads the requests that it forwards into the raw log. Someone else's topic that is relayed it reads
 as the edge's login, which needs no right to write there. Devices have the edge's login, and write
-to the collector's cluster with it.
+to the collector's cluster with it; where a coordinator asks, they read its requests there, in no
+group.
 
 Nobody here creates topics: whoever runs ``ldp-kafka topics`` does. A right to read or write a
 topic includes DESCRIBE, and so it does for a group; idempotent producers need no right of their own
@@ -110,8 +111,10 @@ def access(topology: Topology) -> tuple[Access, ...]:
     found: list[Access] = []
     if topology.flow.raw is None:
         reports = topology.reports_topic
-        mine = Right("topic", reports, (WRITE,))
-        found.append(Access("devices", EDGE, COLLECTOR, (mine,), must_not_read=(reports,)))
+        mine = [Right("topic", reports, (WRITE,))]
+        if topology.flow.requests is not None:
+            mine.append(Right("topic", topology.flow.requests.name, (READ,)))
+        found.append(Access("devices", EDGE, COLLECTOR, tuple(mine), must_not_read=(reports,)))
     for role in topology.roles:
         rights = dict(_rights(topology, role))
         found += [

@@ -83,7 +83,9 @@ def _requests(name: str) -> Topic:
 
 
 def _of_devices(name: str, source: Input, phases: int) -> Flow:
-    """Devices perturb by themselves: a report's id says in which partition it is."""
+    """Devices perturb by themselves: a report's id says in which partition it is. What a
+    coordinator asks they read where it is written.
+    """
     reports = Topic(
         f"{name}.device-reports",
         source.partitions,
@@ -91,9 +93,8 @@ def _of_devices(name: str, source: Input, phases: int) -> Flow:
         "perturbed values, one a message, from devices",
         COLLECTOR,
     )
-    collect = Agent(
-        "collect", "collect_devices", reports, (), "open windows of each source", ticks=True
-    )
+    stage = "collect_device_phases" if phases > 1 else "collect_devices"
+    collect = Agent("collect", stage, reports, (), "open windows of each source", ticks=True)
     absent = {"perturb": "its devices perturb by themselves (ldp_kafka.Client)"}
     return _collected(name, source.partitions, phases, collect, absent=absent)
 

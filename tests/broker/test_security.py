@@ -9,15 +9,19 @@ import random
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 import ldp_kafka as lk
 from ldp_kafka.cli import main
-from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.errors import ConfigurationError, LdpKafkaError
+from ldp_kafka.records import Request
 from ldp_kafka.runtime.kafka.rights import check_rights
 from ldp_kafka.runtime.kafka.setup import client_config
+from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Right, access, loads
 from tests.broker.flow import KEY, TEXT, Flow, Reader
 from tests.broker.forks import Life
@@ -293,3 +297,47 @@ def test_devices_with_exactly_their_right(secured, tmp_path, prefix):
         files = {"database": tmp_path / "other.db", "key_file": tmp_path / "other.key"}
         lk.Client.provision(path, **files)
     assert not (tmp_path / "other.key").exists()
+
+
+def test_devices_that_are_asked_with_exactly_their_rights(secured, tmp_path, prefix):
+    """They read requests too, in no group that they could join; one that may not is told so."""
+    text = secured.text().split("input:")[0].format(name=prefix)
+    path = tmp_path / "asked.yaml"
+    path.write_text(
+        f"{text}input: {{source: devices, slot: 60s, partitions: 1}}\n"
+        "output: {statistics: [mean]}\n"
+        "privacy: {method: lba, epsilon: 1.0, window: 3, domain: [0.0, 100.0]}\n"
+    )
+    for more in ((), ("--acls", *PRINCIPALS, "--apply")):
+        assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+    made, files = (
+        lk.load_topology(path),
+        {"database": tmp_path / "device.db", "key_file": tmp_path / "device.key"},
+    )
+    lk.Client.provision(path, **files)
+    slot = 28_000_000
+    asked = encode_json(Request(f"{slot}/1", slot, 1, 300_000, slot + 4))
+    producer = Producer({"bootstrap.servers": secured.plain[0]})
+    producer.produce(made.requests_topic, asked, partition=0)
+    assert producer.flush(20) == 0
+    until = time.time() + 30
+    with lk.Client(path, user="meter", **files) as client:
+        while client._answers.last < slot:
+            assert time.time() < until, client.problem
+            client.poll(0.2)
+        client.report(41.5, (slot + 1) * 60_000)
+        asked = asked.replace(str(slot).encode(), str(slot + 1).encode())
+        assert client.answer(asked) == 1
+        assert client.flush(20) == 0
+    # the header record and both reports
+    assert len(Reader(secured.plain[0], made.reports_topic).read(10)) == 3
+    _, reads = access(made)[0].rights
+    assert reads.name == made.requests_topic
+    with (
+        secured.without("edge", reads),
+        pytest.raises(ConfigurationError, match=r"may not READ topic .*\.requests"),
+        lk.Client(path, user="meter", **files) as client,
+    ):
+        until = time.time() + 30
+        while time.time() < until:
+            client.poll(0.2)

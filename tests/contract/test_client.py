@@ -6,12 +6,15 @@ import hashlib
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.checks import CLIENT_CHECKS, CheckFailure, check_client
+from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.runtime.device import client as ours
 from ldp_kafka.runtime.device.counter import Counter
+from ldp_kafka.runtime.device.queue import ReportQueue
 
 
 def test_our_client_passes():
@@ -90,7 +93,55 @@ class Twice(lk.Client):
         super().__init__(topology, **settings)
 
 
+class AnswersTwice(lk.Client):
+    """Values stay, and which slots were asked for is nobody's business."""
+
+    def answer(self, *requests):
+        made = 0
+        for request in requests:
+            self._answers.last = -1
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Responder, "fresh", lambda _, __, rows, ___: np.full(len(rows), True))
+                patch.setattr(self._queue, "answer", self._holds)
+                made += super().answer(request)
+        return made
+
+    def _holds(self, states, reports, **more):
+        ReportQueue.answer(self._queue, states, reports, **{**more, "through": -1})
+
+
+class ChargesNothing(lk.Client):
+    """What is asked for costs nothing."""
+
+    def answer(self, *requests):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Responder, "charge", lambda _, __, rows, *___: np.full(len(rows), True))
+            return super().answer(*requests)
+
+
+class AsksThoseWhoAreThere(lk.Client):
+    """Who has no value in a slot keeps the turn."""
+
+    def answer(self, *requests):
+        users, held = self._store.users, self._store.held
+
+        def there():
+            return [row for row in users() if row[0] in self._there]
+
+        def noted(slot):
+            self._there = held(slot)
+            return self._there
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self._store, "held", noted)
+            patch.setattr(self._store, "users", there)
+            return super().answer(*requests)
+
+
 MUTANTS = {
+    AnswersTwice: "one_answer",
+    ChargesNothing: "no_window_costs_more",
+    AsksThoseWhoAreThere: "a_turn_is_nobodys_value",
     Creates: "nothing_may_be_lost",
     ProvisionsAgain: "provisioned_once",
     ForgetsCopies: "an_older_copy_is_refused",

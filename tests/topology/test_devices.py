@@ -12,9 +12,10 @@ from click.testing import CliRunner
 from ldp_kafka.cli import cli
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.stages.collect_device_phases import CollectDevicePhases
 from ldp_kafka.runtime.stages.collect_devices import CollectDevices
 from ldp_kafka.runtime.worker.supervisor import run
-from ldp_kafka.topology import loads, plan
+from ldp_kafka.topology import access, loads, plan
 from tests.cases import cases
 
 TEXT = """
@@ -168,6 +169,34 @@ def test_its_plan():
     for word in ("gateways", "partitioning trusted", "perturb "):
         assert word not in text
     assert "gateways" in "\n".join(plan(topology("topic"), 500).lines())
+
+
+def test_devices_that_are_asked():
+    """They read the requests where the coordinator writes them, and nothing else; there is no
+    other role, and the plan says what it takes of them.
+    """
+    text = TEXT.replace("sw_direct", "lpa").format(
+        source="devices", more=", hold: 3", kafka="{}", edge="{}"
+    )
+    made = loads(text)
+    assert [role.name for role in made.roles] == ["collect", "coordinate"]
+    assert made.flow.requests is not None
+    assert isinstance(roles.make(made, "collect", 1), CollectDevicePhases)
+    assert roles.make(made, "collect", 1).hold == 3
+    [mine] = [each for each in access(made) if each.role == "devices"]
+    assert [(right.name, right.operations) for right in mine.rights] == [
+        ("meters.device-reports", ("WRITE",)),
+        ("meters.requests", ("READ",)),
+    ]
+    assert "meters.requests" in made.warnings[0]
+    found = plan(made, 2000)
+    lines = "\n".join(found.lines())
+    assert "read by every device" in lines and "up to 3 more slots" in lines
+    assert "devices must poll for requests" in lines
+    assert found.single.messages == found.rounds.first + found.rounds.second > 100
+    for word in ("raw topic", "sealed", "copied into"):
+        assert word not in lines
+    assert made.layout != loads(text.replace("hold: 3", "hold: 4")).layout
 
 
 def test_the_readme_names_what_there_is():

@@ -46,7 +46,9 @@ def topology(source="topic", more=""):
 
 
 FLOWS = [SOURCES[source]("meters", topology(source).input, 0) for source in SOURCES] + [
-    SOURCES["topic"]("meters", topology().input, phases) for phases in (1, 2)
+    SOURCES[source]("meters", topology(source).input, phases)
+    for source in SOURCES
+    for phases in (1, 2)
 ]
 TO_COME = {"curate"}
 NAMES = {*table.ROLES, *TO_COME} | {
@@ -155,7 +157,9 @@ def test_each_source_has_a_table():
     assert list(SOURCES) == schema()["$defs"]["input"]["properties"]["source"]["enum"]
 
 
-@pytest.mark.parametrize("flow", FLOWS, ids=[*SOURCES, "one phase", "two phases"])
+@pytest.mark.parametrize(
+    "flow", FLOWS, ids=lambda flow: ", ".join(role.agents[0].stage for role in flow.roles)
+)
 def test_a_table_fits_together(flow):
     """Every agent has a stage, what it reads is written by somebody or comes from outside, and a
     log that is folded is on its role's side.

@@ -170,11 +170,17 @@ class Responder:
         """
         terms = self.terms
         slot, cost, share, of = request
-        if not (terms.second and -LAST < slot < LAST and 0 < share <= of and self.payable(cost)):
+        if not (-LAST < slot < LAST and 0 < share <= of and self.askable(cost)):
             return False
         if not terms.population:
-            return share == of and cost <= terms.second
-        return cost == terms.budget and share * terms.least[1] >= of * terms.least[0]
+            return share == of
+        return share * terms.least[1] >= of * terms.least[0]
+
+    def askable(self, cost: int) -> bool:
+        """Whether a valid request can ask for a report of so many micro-epsilon."""
+        terms = self.terms
+        within = cost == terms.budget if terms.population else cost <= terms.second
+        return bool(terms.second) and within and self.payable(cost)
 
     def payable(self, cost: int) -> bool:
         """Whether there is a mechanism of so many micro-epsilon, within the budget."""

@@ -46,6 +46,10 @@ class AsyncClient:
         """See `Client.report`."""
         return await self._do(lambda client: client.report(value, time, user=user))
 
+    async def answer(self, *requests: bytes) -> int:
+        """See `Client.answer`."""
+        return await self._do(lambda client: client.answer(*requests))
+
     async def poll(self, timeout: float = 0) -> int:  # noqa: ASYNC109 - as in Client
         """See `Client.poll`."""
         return await self._do(lambda client: client.poll(timeout))

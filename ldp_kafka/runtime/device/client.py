@@ -8,6 +8,13 @@ bounds them. It must never draw twice for one slot::
                   ─▶ one transaction: state and report, on the disk
                   ─▶ producer ─▶ acknowledged ─▶ the queue's row is deleted
 
+Where a coordinator asks for a second phase, a value then waits in the database for the request of
+its slot, and is answered with by the same rules (`ldp_kafka.runtime.device.answers`)::
+
+    poll() or answer(request) ─▶ the first valid request of a later slot than the last one?
+                              ─▶ who is selected, and has a value there?
+                              ─▶ one transaction: states, reports, and the end of the values
+
 A crash before the transaction ends leaves nothing on the disk, and nothing has left the device:
 another value may take the slot. A crash after it leaves both, and the same bytes are sent again.
 The collector counts a report's id once in an open slot
@@ -23,18 +30,21 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from enum import StrEnum
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.accounting import State
-from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, Reason, StateError
-from ldp_kafka.methods.base import REFUSED
+from ldp_kafka.errors import BadRecord, ConfigurationError, Reason, StateError
+from ldp_kafka.methods.base import REFUSED, Step
 from ldp_kafka.randomness import Digests, Ids
+from ldp_kafka.runtime.device.answers import Answers
 from ldp_kafka.runtime.device.messages import messages_of
 from ldp_kafka.runtime.device.producer import Sender, device_producer
 from ldp_kafka.runtime.device.provisioning import files_of, found, provision
 from ldp_kafka.runtime.device.queue import ReportQueue
+from ldp_kafka.runtime.device.requests import Listener, RequestReader, device_consumer
 from ldp_kafka.runtime.device.state import bound_to, packed, unpacked
 from ldp_kafka.runtime.device.store import DeviceStore
 from ldp_kafka.runtime.device.values import ValueReader
@@ -60,7 +70,7 @@ class Status(StrEnum):
     REFUSED = "refused"
     """The ledger allowed no report."""
     SILENT = "silent"
-    """The method reports nothing in this slot."""
+    """The method reports nothing in this slot, or nothing before it is asked to."""
 
 
 class Client:
@@ -75,6 +85,8 @@ class Client:
         topology's ``edge.key_file``, or ``LDP_KAFKA_EDGE_KEY`` (base64)
     producer : in place of a confluent-kafka one of its own; its delivery reports must come from
         within ``poll``
+    consumer : of requests, in place of a confluent-kafka one of its own; where a producer is given
+        and no consumer, requests come by `answer` alone
     clock : milliseconds since 1970-01-01 UTC
     most_queued : reports that may wait for the broker
 
@@ -102,6 +114,11 @@ class Client:
     May be used from several threads, one process at a time; calls wait for the disk (a report is a
     synced transaction and a synced counter). Delivery reports are served within `report`, `poll`
     and `flush`.
+
+    Where the method is a protocol that asks (``lbd``, ``lba``, ``lpd``, ``lpa``), requests are read
+    and answered within `report` and `poll`: call `poll` more often than once a slot. A request is
+    answered while the values of ``input.hold`` more slots come, and what is answered later is
+    spent, and not counted.
 
     Examples
     --------
@@ -145,6 +162,7 @@ class Client:
         user: str | None = None,
         key_file: str | os.PathLike[str] | None = None,
         producer: Sender | None = None,
+        consumer: Listener | None = None,
         clock: Callable[[], int] | None = None,
         most_queued: int = QUEUE,
     ) -> None:
@@ -156,12 +174,21 @@ class Client:
         found(files)
         self._store = DeviceStore(files.database, files.counter)
         self._lock, self._process, self._closed = threading.RLock(), os.getpid(), False
+        self._requests: RequestReader | None = None
         try:
             deployment = self._store.bound.get("deployment", "")
             self._randomness = edge_randomness(self._topology, read_key(files.key), deployment)
             self._store.require(bound_to(self._topology, self._randomness))
             sender = device_producer(self._topology) if producer is None else producer
             self._queue = ReportQueue(self._store, sender, self._topology)
+            self._answers = Answers.of(self._topology, self._randomness, self._store, self._queue)
+            if self._answers is not None:
+                self._answers.expire(self._clock())
+                if consumer is None and producer is None:
+                    consumer = device_consumer(self._topology)
+                if consumer is not None:
+                    topic = self._topology.requests_topic
+                    self._requests = RequestReader(consumer, topic, self._answers.offset)
         except BaseException:
             self._store.close()
             raise
@@ -226,6 +253,7 @@ class Client:
         """
         with self._lock:
             self._serve(0)
+            self._listen(0)
             now = self._clock()
             name, at, found = self._values.read(
                 self._user if user is None else user, value, time, now
@@ -238,26 +266,57 @@ class Client:
             state = self._load(digests)
             if int(state.columns["last"][0]) >= slot:
                 return Status.LATE
-            if self._queue.queued >= self._most:
-                raise BrokerError(
-                    f"{self._queue.queued:,} reports wait for the broker, as many as may: nothing"
-                    f" is drawn until it takes some{self._queue.why()}"
-                )
-            step = self._method.step(state, np.zeros(1, np.intp), slot, bound, self._randomness)
+            self._queue.room(self._most)
+            step, more = self._step(state, slot, bound, now)
             reports = messages_of(self._topology, self._randomness, digests, slot, step)
             self._usable()
-            self._queue.commit(digests.tobytes(), packed(state), reports)
+            self._queue.commit(digests.tobytes(), packed(state), reports, **more)
             self._queue.hand_over()
             if reports:
                 return Status.QUEUED if self._queue.waiting else Status.SENT
             return Status.REFUSED if step.status[0] == REFUSED else Status.SILENT
 
-    def poll(self, timeout: float = 0) -> int:
-        """Serve delivery reports for up to ``timeout`` seconds, and hand over what waits; how many
-        reports are not acknowledged.
+    def answer(self, *requests: bytes) -> int:
+        """Answer a coordinator's requests, whoever brings them: a gateway, say, where the device
+        does not read their topic. Nobody has to be trusted for it.
+
+        Parameters
+        ----------
+        requests : messages of ``<topology>.requests`` as they are there, in their order; one that
+            is none, comes again, or is of a slot before one that has come, changes nothing
+
+        Returns
+        -------
+        how many reports they gave: these are on the disk, as those of `report`
+
+        Raises
+        ------
+        ConfigurationError : the topology's method is not asked for anything
+        BrokerError : as many reports wait as may; that request, and those after it, have changed
+            nothing, and may come again
+        StateError : the database could not be written; nothing has left. Open the client anew
         """
         with self._lock:
-            self._serve(timeout)
+            self._serve(0)
+            if self._answers is None:
+                raise ConfigurationError(f"{self._method.name} is not asked for anything")
+            made = sum(self._answer(self._answers, request) for request in requests)
+            self._queue.hand_over()
+            return made
+
+    def poll(self, timeout: float = 0) -> int:
+        """Serve delivery reports for up to ``timeout`` seconds, and hand over what waits; how many
+        reports are not acknowledged. Where the client reads requests, it is these that are waited
+        for, and they are answered.
+
+        Raises
+        ------
+        ConfigurationError : the login may not read requests
+        BrokerError, StateError : as of `answer`
+        """
+        with self._lock:
+            self._serve(0 if self._requests is not None else timeout)
+            self._listen(timeout)
             self._forget()
             return self._queue.queued
 
@@ -285,6 +344,8 @@ class Client:
             finally:
                 self._closed = True
                 self._store.close()
+                if self._requests is not None:
+                    self._requests.close()
 
     @property
     def queued(self) -> int:
@@ -294,9 +355,10 @@ class Client:
     @property
     def problem(self) -> str | None:
         """The last error of the broker, or of the connection, for a report; None where the last one
-        arrived.
+        arrived. Where there is none, that of the connection for requests.
         """
-        return self._queue.problem
+        heard = None if self._requests is None else self._requests.problem
+        return self._queue.problem or heard
 
     def __enter__(self) -> Self:
         return self
@@ -319,6 +381,39 @@ class Client:
         report anew: the database is the only state.
         """
         return unpacked(self._method.fields, digests, self._store.state(digests.tobytes()))
+
+    def _step(
+        self, state: State, slot: int, bound: NDArray[np.int64], now: int
+    ) -> tuple[Step, dict[str, Any]]:
+        """What a value gives at once, and what is committed with it."""
+        if self._answers is None:
+            row = np.zeros(1, np.intp)
+            return self._method.step(state, row, slot, bound, self._randomness), {}
+        held = self._answers.held(state.digests(np.zeros(1, np.intp)), slot, bound, now)
+        step = self._answers.first(state, slot, bound)
+        return step, {"held": held, "through": self._answers.over(slot)}
+
+    def _listen(self, timeout: float) -> None:
+        """Answer the requests that come within ``timeout`` seconds."""
+        if self._answers is None:
+            return
+        self._answers.expire(self._clock())
+        if self._requests is None:
+            return
+        self._requests.read(timeout)
+        waiting = self._requests.waiting
+        while waiting:
+            offset, request = waiting[0]
+            self._answer(self._answers, request, offset)
+            waiting.popleft()
+        self._queue.serve(0)
+
+    def _answer(self, answers: Answers, request: bytes | None, offset: int | None = None) -> int:
+        """How many reports it gave."""
+        self._queue.room(self._most)
+        self._usable()
+        made = answers.take(request, self._clock(), offset)
+        return made if isinstance(made, int) else 0
 
     def _serve(self, timeout: float) -> None:
         self._usable()

@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.device.producer import Sender
 from ldp_kafka.runtime.device.store import DeviceStore
 from ldp_kafka.runtime.stages.collect_devices import partition_of
@@ -43,10 +44,28 @@ class ReportQueue:
         self._acknowledged: list[int] = []
         self.problem: str | None = None
 
-    def commit(self, digest: bytes, state: bytes, reports: list[tuple[bytes, bytes]]) -> None:
-        """State and reports, on the disk when it returns; what was acknowledged goes with them."""
+    def commit(
+        self, digest: bytes, state: bytes, reports: list[tuple[bytes, bytes]], **more: Any
+    ) -> None:
+        """State and reports, on the disk when it returns; what was acknowledged goes with them.
+        ``more`` as of `DeviceStore.commit`.
+        """
         gone, self._acknowledged = self._acknowledged, []
-        rows = self._store.commit(digest, state, reports, gone)
+        self._add(self._store.commit(digest, state, reports, gone, **more))
+
+    def answer(
+        self,
+        states: list[tuple[bytes, bytes]],
+        reports: list[tuple[bytes, bytes]],
+        *,
+        told: str,
+        through: int,
+    ) -> None:
+        """As `commit`, of a request: see `DeviceStore.answer`."""
+        gone, self._acknowledged = self._acknowledged, []
+        self._add(self._store.answer(states, reports, gone, told=told, through=through))
+
+    def _add(self, rows: list[int]) -> None:
         self.waiting.extend(rows)
         self.queued += len(rows)
 
@@ -87,6 +106,14 @@ class ReportQueue:
                 self.problem = error.args[0].str()
                 return
             self.waiting.popleft()
+
+    def room(self, most: int) -> None:
+        """BrokerError where as many wait as may."""
+        if self.queued >= most:
+            raise BrokerError(
+                f"{self.queued:,} reports wait for the broker, as many as may: nothing is drawn"
+                f" until it takes some{self.why()}"
+            )
 
     def why(self) -> str:
         """The last error, to be added to a text."""

@@ -14,6 +14,10 @@ table      rows
            little-endian, one after the other
 ``queue``  ``seq`` (never used again), ``id`` (of the report), ``payload``: until the broker has
            acknowledged it
+``held``   ``digest``, ``slot``, ``code``, ``since``: a value that waits for the request of its
+           slot, in clear as all that is in this file; what is deleted is overwritten with zeros
+           (``secure_delete``), and in the write-ahead log with the next pages that come there
+``asked``  ``told``: what is known of the requests so far, one row of JSON
 =========  ===================================================================================
 """
 
@@ -27,13 +31,13 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime.device.counter import Counter
 from ldp_kafka.runtime.device.folder import sync_folder
 
-__all__ = ["DeviceStore"]
+__all__ = ["DeviceStore", "Held"]
 
 APPLICATION = 0x6C64706B  # "ldpk": what `file` and SQLite know it by
 SCHEMA = 2
@@ -66,7 +70,27 @@ _TABLES = (
         "CREATE TABLE queue (seq INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE,"
         " payload BLOB NOT NULL)"
     ),
+    (
+        "CREATE TABLE held (digest BLOB, slot INTEGER, code INTEGER NOT NULL, since INTEGER NOT"
+        " NULL, PRIMARY KEY (digest, slot))"
+    ),
+    "CREATE TABLE asked (one INTEGER PRIMARY KEY CHECK (one = 1), told TEXT NOT NULL)",
 )
+_STATE = "INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state = excluded.state"
+_TOLD = "INSERT INTO asked VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET told = excluded.told"
+_Work = tuple[str, tuple[Any, ...]]
+
+
+class Held(NamedTuple):
+    """A value that waits for a request."""
+
+    slot: int
+    code: int
+    since: int
+    """When it was put there, milliseconds of the device's clock."""
+
+    def __repr__(self) -> str:
+        return f"Held(slot={self.slot})"  # never the value
 
 
 class DeviceStore:
@@ -110,6 +134,7 @@ class DeviceStore:
             raise StateError(f"{self._path}: this file system cannot hold SQLite's write-ahead log")
         ask("PRAGMA synchronous=FULL")
         ask("PRAGMA fullfsync=ON")  # on macOS fsync alone does not reach the disk
+        ask("PRAGMA secure_delete=ON")  # a value that was let go is in no free page
         ask("BEGIN IMMEDIATE")
         if ask("PRAGMA integrity_check").fetchall() != [("ok",)]:
             raise StateError(
@@ -192,15 +217,41 @@ class DeviceStore:
         ]
         return found
 
+    def users(self) -> list[tuple[bytes, bytes]]:
+        """Digest and arrays of everybody who has reported, in the order of digests."""
+        return [tuple(row) for row in self._ask("SELECT digest, state FROM users ORDER BY digest")]
+
+    def held(self, slot: int) -> dict[bytes, int]:
+        """The values of a slot that wait for a request, by the digest of their user."""
+        return dict(self._ask("SELECT digest, code FROM held WHERE slot = ?", slot))
+
+    def asked(self) -> str | None:
+        """What is known of the requests so far; None before the first."""
+        row = self._ask("SELECT told FROM asked")
+        return row[0][0] if row else None
+
+    def expire(self, since: int) -> None:
+        """Let go of the values that were put there at this time or before."""
+        if self._ask("SELECT 1 FROM held WHERE since <= ? LIMIT 1", since):
+            self._write([("DELETE FROM held WHERE since <= ?", (since,))])
+
     def commit(
         self,
         digest: bytes,
         state: bytes,
         reports: Sequence[tuple[bytes, bytes]],
         acknowledged: Iterable[int] = (),
+        *,
+        held: Held | None = None,
+        through: int | None = None,
     ) -> list[int]:
         """One transaction: a user's new state, its reports (id, message) and the end of what was
         acknowledged. When it returns, all of it is on the disk.
+
+        Parameters
+        ----------
+        held : the user's value, where it waits for a request
+        through : the last slot that no request of the user's can come for
 
         Returns
         -------
@@ -210,15 +261,37 @@ class DeviceStore:
         ------
         StateError : it could not be written; nothing may be sent, and the file must be opened anew
         """
-        work: list[tuple[str, tuple[Any, ...]]] = [
-            (
-                (
-                    "INSERT INTO users VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET state ="
-                    " excluded.state"
-                ),
-                (digest, state),
-            )
-        ]
+        work: list[_Work] = [(_STATE, (digest, state))]
+        if held is not None:
+            work.append(("INSERT INTO held VALUES (?, ?, ?, ?)", (digest, *held)))
+        if through is not None:
+            work.append(("DELETE FROM held WHERE digest = ? AND slot <= ?", (digest, through)))
+        return self._counted(work, reports, acknowledged)
+
+    def answer(
+        self,
+        states: Iterable[tuple[bytes, bytes]],
+        reports: Sequence[tuple[bytes, bytes]],
+        acknowledged: Iterable[int],
+        *,
+        told: str,
+        through: int,
+    ) -> list[int]:
+        """As `commit`, of a request: the new states of all users, what is known of requests from
+        now on, and the end of all values of slots up to ``through``.
+        """
+        work: list[_Work] = [(_STATE, state) for state in states]
+        work.append((_TOLD, (told,)))
+        work.append(("DELETE FROM held WHERE slot <= ?", (through,)))
+        return self._counted(work, reports, acknowledged)
+
+    def _counted(
+        self,
+        work: list[_Work],
+        reports: Sequence[tuple[bytes, bytes]],
+        acknowledged: Iterable[int],
+    ) -> list[int]:
+        """A transaction that the counter counts, with these reports at its end."""
         work += [("DELETE FROM queue WHERE seq = ?", (seq,)) for seq in acknowledged]
         work.append(("UPDATE commits SET number = number + 1", ()))
         work += [("INSERT INTO queue (id, payload) VALUES (?, ?)", report) for report in reports]
@@ -261,7 +334,7 @@ class DeviceStore:
             self.failed = True
             raise self._broken(error) from None
 
-    def _write(self, work: Sequence[tuple[str, tuple[Any, ...]]]) -> list[int]:
+    def _write(self, work: Sequence[_Work]) -> list[int]:
         """All of it in one transaction; the row number of each."""
         self._usable()
         self.failed = True  # until it has ended well, whatever ends it

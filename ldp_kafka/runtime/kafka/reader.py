@@ -19,7 +19,7 @@ from confluent_kafka import (
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka.admin import Config, extents, kind_of, partitions_of, quiet
 
-__all__ = ["Kept", "Spans", "read_records", "read_topic", "reading", "spans"]
+__all__ = ["Kept", "Reader", "Spans", "read_records", "read_topic", "reader", "reading", "spans"]
 
 SILENCE = 20.0  # seconds without a record after which a broker counts as gone
 
@@ -68,6 +68,25 @@ def _of_group(error: KafkaError | None) -> bool:
     return error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
 
 
+def reader(config: Config, **more: object) -> Reader:
+    """A consumer that is in no group and commits nothing, to be assigned partitions, and closed.
+
+    Parameters
+    ----------
+    config : of a confluent-kafka client
+    more : further settings of librdkafka, which win
+    """
+    own = {
+        "group.id": "ldp_kafka.reader",  # librdkafka asks for one; nobody ever joins it
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "allow.auto.create.topics": False,
+        "enable.partition.eof": False,
+        **more,
+    }
+    return Reader({**config, **own})
+
+
 @contextmanager
 def reading(
     config: Config, topic: str, offsets: Mapping[int, int], **more: object
@@ -82,15 +101,7 @@ def reading(
         first message is an error, unless ``auto.offset.reset`` says otherwise
     more : further settings of librdkafka, which win
     """
-    own = {
-        "group.id": "ldp_kafka.reader",  # librdkafka asks for one; nobody ever joins it
-        "enable.auto.commit": False,
-        "auto.offset.reset": "error",
-        "allow.auto.create.topics": False,
-        "enable.partition.eof": False,
-        **more,
-    }
-    consumer = Reader({**config, **own})
+    consumer = reader(config, **more)
     try:
         consumer.assign(
             [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]

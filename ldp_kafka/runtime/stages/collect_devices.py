@@ -158,26 +158,36 @@ class CollectDevices:
         if slot < 0:
             raise BadRecord(Reason.TIME)
         self._timely(slot * self.slot_ms, message)
-        source = state.source
-        [(at, support)] = self._counting.supports(source, one)  # before anything is changed
+        counting, source = self._counted(state, one, message)
+        [(at, support)] = counting.supports(source, one)  # before anything is changed
         mine, said = PartOf.of(*at, name), _said(one)
-        part = state.parts.get(mine)
-        counted = None if part is None else part.ids.get(name)
+        counted = self._known(state, mine, name)
         if counted is not None and counted.offset < message.offset:
             output.count("repeated" if counted.said == said else "second_reports")
             return
         source.first = slot if source.first is None else min(source.first, slot)
         if counted is None:  # else the part was written down ahead of the rest
-            if part is None:
-                part = state.parts[mine] = Part([0] * len(support))
+            part = state.parts.setdefault(mine, Part([0] * len(support)))
             part.ids[name] = Counted(message.offset, said)
             part.sums = [a + b for a, b in zip(part.sums, support, strict=True)]
             source.sums.add(at, support)
             source.sums.see(at, [name.hex()])
             state.touched.add(mine)
         output.count("reports")
-        self._counting.release(source, one, output)
+        counting.release(source, one, output)
         self._advance(state, slot, message, output)
+
+    def _counted(
+        self, state: DevicesState, one: Reports, message: Message
+    ) -> tuple[Counting, SourceState]:
+        """How a report counts, and where. BadRecord where it cannot."""
+        del one, message
+        return self._counting, state.source
+
+    def _known(self, state: DevicesState, mine: PartOf, name: bytes) -> Counted | None:
+        """When the report of this id counted."""
+        part = state.parts.get(mine)
+        return None if part is None else part.ids.get(name)
 
     def _timely(self, time: int, message: Message) -> None:
         """BadRecord where ``time`` is more than max_ahead after the record's own timestamp."""
@@ -191,11 +201,18 @@ class CollectDevices:
         if message.timestamp >= 0:
             slot = min(slot, message.timestamp // self.slot_ms)
         state.watermark = max(state.watermark, slot * self.slot_ms)
-        through = slot - self.lateness - 1 - self.method.delay
+        self._close(state, slot - self.lateness - 1 - self.method.delay, output)
+
+    def _close(self, state: DevicesState, through: int, output: Output) -> None:
+        """Close slots up to this one, where they are open."""
         if state.source.closed is not None and through <= state.source.closed:
             return
         self._counting.close(state.source, through, output)
-        for part in [part for part in state.parts if part.slot <= through]:
+        self._end(state, [part for part in state.parts if part.slot <= through])
+
+    def _end(self, state: DevicesState, parts: Iterable[PartOf]) -> None:
+        """Let go of parts of slots that are closed."""
+        for part in parts:
             del state.parts[part]
             state.touched.add(part)
 
@@ -229,14 +246,23 @@ class CollectDevices:
                 "the changelog's state has its reports in other shards: it was written by another"
                 " version; go on with that one, or give the topology a new name"
             )
-        sums = SlotSums(1)
-        state = DevicesState(SourceState.load(meta, sums), watermark=meta["watermark"])
+        state = self._begun(meta)
         for name, (_, payload) in shards.items():
             at, part = PartOf.named(name), Part.read(payload)
             state.parts[at] = part
+            sums = self._source(state, at).sums
             sums.add(At(at.slot, at.phase), part.sums)
             sums.see(At(at.slot, at.phase), [each.hex() for each in nsmallest(KEPT, part.ids)])
         return state
+
+    def _begun(self, meta: Mapping[str, Any]) -> DevicesState:
+        """The state without its parts."""
+        return DevicesState(SourceState.load(meta, SlotSums(1)), watermark=meta["watermark"])
+
+    def _source(self, state: DevicesState, part: PartOf) -> SourceState:
+        """Where a part counts."""
+        del part
+        return state.source
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The slots that are open, and that every report lies in its own part, in its own
@@ -248,14 +274,24 @@ class CollectDevices:
             found.problems.append(("shards", "the state's parts are those of another version"))
             return found
         return look_at_parts(
-            found, shards, lambda name: partition_of(name, self.partitions) == self.partition
+            found,
+            shards,
+            lambda name: partition_of(name, self.partitions) == self.partition,
+            lambda part: self._closed(meta, part),
         )
+
+    def _closed(self, meta: Mapping[str, Any], part: PartOf) -> int | None:
+        """The last slot that is closed for a part of this kind."""
+        del part
+        closed: int | None = meta["closed"]
+        return closed
 
 
 def _said(one: Reports) -> bytes:
     """A digest of what a report says."""
     series = b"" if one.series is None else one.series.tobytes()
-    return blake2b(one.values.tobytes() + series, digest_size=8).digest()
+    cost = one.cost.to_bytes(4, "big") if one.cost else b""
+    return blake2b(one.values.tobytes() + series + cost, digest_size=8).digest()
 
 
 def make_collect_devices(

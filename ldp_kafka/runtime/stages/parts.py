@@ -34,6 +34,7 @@ class PartOf(NamedTuple):
 
     slot: int
     phase: int
+    """Or what its reports cost, where they are summed by that: see `CountingSecond`."""
     number: int
 
     @classmethod
@@ -79,10 +80,14 @@ class Part:
 
 
 def look_at_parts(
-    found: Look, shards: Mapping[str, bytes], at_home: Callable[[bytes], bool]
+    found: Look,
+    shards: Mapping[str, bytes],
+    at_home: Callable[[bytes], bool],
+    closed_of: Callable[[PartOf], int | None],
 ) -> Look:
-    """What lies in these parts: that they are of open slots, that every report lies in its own and
-    is ``at_home`` in the partition, and that as many are summed.
+    """What lies in these parts: that they are of slots after the last one that is closed for them,
+    ``closed_of``, that every report lies in its own and is ``at_home`` in the partition, and that
+    as many are summed.
     """
     slots: set[int] = set()
     unreadable = strangers = closed = unsummed = 0
@@ -94,7 +99,8 @@ def look_at_parts(
             unreadable += 1
             continue
         slots.add(at.slot)
-        closed += found.closed is not None and at.slot <= found.closed
+        last = closed_of(at)
+        closed += last is not None and at.slot <= last
         strangers += sum(
             PartOf.of(at.slot, at.phase, each) != at or not at_home(each) for each in part.ids
         )

@@ -72,8 +72,18 @@ VECTORS = {
 }
 
 
+UNASKED = {
+    f"{name} {statistic}": TEXT % (name, shape, statistic)
+    for name in ("lbu", "lsp", "lpu")
+    for shape, statistic in (("domain: [0, 100]", "mean"), ("categories: 5", "frequencies"))
+}
+"""Protocols whose users are asked for nothing."""
+
+
 @pytest.mark.parametrize(
-    "text", [*TOPOLOGIES.values(), ETM, *VECTORS.values()], ids=[*TOPOLOGIES, "etm", *VECTORS]
+    "text",
+    [*TOPOLOGIES.values(), ETM, *VECTORS.values(), *UNASKED.values()],
+    ids=[*TOPOLOGIES, "etm", *VECTORS, *UNASKED],
 )
 def test_it_reports_what_an_edge_worker_would(text, tmp_path):
     """The same key, users and values in a raw topic give the same reports: over restarts of the
