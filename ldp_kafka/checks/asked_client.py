@@ -22,8 +22,6 @@ from ldp_kafka.checks.client_trial import (
 )
 from ldp_kafka.checks.failure import require
 from ldp_kafka.methods.protocols.request import SECOND
-from ldp_kafka.records import Request
-from ldp_kafka.runtime.wire.records import encode_json
 
 __all__ = ["ASKED_CHECKS"]
 
@@ -38,8 +36,20 @@ _FIRST_PHASE = _BUDGET // (2 * _WINDOW)  # what a report of lba costs unasked
 
 
 def _request(slot: int, cost: int, share: int = 1, of: int = 1) -> bytes:
+    """As it lies in the topic."""
     at = FIRST + slot
-    return encode_json(Request(f"{at}/1", at, SECOND, cost, at, share, of))
+    asked = {
+        "ldp_kafka": 1,
+        "type": "request",
+        "id": f"{at}/{SECOND}",
+        "slot": at,
+        "phase": SECOND,
+        "epsilon": cost,
+        "deadline": at,
+        "share": share,
+        "of": of,
+    }
+    return json.dumps(asked, separators=(",", ":")).encode()
 
 
 def _life(
