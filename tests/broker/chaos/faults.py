@@ -648,13 +648,17 @@ def goes_on(world: World) -> None:
     """Wait until slots are released that came after now."""
     slot = START + world.feed.slot
 
-    def released(flow: Flow) -> bool:
-        found = (m.value() for m in flow.read(flow.topology.releases_topic))
-        return any(not header(value) and json.loads(value)["slot"] >= slot for value in found)
-
     for flow in world.asked:
-        on = world.until(lambda flow=flow: released(flow), 90)
-        must(on, f"{flow.topology.privacy.method} did not go on")
+        reader = Reader(world.boot, flow.topology.releases_topic, None)
+
+        def on(reader: Reader = reader) -> bool:
+            found = [m.value() for m in reader.read(30) if not header(m.value())]
+            return any(json.loads(value)["slot"] >= slot for value in found)
+
+        try:
+            must(world.until(on, 90), f"{flow.topology.privacy.method} did not go on")
+        finally:
+            reader.consumer.close()
 
 
 def coordinator_away(world: World) -> str:
@@ -716,9 +720,9 @@ def hostile_server(world: World) -> str:
     """
     flow, rnd = world.random.choice(world.asked), world.random
     terms, topology = flow.topology.method.protocol.terms, flow.topology
-    wait = world.until(lambda: len(flow.read(topology.requests_topic)) > 6, 60)
+    wait = world.until(lambda: len(read_all(world, topology.requests_topic)) > 6, 60)
     must(wait, "nothing was asked")
-    old = [m.value() for m in flow.read(topology.requests_topic) if not header(m.value())]
+    old = [m.value() for m in read_all(world, topology.requests_topic) if not header(m.value())]
     now = START + world.feed.slot
     costs = (terms.second, terms.second // 2, terms.budget, terms.budget + 1, 1, -1, 2**40)
     made = [
@@ -738,7 +742,7 @@ def hostile_server(world: World) -> str:
     for value in made:
         flow.forged.add((b"forged", value))
         world.write(topology.requests_topic, 0, b"forged", value)
-    sums = [m.value() for m in flow.read(topology.sums_topic) if not header(m.value())]
+    sums = [m.value() for m in read_all(world, topology.sums_topic) if not header(m.value())]
     for value in [*rnd.sample(sums[:-20], min(5, len(sums[:-20]))), b"{}"]:
         flow.forged.add((b"forged", value))
         world.write(topology.sums_topic, 0, b"forged", value)
