@@ -89,6 +89,15 @@ def test_what_it_says(house):
     assert edge.admits[1].spender.last_ms == T2027 + DAY  # max_ahead
 
 
+def test_who_relays_spends_of_the_topic_that_it_copies(house):
+    """Two topologies have a copy each, and the values of one topic: both count."""
+    own = {"input": ", relay: true}\nkafka: {bootstrap_servers: 'b:1'"}
+    found = load_edge(house(a=own, b=own) / "edge.yaml")
+    assert [each.topology.raw_topic for each in found.admits] == ["a.edge", "b.edge"]
+    lines = refused(house(EDGE.replace("meters.raw", "a.edge"), a=own, b=own))
+    assert any("must read the raw topic a.edge; it reads meters.raw" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("text", "ms"),
     [("2027-01-01", 0), ("2027-01-01T12:30", 45_000_000), ("2027-01-01T00:00:01Z", 1000)],

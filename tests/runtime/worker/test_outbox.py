@@ -18,7 +18,7 @@ class Slow:
     def __init__(self, config):
         self.delivered, self.log, self.under_way, self.room = config["on_delivery"], [], [], 1000
 
-    def produce(self, topic, *, key, value, partition, headers):
+    def produce(self, topic, *, key, value, partition, headers, timestamp):
         if len(self.under_way) >= self.room:
             raise BufferError
         self.under_way.append(Note(topic, partition, value))
@@ -36,13 +36,16 @@ class Slow:
 
 class Note:
     def __init__(self, topic, partition, value):
-        self.place, self.value = (topic, partition), value
+        self.place, self.value, self.at = (topic, partition), value, -1001
 
     def topic(self):
         return self.place[0]
 
     def partition(self):
         return self.place[1]
+
+    def offset(self):
+        return self.at
 
 
 @pytest.fixture
@@ -120,6 +123,20 @@ REASON = KafkaException(
     KafkaError(KafkaError._GAPLESS_GUARANTEE, "failed: Broker: Topic authorization failed")
 )
 REFUSED = KafkaException(KafkaError(KafkaError._FATAL, "Unable to produce message"))
+
+
+def test_where_the_last_record_of_ours_ends(box):
+    """As far as the broker says: of one that had arrived before it was sent again it does not."""
+    made, producer, _ = box
+    made.send(records(range(3)))
+    assert made.end("reports", 0) is None
+    producer.under_way[0].at = 7
+    producer.confirm(1)
+    assert made.end("reports", 0) == 8
+    made.poll()
+    producer.confirm(2)
+    assert made.end("reports", 0) == 8
+    assert made.end("reports", 1) is None
 
 
 class Failing(Slow):
