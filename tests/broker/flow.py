@@ -195,7 +195,9 @@ class Flow:
         if embedded is not None:
             publish(name, embedded)
         ready(self.topology, embedded)
-        self.deployment = read_deployment(self.topology, client_config(self.topology, "edge"))
+        config = client_config(self.topology, "edge")
+        begins = None if self.topology.flow.raw else self.topology.reports_topic
+        self.deployment = read_deployment(self.topology, config, begins)
         self.log = self.log_path.open("ab")
         self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2, "log_level": 0})
         self.workers: list[tuple[str, Life]] = []

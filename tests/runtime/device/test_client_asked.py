@@ -74,15 +74,15 @@ def everything(client):
 
 @pytest.mark.parametrize("seed", range(depth(4, 60)))
 @pytest.mark.parametrize("name", TOPOLOGIES)
-def test_it_answers_what_an_edge_would(name, seed, tmp_path):
+def test_it_answers_what_an_edge_would(name, seed, disk):
     """The same values and requests in a raw log give the same reports, over restarts: of users who
     are there, are not, or come later, and of requests of any share and cost, some of them invalid.
     """
     text, dice, broker = TOPOLOGIES[name], Random(seed), Broker()
     topology = loads(text.replace("source: devices, ", ""))
     assert topology.fingerprint == loads(text).fingerprint
-    client = opened(tmp_path, text, producer=broker)
-    randomness = edge_randomness(topology, read_key(tmp_path / "m.key"), "here")
+    client = opened(disk, text, producer=broker)
+    randomness = edge_randomness(topology, read_key(disk / "m.key"), "here")
     stage = roles.make(topology, "perturb", 0, randomness)
     state, expected, offset = stage.fresh(), set(), 0
 
@@ -118,7 +118,7 @@ def test_it_answers_what_an_edge_would(name, seed, tmp_path):
                 assert len(expected) == before
         if dice.random() < 0.4:
             client.close()
-            client = opened(tmp_path, text, producer=broker)
+            client = opened(disk, text, producer=broker)
     client.close()
     assert {said(value) for _, value in broker.left} == expected
     assert {phase for _, _, phase, _, _ in expected} == {0, 1}

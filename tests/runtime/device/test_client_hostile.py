@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tempfile
 from collections import defaultdict
 from contextlib import contextmanager
 from itertools import product
-from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -31,7 +29,6 @@ from ldp_kafka.runtime.wire.records import encode_json
 from tests.depth import depth
 from tests.runtime.device.lives import (
     FIRST,
-    MEMORY,
     SLOT,
     TEXT,
     Broker,
@@ -303,13 +300,6 @@ def _free(self, state, rows, slot, cost, phase):
 def _everybody(self, state, rows, request, history, randomness):
     del self, state, request, history, randomness
     return np.ones(len(rows), np.bool_)
-
-
-@pytest.fixture
-def disk():
-    """A folder for lives that are cut by exceptions: many, each with syncs."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
 
 
 @pytest.mark.parametrize(("name", "key"), [*product(TOPOLOGIES, KEYS)])

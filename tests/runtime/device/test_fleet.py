@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import base64
 import json
-import tempfile
 from contextlib import closing
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.topology import loads
 from tests.runtime.device.fleet import Fleet
-from tests.runtime.device.lives import MEMORY, SLOT
+from tests.runtime.device.lives import SLOT
 
 KEY = bytes(range(60, 92))
 USERS, DEVICES, SLOTS, WINDOW, HOLD = 42, 6, 13, 4, 3
@@ -64,12 +62,6 @@ def streams(numeric, late=0):
 def key(monkeypatch):
     """All devices have one, so that one run of the protocol draws what they draw."""
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", base64.b64encode(KEY).decode())
-
-
-@pytest.fixture
-def disk():
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
 
 
 def run(of, table, folder, kind=Client):
