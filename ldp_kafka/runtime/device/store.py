@@ -40,7 +40,7 @@ from ldp_kafka.runtime.device.folder import sync_folder
 __all__ = ["DeviceStore", "Held"]
 
 APPLICATION = 0x6C64706B  # "ldpk": what `file` and SQLite know it by
-SCHEMA = 3
+SCHEMA = 2
 BINDINGS = {
     "topology": "it belongs to another topology",
     "fingerprint": (
