@@ -147,6 +147,7 @@ def fork(topology: Topology) -> int:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        faulthandler.register(signal.SIGUSR1, all_threads=True)  # where it stands, into the log
         if mutant := json.loads(os.environ.get(MUTANT) or "{}").get(topology.name):
             fingerprint = topology.fingerprint
             break_it(mutant)

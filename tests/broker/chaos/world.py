@@ -14,6 +14,7 @@ import threading
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -214,7 +215,11 @@ class World:
         try:
             return process.wait(limit)
         except subprocess.TimeoutExpired:
-            self.unexpected.append(f"crew {crew.number} did not end in {limit:g} s")
+            for pid in crew.pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGUSR1)  # it writes where it stands
+            time.sleep(1)
+            self.unexpected.append(f"crew {crew.number} did not end in {limit:g} s: {crew.said}")
             crew.signal(signal.SIGKILL)
             return process.wait()
 
