@@ -51,7 +51,8 @@ def flow_of(boot, tmp_path, prefix, name, **more):
         f"{prefix}-{name}",
         method=method,
         shape=SHAPES[kind] if kind else shape_of(method),
-        statistics=", ".join(of_kind.statistics),
+        # a coordinator decides by the one that it releases
+        statistics=", ".join(of_kind.statistics[: 1 if of_kind.phases else None]),
         text=TEXT,
         budget=OWN.get(method, W_EVENT),
         **more,
