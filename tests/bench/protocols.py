@@ -25,7 +25,7 @@ from ldp_kafka.topology import Topology, load
 from tests.bench import inputs
 from tests.bench.broker import Topics
 from tests.bench.measure import Figure, cores, pin, ratio, say
-from tests.bench.subject import cpu, spawn, stop
+from tests.bench.subject import spawn, stop
 
 USERS, WINDOW = 100_000, 10
 SLOTS, ROUNDS = 40, 3
@@ -51,15 +51,13 @@ class Outcome(NamedTuple):
     """Of one run."""
 
     events: float
-    """A second, by the broker's clock."""
-    cpu: float
-    """Nanoseconds of CPU an event, the whole process."""
+    """A second: the worker has a core of its own, which it fills."""
     second: int
     """Reports of the second phase."""
 
 
 def measure(boot: str, *, quick: bool = False) -> list[Figure]:
-    """Each protocol's events a second over sw_direct's, round by round, and by CPU."""
+    """Each protocol's events a second over sw_direct's, round by round."""
     slots, rounds = QUICK if quick else (SLOTS, ROUNDS)
     pin(cores()[1])
     topics, prefix = Topics(boot), f"bench-{uuid.uuid4().hex[:8]}"
@@ -71,38 +69,28 @@ def measure(boot: str, *, quick: bool = False) -> list[Figure]:
                 found[method].append(made)
                 say(
                     f"protocols: round {at + 1} of {rounds}: {method}: {made.events:,.0f} events/s,"
-                    f" {made.cpu:,.0f} ns of CPU an event, {made.second:,} of the second phase"
+                    f" {made.second:,} reports of the second phase"
                 )
     return figures(found)
 
 
 def figures(found: dict[str, list[Outcome]]) -> list[Figure]:
     """The table's lines."""
-    beside = found[ASIDE]
-    made = [
-        Figure(
-            "protocols",
-            ASIDE,
-            "events/s",
-            tuple(each.events for each in beside),
-            note=f"{USERS:,} users, batches of {inputs.ROWS:,}, window {WINDOW}",
-        ),
-        Figure("protocols", f"{ASIDE}, CPU", "ns/event", tuple(each.cpu for each in beside)),
-    ]
-    for method in PROTOCOLS:
-        mine = found[method]
-        name = f"{method} / {ASIDE}"
-        made += [
+    beside = [each.events for each in found[ASIDE]]
+    note = f"{USERS:,} users, batches of {inputs.ROWS:,}, window {WINDOW}"
+    return [
+        Figure("protocols", ASIDE, "events/s", tuple(beside), note=note),
+        *(
             ratio(
                 "protocols",
-                name,
-                [each.events for each in mine],
-                [each.events for each in beside],
+                f"{method} / {ASIDE}",
+                [each.events for each in found[method]],
+                beside,
                 ">= 0.8",
-            ),
-            ratio("protocols", f"{name}, by CPU", [e.cpu for e in beside], [e.cpu for e in mine]),
-        ]
-    return made
+            )
+            for method in PROTOCOLS
+        ),
+    ]
 
 
 def run(topics: Topics, folder: Path, name: str, method: str, slots: int) -> Outcome:
@@ -154,16 +142,16 @@ def _request(method: Method, slot: int, hold: int) -> Request:
 def _observed(topics: Topics, topology: Topology, path: Path, log: Path, slots: int) -> Outcome:
     """From when the slots of the warm-up are closed until the last but one is."""
     process = spawn(["-m", "ldp_kafka", "run", str(path), "--role", "perturb"], log)
-    consumer, seen, until = topics.reader(), [(0, 0.0)], time.monotonic() + LIMIT
+    consumer, seen, until = topics.reader(), [0], time.monotonic() + LIMIT
     first, last = inputs.FIRST + WARM - 1, inputs.FIRST + slots - 2
     try:
-        while not (_still(seen) and _closed(topics, topology, seen[-1][0]) >= last):
+        while not (_still(seen) and _closed(topics, topology, seen[-1]) >= last):
             time.sleep(PAUSE)
             if process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(
                     f"{path.stem} ended or stood still: {log.read_text(errors='replace')[-2000:]}"
                 )
-            seen.append((topics.end(topology.reports_topic, consumer), cpu(process.pid)))
+            seen.append(topics.end(topology.reports_topic, consumer))
     finally:
         stop(process)
         consumer.close()
@@ -177,18 +165,16 @@ def _observed(topics: Topics, topology: Topology, path: Path, log: Path, slots: 
         )
         for slot in (first, last)
     )
-    spent = [next(used for end, used in seen if end > at) for at in (begun, done)]
     events = USERS * (last - first)
     return Outcome(
         events / max(records[done][0] - records[begun][0], 1e-3),
-        1e9 * (spent[1] - spent[0]) / events,
         sum(len(batch) for batch in batches if batch is not None and batch.phase == SECOND),
     )
 
 
-def _still(seen: list[tuple[int, float]]) -> bool:
+def _still(seen: list[int]) -> bool:
     """Whether nothing has come for a while."""
-    return len(seen) > STILL and seen[-STILL][0] == seen[-1][0]
+    return len(seen) > STILL and seen[-STILL] == seen[-1]
 
 
 def _closed(topics: Topics, topology: Topology, end: int) -> int:
