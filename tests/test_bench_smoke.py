@@ -10,7 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.bench import core, inputs
+from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.runtime.stages.requests import is_request, read_request
+from ldp_kafka.topology import loads
+from tests.bench import core, inputs, protocols
 from tests.bench.measure import Figure, digits, ratio, table
 
 ROOT = Path(__file__).parents[1]
@@ -79,3 +82,21 @@ def test_inputs_hold_every_user_once_a_slot():
     assert sizes == [2048, 2048, 904] * 2
     assert len({json.loads(value)["user"] for value in inputs.singles(50, 50)}) == 50
     assert len(list(inputs.crowd(5000))) == 3
+
+
+def test_protocols_are_set_beside_sw_direct_round_by_round():
+    found = {name: [protocols.Outcome(4.0, 0), protocols.Outcome(2.0, 0)] for name in PROTOCOLS}
+    found[protocols.ASIDE] = [protocols.Outcome(2.0, 0), protocols.Outcome(4.0, 0)]
+    beside, *ratios = protocols.figures(found)
+    assert beside.rounds == (2.0, 4.0)
+    assert [each.rounds for each in ratios] == [(2.0, 0.5)] * 7
+
+
+@pytest.mark.parametrize("method", ["sw_direct", *PROTOCOLS])
+def test_a_log_of_a_protocol_has_a_valid_request_of_each_closed_slot(method, monkeypatch):
+    monkeypatch.setattr(protocols, "USERS", 10)
+    text = protocols.TEXT.format(name="b", boot="127.0.0.1:1", method=method, window=10, key="k")
+    topology = loads(text)
+    asked = [read_request(value).slot for value in protocols._log(topology, 4) if is_request(value)]
+    wanted = [inputs.FIRST, inputs.FIRST + 1, inputs.FIRST + 2]
+    assert asked == (wanted if topology.flow.requests is not None else [])
