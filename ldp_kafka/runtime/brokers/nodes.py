@@ -5,6 +5,7 @@ run and answer.
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import time
@@ -18,6 +19,8 @@ from confluent_kafka.admin import AdminClient
 from ldp_kafka.errors import BrokerError
 
 __all__ = ["answers", "launch", "process_of", "settings_of", "tail"]
+
+_THREADS = 16  # where /proc/PID/stat counts the threads, from the field behind the state on
 
 
 def settings_of(node: int, nodes: int, port: int, data: Path) -> dict[str, str]:
@@ -119,7 +122,7 @@ def process_of(home: Path) -> int | None:
     with suppress(FileNotFoundError, ValueError):
         pid = int((home / "server.pid").read_text())
         # The shell between fork and exec also names the properties: no gap right after the start.
-        return pid if str(home / "server.properties") in _command_line(pid) else None
+        return pid if _is_started_with(pid, str(home / "server.properties")) else None
     return None
 
 
@@ -147,16 +150,27 @@ def tail(log: Path) -> str:
     return "".join(f"\n  {line}" for line in lines)
 
 
-def _command_line(pid: int) -> str:
-    """What a process was started with; nothing where it is gone or a zombie."""
+def _is_started_with(pid: int, properties: str) -> bool:
+    """Whether a process was started with these properties and has not ended yet."""
     with suppress(FileNotFoundError, ProcessLookupError):
         for _ in range(20):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if words or Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0] in "ZX":
-                break
+            if words := Path(f"/proc/{pid}/cmdline").read_bytes():
+                return os.fsencode(properties) in words
+            state, *numbers = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1].split()
+            # A process that is killed looks like a zombie as soon as its first thread has ended;
+            # it has its ports until the last one has.
+            if int(numbers[_THREADS]) > 1:
+                return True
+            if state in "ZX":
+                return False
             time.sleep(0.01)  # in the middle of exec there is nothing to read
-        return words.replace(b"\0", b" ").decode(errors="surrogateescape")
+        return False
     if Path("/proc/self").exists():
-        return ""
+        return False
     command = ["ps", "-p", str(pid), "-o", "command="]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout  # noqa: S603
+    return (
+        properties
+        in subprocess.run(  # noqa: S603
+            command, capture_output=True, text=True, check=False
+        ).stdout
+    )
