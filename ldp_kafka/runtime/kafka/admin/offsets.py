@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.brokers.embedded import is_embedded
 from ldp_kafka.runtime.kafka.admin.asking import (
+    PASSING,
     Config,
     asker,
     explained,
@@ -19,6 +20,11 @@ from ldp_kafka.runtime.kafka.admin.asking import (
 )
 
 __all__ = ["commit", "commit_first", "committed", "extents", "lag", "members", "watermarks"]
+
+# What a broker says of a topic that was made a moment ago, through another broker of its cluster
+_NOT_HEARD_OF = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}  # noqa: SLF001
+)
 
 
 def committed(
@@ -216,6 +222,5 @@ def _watermarks(
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001
         return answer
 
-    return patiently(
-        config, f"the offsets of {topic} partition {partition}", ask, timeout, consumer
-    )
+    what = f"the offsets of {topic} partition {partition}"
+    return patiently(config, what, ask, timeout, consumer, {*PASSING, *_NOT_HEARD_OF})
