@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.chaos import faults
+from tests.broker.chaos.faults import LONG, ONE_NODE, THREE_NODES
+from tests.broker.chaos.kinds.fault import Fault
+from tests.broker.chaos.kinds.workers import join
 from tests.broker.chaos.run import Round, play, schedule, seed
 from tests.broker.test_methods import ASKED
 from tests.runtime.test_methods import STREAMS
@@ -40,12 +42,12 @@ def dealt(number: int, hands: int) -> list[list[str]]:
     return [[*methods[at::hands], *asking[at::hands]] for at in range(hands)]
 
 
-def parts(order: list[faults.Fault], count: int) -> Iterator[list[faults.Fault]]:
+def parts(order: list[Fault], count: int) -> Iterator[list[Fault]]:
     """So many, about as long as each other; a join stays with the leave before it."""
     first = 0
     for number in range(1, count + 1):
         end = len(order) * number // count
-        end += end < len(order) and order[end] is faults.join
+        end += end < len(order) and order[end] is join
         yield order[first:end]
         first = end
 
@@ -55,7 +57,7 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
     number = seed()
     of = [
         (nodes, kinds)
-        for nodes, count, every in ((1, 4, faults.ONE_NODE), (3, 2, faults.THREE_NODES))
+        for nodes, count, every in ((1, 4, ONE_NODE), (3, 2, THREE_NODES))
         for kinds in parts(schedule(random.Random(number), every), count)
     ]
 
@@ -65,9 +67,7 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
 
     with ThreadPoolExecutor(2) as pool:
         rounds = list(pool.map(one, range(len(of))))
-    assert Counter(kind for _, kinds in of for kind in kinds) == Counter(
-        faults.ONE_NODE + faults.THREE_NODES
-    )
+    assert Counter(kind for _, kinds in of for kind in kinds) == Counter(ONE_NODE + THREE_NODES)
     assert sum(len(each.faults) for each in rounds) >= 40
     assert all(each.clean for each in rounds), "\n".join(map(str, rounds))
     asked = [each.verdicts[name] for each in rounds for name in ASKED if name in each.verdicts]
@@ -99,7 +99,7 @@ def test_a_thousand_faults(can_start, tmp_path, prefix):
                     )
 
             nodes, methods = (1, 1, 3)[at % 3], dealt(number + at // 6, 6)[at % 6]
-            of = [*(faults.ONE_NODE if nodes == 1 else faults.THREE_NODES * 2), *faults.LONG]
+            of = [*(ONE_NODE if nodes == 1 else THREE_NODES * 2), *LONG]
             try:
                 made = play(
                     tmp_path / str(at),

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.broker.chaos import faults as kinds
+from tests.broker.chaos.faults import DISTURBS
 from tests.broker.chaos.judge import Verdict
+from tests.broker.chaos.kinds.fault import Fault
+from tests.broker.chaos.kinds.workers import join, leave
 from tests.broker.chaos.world import World
 
 SEED = "LDP_KAFKA_SEED"
@@ -65,15 +67,11 @@ class Round:
         )
 
 
-def schedule(rnd: random.Random, of: Sequence[kinds.Fault]) -> list[kinds.Fault]:
+def schedule(rnd: random.Random, of: Sequence[Fault]) -> list[Fault]:
     """These faults in a drawn order; whoever left joins next."""
-    rest = [fault for fault in of if fault is not kinds.join]
+    rest = [fault for fault in of if fault is not join]
     rnd.shuffle(rest)
-    return [
-        each
-        for fault in rest
-        for each in ((fault, kinds.join) if fault is kinds.leave else (fault,))
-    ]
+    return [each for fault in rest for each in ((fault, join) if fault is leave else (fault,))]
 
 
 def play(
@@ -81,7 +79,7 @@ def play(
     prefix: str,
     nodes: int,
     methods: list[str],
-    of: Sequence[kinds.Fault],
+    of: Sequence[Fault],
     number: int,
     told: Callable[[str], None] = print,
 ) -> Round:
@@ -106,7 +104,7 @@ def play(
                 continue
             made.faults.append((fault.__name__, said))
             told(f"{time.time() - begin:6.1f} s: {len(made.faults)} {fault.__name__}: {said}")
-            if fault in kinds.DISTURBS and fault is not kinds.leave:
+            if fault in DISTURBS and fault is not leave:
                 world.pause(world.random.uniform(0.5, 3))
                 # the next one comes into the middle of a rebalance at times
                 world.steady(world.random.uniform(0, 8))

@@ -1,0 +1,127 @@
+"""Faults of rounds: what can come between a request and its answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ldp_kafka.records import Request
+from ldp_kafka.runtime.wire.records import encode_json
+from tests.broker.chaos.feed import START
+from tests.broker.chaos.kinds.fault import must
+from tests.broker.chaos.kinds.state import read_all, reset, start_all, stop_all
+from tests.broker.chaos.world import World
+from tests.broker.flow import Reader, header
+
+
+def slots_pass(world: World, count: int) -> None:
+    """Wait until the input has so many more, and it has arrived."""
+    slot = world.feed.slot + count
+    must(world.until(lambda: world.feed.slot >= slot, 60 + 2 * count), "there was no input")
+    for flow in world.flows:
+        must(flow.producer.flush(30) == 0, "the broker did not take the input")
+
+
+def goes_on(world: World) -> None:
+    """Wait until slots are released that came after now."""
+    slot = START + world.feed.slot
+
+    for flow in world.asked:
+        reader = Reader(world.boot, flow.topology.releases_topic, None)
+
+        def on(reader: Reader = reader) -> bool:
+            found = [m.value() for m in reader.read(30) if not header(m.value())]
+            return any(json.loads(value)["slot"] >= slot for value in found)
+
+        try:
+            must(world.until(on, 90), f"{flow.topology.privacy.method} did not go on")
+        finally:
+            reader.consumer.close()
+
+
+def coordinator_away(world: World) -> str:
+    """Nobody coordinates for ten slots; what has passed its hold by then cannot be asked for."""
+    stop_all(world)
+    for crew in world.crews:
+        world.start(crew, away="coordinate")
+    slots_pass(world, 10)
+    stop_all(world)
+    start_all(world)
+    goes_on(world)
+    return ", ".join(flow.topology.privacy.method for flow in world.asked)
+
+
+def backlog(world: World) -> str:
+    """Nobody works while fifty slots come; then they lie there, all at once."""
+    stop_all(world)
+    world.feed.disturb(ahead=50)
+    slots_pass(world, 50)
+    start_all(world)
+    goes_on(world)
+    return "50 slots"
+
+
+def quiet_partition(world: World) -> str:
+    """One partition has no values for a while, but the ticks of somebody's clock."""
+    world.feed.disturb(quiet=6)
+    slots_pass(world, 6)
+    return "6 slots"
+
+
+def forwarder_killed(world: World) -> str:
+    """A worker is killed when a request is in one partition, and in no other."""
+    flow = world.random.choice(world.asked)
+    between = Path(f"{world.between}-{flow.topology.name}")
+    between.touch()
+    killed = world.until(lambda: not between.exists(), 45)
+    between.unlink(missing_ok=True)
+    must(killed, "nobody forwarded anything")
+    return flow.topology.privacy.method
+
+
+def asked_again(world: World) -> str:
+    """All requests are forwarded once more: the group begins at the topic's start, and knows
+    nothing of what it had forwarded.
+    """
+    flow = world.random.choice(world.asked)
+    forward = flow.topology.role("perturb").forward
+    stop_all(world)
+    reset(world, forward.group, {(forward.reads.name, 0): 0})
+    start_all(world)
+    return flow.topology.privacy.method
+
+
+def hostile_server(world: World) -> str:
+    """Whoever has the server writes where it may, into the topics of requests and of sums: requests
+    again and in another order, of other users, budgets and phases, of slots that it has no sums of,
+    and what is no request; sums again that it has used.
+    """
+    flow, rnd = world.random.choice(world.asked), world.random
+    terms, topology = flow.topology.method.protocol.terms, flow.topology
+    wait = world.until(lambda: len(read_all(world, topology.requests_topic)) > 6, 60)
+    must(wait, "nothing was asked")
+    old = [m.value() for m in read_all(world, topology.requests_topic) if not header(m.value())]
+    now = START + world.feed.slot
+    costs = (terms.second, terms.second // 2, terms.budget, terms.budget + 1, 1, -1, 2**40)
+    made = [
+        *rnd.sample(old, min(5, len(old))),
+        *(
+            encode_json(Request(rnd.choice(("x" * 150, "9/1")), slot, phase, cost, slot, *fraction))
+            for slot in (now - 4, now - 3, now - 2, now - 1, now, now + 1)
+            for phase, cost, fraction in [
+                (rnd.choice((1, 1, 1, 1, 0, 2)), rnd.choice(costs), rnd.choice(((1, 1), (1, 2))))
+            ]
+        ),
+        b"{}",
+        b"\xff" * 40,
+        rnd.choice(old)[:-1],
+    ]
+    rnd.shuffle(made)
+    for value in made:
+        flow.forged.add((b"forged", value))
+        world.write(topology.requests_topic, 0, b"forged", value)
+    sums = [m.value() for m in read_all(world, topology.sums_topic) if not header(m.value())]
+    for value in [*rnd.sample(sums[:-20], min(5, len(sums[:-20]))), b"{}"]:
+        flow.forged.add((b"forged", value))
+        world.write(topology.sums_topic, 0, b"forged", value)
+    return flow.topology.privacy.method
