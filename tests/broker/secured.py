@@ -22,14 +22,16 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from ldp_kafka.cli import main
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.brokers.ports import free_port
 from ldp_kafka.runtime.kafka.rights import _allowed, _clusters
 from ldp_kafka.topology import Access, Right
 from tests.broker.flow import TEXT
 
-__all__ = ["Secured", "secured_broker"]
+__all__ = ["PRINCIPALS", "Secured", "secured_broker"]
 
+PRINCIPALS = ("--principal", "edge=User:edge", "--principal", "collector=User:collector")
 SCRAM = {"edge": "edge-secret", "admin": "admin-secret"}
 BLOCK = """kafka:
   client:
@@ -63,17 +65,28 @@ class Secured:
             f"sasl.username=admin\nsasl.password={SCRAM['admin']}\n"
         )
 
-    def text(
-        self, edge: str = SCRAM["edge"], collector: str = "collector-secret", user="collector"
-    ) -> str:
-        """A topology for `Flow` whose sides log in."""
-        block = BLOCK.format(
-            ca=self.folder / "ca.pem", port=self.port, edge=edge, collector=collector, user=user
+    def block(self) -> str:
+        """The ``kafka`` block of a topology whose sides log in."""
+        return BLOCK.format(
+            ca=self.folder / "ca.pem",
+            port=self.port,
+            edge=SCRAM["edge"],
+            collector="collector-secret",
+            user="collector",
         )
+
+    def text(self) -> str:
+        """A topology for `Flow` whose sides log in."""
         return TEXT.replace(
             "kafka:\n  bootstrap_servers: {boot}\n",
-            block.replace("{", "{{").replace("}", "}}"),
+            self.block().replace("{", "{{").replace("}", "}}"),
         )
+
+    def ready(self, path: str | Path) -> None:
+        """What an operator does before the first start: topics, and rights for both sides."""
+        for more in ((), ("--acls", *PRINCIPALS, "--apply")):
+            words = ["topics", str(path), *more, "--login", str(self.login)]
+            assert main(words) == 0, words
 
     def grant(self, user: str, right: Right) -> None:
         """Give a right, and wait until the broker knows it."""

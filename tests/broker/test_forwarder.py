@@ -6,80 +6,36 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.kafka.rights import check_rights
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.topology import Right, access, load
+from tests.broker.alone import Alone
 from tests.broker.flow import KEY
 from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, until, waiting
-from tests.broker.secured import BLOCK, SCRAM, secured_broker
+from tests.broker.secured import secured_broker
 
 LONG = 120  # seconds
 
-ALONE = """
-import os, signal, sys, time
-from ldp_kafka.runtime.kafka import forwarder, setup
-from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.topology import load
 
-class Dies(forwarder.OrderedProducer):
-    left = int(sys.argv[2])
-
-    def send(self, records):
-        for record in records:
-            super().send([record])
-            Dies.left -= 1
-            if not Dies.left:
-                while not self.arrived(self.mark()):
-                    self.poll(0.01)
-                os.kill(os.getpid(), int(sys.argv[3]))
-
-forwarder.OrderedProducer = Dies
-topology = load(sys.argv[1])
-made = forwarder.Forwarder(
-    topology,
-    topology.role("perturb").forward,
-    *({**setup.client_config(topology, side), "log_level": 0} for side in ("collector", "edge")),
-    counted=lambda counts: print(counts.get("requests_forwarded", 0), flush=True),
-    failed=end,
-)
-made.start()
-signal.signal(signal.SIGTERM, lambda *_: made.stop())
-while not made.join(0.2):
-    pass
-"""
-
-
-class Place:
+class Place(Alone):
     """A topology on a broker, and processes that do nothing but forward."""
 
     def __init__(self, boot: str, folder: Path, name: str) -> None:
         (folder / "edge.key").write_bytes(KEY)
         (folder / "edge.key").chmod(0o600)
-        self.path = folder / f"{name}.yaml"
+        super().__init__(folder / f"{name}.yaml", "forward")
         self.path.write_text(TEXT.format(name=name, boot=boot, key="edge.key", session="6s"))
         self.topology = load(self.path)
         prepare(self.topology)
         self.config = {"bootstrap.servers": boot, "log_level": 0}
-        self.processes: list[subprocess.Popen] = []
-
-    def start(self, dies: int = 0, by: int = signal.SIGKILL) -> subprocess.Popen:
-        """One that sends itself a signal behind its n-th record, which has arrived."""
-        words = [sys.executable, "-c", ALONE, str(self.path), str(dies), str(int(by))]
-        root = Path(__file__).parents[2]
-        made = subprocess.Popen(words, cwd=root, stdout=subprocess.PIPE, text=True)
-        self.processes.append(made)
-        return made
 
     def ask(self, *slots: int) -> None:
         ask(self.topology, self.config, *slots)
@@ -89,12 +45,6 @@ class Place:
 
     def done(self) -> bool:
         return waiting(self.topology, self.config) == 0
-
-    def close(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-            process.stdout.close()
 
 
 @pytest.fixture
@@ -212,19 +162,10 @@ def flow(secured, tmp_path_factory):
     folder = tmp_path_factory.mktemp("asks")
     (folder / "edge.key").write_bytes(KEY)
     (folder / "edge.key").chmod(0o600)
-    block = BLOCK.format(
-        ca=secured.folder / "ca.pem",
-        port=secured.port,
-        edge=SCRAM["edge"],
-        collector="collector-secret",
-        user="collector",
-    )
     text = TEXT.format(name=f"asks-{os.getpid()}", boot="BOOT", key="edge.key", session="6s")
     path = folder / "asks.yaml"
-    path.write_text(text.replace("kafka: {bootstrap_servers: BOOT}\n", block))
-    principals = ("--principal", "edge=User:edge", "--principal", "collector=User:collector")
-    for more in ((), ("--acls", *principals, "--apply")):
-        assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+    path.write_text(text.replace("kafka: {bootstrap_servers: BOOT}\n", secured.block()))
+    secured.ready(path)
     return load(path)
 
 

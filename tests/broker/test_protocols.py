@@ -12,7 +12,6 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-import ldp_kafka as lk
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.kafka.decisions import decided
 from ldp_kafka.runtime.kafka.setup import client_config
@@ -21,6 +20,7 @@ from ldp_kafka.runtime.replay.send import send
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.broker.flow import Flow
+from tests.broker.traces import compared, jumping, releases
 
 TEXT = """
 topology: {name}
@@ -41,8 +41,7 @@ SEVEN = ("lbu", "lsp", "lbd", "lba", "lpu", "lpd", "lpa")
 def streams(seed, bins=None):
     """(USERS, SLOTS) categories whose shares jump every three slots; with bins numbers."""
     rng = np.random.default_rng(seed)
-    shares = np.repeat(rng.dirichlet([1] * CATEGORIES, SLOTS // 3 + 1), 3, axis=0)[:SLOTS]
-    table = np.stack([rng.choice(CATEGORIES, USERS, p=share) for share in shares], axis=1)
+    table = jumping(rng, USERS, SLOTS, CATEGORIES)
     return table if bins is None else 3.0 * table + rng.random(table.shape)
 
 
@@ -62,16 +61,6 @@ def flow_of(boot, tmp_path, prefix, method, lateness, bins, switches):
         lateness=lateness,
         output=json.dumps(output),
     )
-
-
-def releases(flow):
-    """Of each slot, each seen once or more."""
-    found = {}
-    for message in flow.read(flow.topology.releases_topic):
-        record = json.loads(message.value())
-        if record["type"] == "release":
-            assert found.setdefault(record["slot"], record) == record
-    return [found[slot] for slot in sorted(found)]
 
 
 def waited(flow, seconds=120):
@@ -110,32 +99,9 @@ def same(flow, values):
     """What was released is what the protocol makes of the streams."""
     made, found = flow.topology, waited(flow)
     source = from_arrays(made, values, FIRST * SLOT)
-    privacy = made.privacy
-    protocol = lk.protocol(
-        privacy.method,
-        epsilon=privacy.epsilon,
-        window=privacy.window,
-        categories=privacy.categories,
-        domain=privacy.domain,
-        bins=made.output.bins,
-        oracle=privacy.mechanism,
-        **made.output.postprocess.on,
-    )
-    trace = protocol.run(values, flow.noise(), users=source.users, first_slot=FIRST)
-    said = np.array([release["value"] for release in found], float)
+    trace, counted = compared(flow, found, source, values, FIRST)
     errors = np.array([release["standard_error"] for release in found], float)
-    assert [release["slot"] for release in found] == list(range(FIRST, FIRST + SLOTS))
-    np.testing.assert_allclose(said, trace.values, rtol=1e-13)
     np.testing.assert_allclose(errors, trace.standard_error, rtol=1e-13)
-    if made.flow.sums is not None:
-        assert [release["strategy"] for release in found] == trace.strategy.tolist()
-    counted = {}
-    for message in flow.read(made.reports_topic):
-        batch = read_reports(message.value())
-        if batch is not None:
-            for one in batch.singles():
-                assert counted.setdefault((one.id, one.phase), one) == one
-    assert len(counted) == trace.reports.sum()
     run = local.run(made, flow.noise(), as_log(made, messages(made, source, 2048)))
     batches = [read_reports(record.value) for part in run.reports for record in part]
     assert counted == {(one.id, one.phase): one for each in batches for one in each.singles()}

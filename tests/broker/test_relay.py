@@ -4,10 +4,7 @@ report twice, and the same decisions and releases as the protocol makes of the s
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-import sys
 import time
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -15,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import ldp_kafka as lk
-from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
@@ -27,13 +22,14 @@ from ldp_kafka.runtime.replay.messages import messages
 from ldp_kafka.runtime.replay.send import send
 from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.wire.arrow import ARROW
-from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Right, access, load
+from tests.broker.alone import Alone
 from tests.broker.flow import KEY, Flow
 from tests.broker.relays import TEXT as JSON
 from tests.broker.relays import Copier, copied, event, left, put, ticks
 from tests.broker.requests import until
-from tests.broker.secured import BLOCK, SCRAM, secured_broker
+from tests.broker.secured import secured_broker
+from tests.broker.traces import compared, jumping, releases
 
 TEXT = """
 topology: {name}
@@ -60,10 +56,8 @@ def users(partition):
 
 
 def streams(seed, slots):
-    """(USERS, slots) categories whose shares jump every three slots."""
-    rng = np.random.default_rng(seed)
-    shares = np.repeat(rng.dirichlet([1] * CATEGORIES, slots // 3 + 1), 3, axis=0)[:slots]
-    return np.stack([rng.choice(CATEGORIES, USERS, p=share) for share in shares], axis=1)
+    """(USERS, slots) categories."""
+    return jumping(np.random.default_rng(seed), USERS, slots, CATEGORIES)
 
 
 @contextmanager
@@ -96,16 +90,6 @@ def write(flow, source):
     send(flow.topology, client_config(flow.topology, "edge"), messages(flow.topology, source, 256))
 
 
-def releases(flow):
-    """Of each slot, each seen once or more, and always alike."""
-    found = {}
-    for message in flow.read(flow.topology.releases_topic):
-        record = json.loads(message.value())
-        if record["type"] == "release":
-            assert found.setdefault(record["slot"], record) == record
-    return [found[slot] for slot in sorted(found)]
-
-
 def close(flow, slots):
     """What comes after the last slot: an event of a stranger a good while later, which closes it.
     Without it the last slots stay open, since nobody writes ticks into someone else's topic.
@@ -116,28 +100,7 @@ def close(flow, slots):
 
 def same(flow, source, slots, values):
     """What was released is what the protocol makes of the streams, and no report came twice."""
-    made, found = flow.topology, releases(flow)[:slots]
-    privacy = made.privacy
-    protocol = lk.protocol(
-        privacy.method,
-        epsilon=privacy.epsilon,
-        window=privacy.window,
-        categories=privacy.categories,
-        oracle=privacy.mechanism,
-    )
-    trace = protocol.run(values, flow.noise(), users=source.users, first_slot=FIRST)
-    assert [release["slot"] for release in found] == list(range(FIRST, FIRST + slots))
-    said = np.array([release["value"] for release in found], float)
-    np.testing.assert_allclose(said, trace.values, rtol=1e-13)
-    if made.flow.sums is not None:
-        assert [release["strategy"] for release in found] == trace.strategy.tolist()
-    counted = {}
-    for message in flow.read(made.reports_topic):
-        batch = read_reports(message.value())
-        for one in () if batch is None else batch.singles():
-            if one.slot < FIRST + slots:
-                assert counted.setdefault((one.id, one.phase), one) == one
-    assert len(counted) == trace.reports.sum()
+    compared(flow, releases(flow)[:slots], source, values, FIRST, FIRST + slots)
 
 
 def each_once(flow):
@@ -180,62 +143,16 @@ def test_a_backlog_with_an_idle_partition_and_kills(kafka, tmp_path, prefix, met
         each_once(flow)
 
 
-ALONE = """
-import os, signal, sys
-from ldp_kafka.runtime.kafka import relayer, setup
-from ldp_kafka.runtime.worker.exits import end
-from ldp_kafka.topology import load
-
-class Dies(relayer.OrderedProducer):
-    left = int(sys.argv[2])
-
-    def send(self, records):
-        for record in records:
-            super().send([record])
-            Dies.left -= 1
-            if not Dies.left:
-                os.kill(os.getpid(), int(sys.argv[3]))
-
-relayer.OrderedProducer = Dies
-topology = load(sys.argv[1])
-config = {**setup.client_config(topology, "edge"), "log_level": 0}
-made = relayer.Relayer(
-    topology,
-    topology.role("perturb").relay,
-    config,
-    config,
-    counted=lambda counts: None,
-    shown=lambda shown: None,
-    failed=end,
-)
-made.start()
-signal.signal(signal.SIGTERM, lambda *_: made.stop())
-while not made.join(0.2):
-    pass
-"""
-
-
-class Alone:
+class Relayers(Alone):
     """Processes that do nothing but relay."""
 
     def __init__(self, flow):
-        self.flow, self.processes = flow, []
+        super().__init__(flow.path, "relay")
+        self.flow = flow
         self.config = {"bootstrap.servers": flow.boot, "log_level": 0}
-
-    def start(self, dies=0, by=signal.SIGKILL):
-        """One that sends itself a signal behind its n-th record."""
-        words = [sys.executable, "-c", ALONE, str(self.flow.path), str(dies), str(int(by))]
-        made = subprocess.Popen(words, cwd=Path(__file__).parents[2])
-        self.processes.append(made)
-        return made
 
     def copied(self):
         return copied(self.flow.topology, self.config)
-
-    def close(self):
-        for process in self.processes:
-            process.kill()
-            process.wait()
 
 
 def test_killed_again_and_again(kafka, tmp_path, prefix):
@@ -244,7 +161,7 @@ def test_killed_again_and_again(kafka, tmp_path, prefix):
     """
     with (
         relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
-        closing(Alone(flow)) as all_,
+        closing(Relayers(flow)) as all_,
     ):
         write(flow, source)
         for dies in (1, 7, 100):
@@ -262,7 +179,7 @@ def test_a_zombie_repeats_and_loses_nothing(kafka, tmp_path, prefix):
     """
     with (
         relayed(kafka, tmp_path, prefix, "lpu", 40) as (flow, source),
-        closing(Alone(flow)) as all_,
+        closing(Relayers(flow)) as all_,
     ):
         write(flow, source)
         total = len(flow.read(flow.topology.input.topic))
@@ -294,23 +211,14 @@ def test_it_relays_with_exactly_its_rights(can_start, tmp_path):
         everywhere = {"bootstrap.servers": secured.plain[0], "log_level": 0}
         (tmp_path / "edge.key").write_bytes(KEY)
         (tmp_path / "edge.key").chmod(0o600)
-        block = BLOCK.format(
-            ca=secured.folder / "ca.pem",
-            port=secured.port,
-            edge=SCRAM["edge"],
-            collector="collector-secret",
-            user="collector",
-        )
         text = JSON.format(
             name="m", boot="BOOT", key="edge.key", session="6s", method="lpa", idle="2s", more=""
         )
         path = tmp_path / "m.yaml"
-        path.write_text(text.replace('kafka: {bootstrap_servers: "BOOT"}\n', block))
+        path.write_text(text.replace('kafka: {bootstrap_servers: "BOOT"}\n', secured.block()))
         flow = load(path)
         admin.ensure(everywhere, [TopicSpec(flow.input.topic, 2)])
-        principals = ("--principal", "edge=User:edge", "--principal", "collector=User:collector")
-        for more in ((), ("--acls", *principals, "--apply")):
-            assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+        secured.ready(path)
         configs = {
             side: {**client_config(flow, side), "log_level": 0} for side in ("edge", "collector")
         }

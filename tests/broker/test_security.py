@@ -25,10 +25,9 @@ from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import Right, access, loads
 from tests.broker.flow import KEY, TEXT, Flow, Reader
 from tests.broker.forks import Life
-from tests.broker.secured import Secured, secured_broker
+from tests.broker.secured import PRINCIPALS, Secured, secured_broker
 from tests.broker.test_faults import until_acknowledged
 
-PRINCIPALS = ("--principal", "edge=User:edge", "--principal", "collector=User:collector")
 OF_TOPIC = loads(
     "topology: t\ninput: {slot: 60s, idle: 5s}\n"
     "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0, 1]}\n"
@@ -49,20 +48,16 @@ def secured(can_start, tmp_path_factory):
         yield made
 
 
-def made_ready(secured: Secured):
-    """What an operator does before the first start: topics, and rights for both sides."""
-
-    def ready(topology, _):
-        for more in ((), ("--acls", *PRINCIPALS, "--apply")):
-            words = ["topics", topology.file, *more, "--login", str(secured.login)]
-            assert main(words) == 0, words
-
-    return ready
-
-
 def new(secured: Secured, tmp: Path, name: str, **more) -> Flow:
     text = more.pop("text", secured.text()).replace("lateness: 1", "lateness: 1\n  idle: 5s")
-    return Flow(secured.plain[0], tmp, name, text=text, ready=made_ready(secured), **more)
+    return Flow(
+        secured.plain[0],
+        tmp,
+        name,
+        text=text,
+        ready=lambda topology, _: secured.ready(topology.file),
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -271,17 +266,22 @@ def test_who_may_not_grant(secured, flow, capsys):
     assert "CLUSTER_AUTHORIZATION_FAILED" in said and "the ACLs of" in said
 
 
-def test_devices_with_exactly_their_right(secured, tmp_path, prefix):
-    """They may only write their topic: a device is provisioned, and its report arrives."""
-    text = secured.text().split("input:")[0].format(name=prefix)
-    path = tmp_path / "devices.yaml"
+def of_devices(secured: Secured, tmp: Path, name: str, method: str) -> Path:
+    """A topology of devices with all rights: its file."""
+    text = secured.text().split("input:")[0].format(name=name)
+    path = tmp / "devices.yaml"
     path.write_text(
         f"{text}input: {{source: devices, slot: 60s, partitions: 1}}\n"
         "output: {statistics: [mean]}\n"
-        "privacy: {method: capp, epsilon: 1.0, window: 3, domain: [0.0, 100.0]}\n"
+        f"privacy: {{method: {method}, epsilon: 1.0, window: 3, domain: [0.0, 100.0]}}\n"
     )
-    for more in ((), ("--acls", *PRINCIPALS, "--apply")):
-        assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+    secured.ready(path)
+    return path
+
+
+def test_devices_with_exactly_their_right(secured, tmp_path, prefix):
+    """They may only write their topic: a device is provisioned, and its report arrives."""
+    path = of_devices(secured, tmp_path, prefix, "capp")
     files = {"database": tmp_path / "device.db", "key_file": tmp_path / "device.key"}
     lk.Client.provision(path, **files)
     with lk.Client(path, user="meter", **files) as client:
@@ -301,15 +301,7 @@ def test_devices_with_exactly_their_right(secured, tmp_path, prefix):
 
 def test_devices_that_are_asked_with_exactly_their_rights(secured, tmp_path, prefix):
     """They read requests too, in no group that they could join; one that may not is told so."""
-    text = secured.text().split("input:")[0].format(name=prefix)
-    path = tmp_path / "asked.yaml"
-    path.write_text(
-        f"{text}input: {{source: devices, slot: 60s, partitions: 1}}\n"
-        "output: {statistics: [mean]}\n"
-        "privacy: {method: lba, epsilon: 1.0, window: 3, domain: [0.0, 100.0]}\n"
-    )
-    for more in ((), ("--acls", *PRINCIPALS, "--apply")):
-        assert main(["topics", str(path), *more, "--login", str(secured.login)]) == 0
+    path = of_devices(secured, tmp_path, prefix, "lba")
     made, files = (
         lk.load_topology(path),
         {"database": tmp_path / "device.db", "key_file": tmp_path / "device.key"},

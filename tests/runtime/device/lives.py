@@ -124,17 +124,16 @@ def connection(plan):
     return Faulty
 
 
-def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
-    """A device that reports a value a slot, over as many lives as there are cuts and one more; each
-    life after the first tries its slot again with another value.
+def lived(kind, topology, folder, monkeypatch, cuts, live, *, broker, arrives, slots):
+    """A device in ``slots`` after the first, over as many lives as there are cuts and one more.
+    Each is a ``live(client)``, which goes on where the last was cut. How many steps each had, and
+    whether the database refused what it found: then it does not go on.
     """
-    topology, broker, rng = loads(TOPOLOGIES[name]), Broker(), np.random.default_rng(seed)
-    statuses, steps, slot, place = {}, [], 0, folder / "0"
+    steps, place = [], folder / "0"
     place.mkdir()
     provisioned(topology, place)
     for life, at in enumerate([*cuts, None]):
-        plan = Plan(at)
-        after = folder / str(life + 1)
+        plan, after = Plan(at), folder / str(life + 1)
         # the disk as it is at that moment
         plan.cut = lambda place=place, after=after: shutil.copytree(place, after)
         broker.reborn(plan, arrives=arrives)
@@ -154,27 +153,45 @@ def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
                 database=place / "m.db",
                 key_file=place / "m.key",
                 producer=broker,
-                clock=lambda: (FIRST + 99) * SLOT,
+                clock=lambda: (FIRST + slots) * SLOT,
             )
-            while slot < slots:
-                broker.down = slot % 3 == 1  # what goes out then is acknowledged later
-                value = (
-                    int(rng.integers(5)) if name in ("lpu", "oue") else float(rng.uniform(-10, 110))
-                )
-                statuses[slot] = client.report(value, (FIRST + slot) * SLOT)
-                slot += 1
-            broker.down = False
-            client.close(1)
+            live(client)
         except StateError:
-            # it does not go on: a fault, unless something else comes first
-            return Outcome(topology, broker, statuses, steps, halted=True)
+            return steps, True
         except Cut:
             assert at is not None
             if client is not None:
                 sqlite3.Connection.close(client._store._db)
         steps.append(plan.steps)
         place = after if plan.over else place
-    return Outcome(topology, broker, statuses, steps)
+    return steps, False
+
+
+def lives(kind, name, folder, monkeypatch, cuts, *, arrives, slots=6, seed=0):
+    """A device that reports a value a slot, over lives as above; each life after the first tries
+    its slot again with another value.
+    """
+    topology, broker, rng = loads(TOPOLOGIES[name]), Broker(), np.random.default_rng(seed)
+    statuses, slot = {}, 0
+
+    def live(client):
+        nonlocal slot
+        while slot < slots:
+            broker.down = slot % 3 == 1  # what goes out then is acknowledged later
+            value = int(rng.integers(5)) if name in ("lpu", "oue") else float(rng.uniform(-10, 110))
+            statuses[slot] = client.report(value, (FIRST + slot) * SLOT)
+            slot += 1
+        broker.down = False
+        client.close(1)
+
+    steps, halted = lived(
+        *(kind, topology, folder, monkeypatch, cuts, live),
+        broker=broker,
+        arrives=arrives,
+        slots=99,
+    )
+    # halted: a fault, unless something else comes first
+    return Outcome(topology, broker, statuses, steps, halted=halted)
 
 
 class Outcome:
@@ -261,3 +278,26 @@ def opened(folder, text=TOPOLOGIES["sw_direct"], **options):
         "clock": lambda: (FIRST + 99) * SLOT,
     }
     return Client(loads(text), **given | options)
+
+
+def client_of(queue):
+    """A client whose queue is of this kind, under its name."""
+
+    class Broken(Client):
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
+            self._queue.__class__ = queue
+
+    Broken.__name__ = queue.__name__
+    return Broken
+
+
+def let_out(queue, reports):
+    """Hand reports to the producer, whatever is on the disk: what broken queues do."""
+    for _, message in reports:
+        queue._producer.produce(
+            queue._topology.reports_topic,
+            value=message,
+            partition=0,
+            on_delivery=lambda *_: None,
+        )

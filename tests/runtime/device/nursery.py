@@ -33,8 +33,8 @@ from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.depth import depth
-from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, loads, provisioned
-from tests.runtime.device.test_client_crashes import ForgetsEarly, LeavesEarly, client_of
+from tests.runtime.device.lives import FIRST, SLOT, TOPOLOGIES, client_of, loads, provisioned
+from tests.runtime.device.test_client_crashes import ForgetsEarly, LeavesEarly
 
 SLOTS = 4  # one more than a window
 TOPOLOGY = loads(TOPOLOGIES["capp"])  # read once: every life begins as a fork

@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -26,19 +25,15 @@ from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
 from tests.depth import depth
-from tests.runtime.device.lives import FIRST, MEMORY, TOPOLOGIES, lives, loads, provisioned
-
-
-def client_of(queue):
-    """A client whose queue is of this kind, under its name."""
-
-    class Broken(Client):
-        def __init__(self, *given, **named):
-            super().__init__(*given, **named)
-            self._queue.__class__ = queue
-
-    Broken.__name__ = queue.__name__
-    return Broken
+from tests.runtime.device.lives import (
+    FIRST,
+    TOPOLOGIES,
+    client_of,
+    let_out,
+    lives,
+    loads,
+    provisioned,
+)
 
 
 @client_of
@@ -46,13 +41,7 @@ class LeavesEarly(ReportQueue):
     """The report leaves before the transaction ends."""
 
     def commit(self, digest, state, reports):
-        for _, message in reports:
-            self._producer.produce(
-                self._topology.reports_topic,
-                value=message,
-                partition=0,
-                on_delivery=lambda *_: None,
-            )
+        let_out(self, reports)
         return super().commit(digest, state, reports)
 
 
@@ -85,13 +74,6 @@ class ReportApart(ReportQueue):
     def commit(self, digest, state, reports):
         super().commit(digest, state, [])
         return super().commit(digest, state, reports)
-
-
-@pytest.fixture
-def disk():
-    """A folder for lives that are cut by exceptions: many, each with syncs."""
-    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        yield Path(folder)
 
 
 def everywhere(kind, name, folder, monkeypatch, *, arrives, until=None):

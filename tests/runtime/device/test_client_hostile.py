@@ -6,7 +6,6 @@ more than the budget in a window, nothing lost that was on the disk.
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections import defaultdict
 from contextlib import contextmanager
 from itertools import product
@@ -15,13 +14,12 @@ from random import Random
 import numpy as np
 import pytest
 
-from ldp_kafka.errors import StateError
 from ldp_kafka.methods.protocols import Responder
 from ldp_kafka.methods.protocols.request import FIRST as FIRST_PHASE
 from ldp_kafka.methods.protocols.request import SECOND
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Request
-from ldp_kafka.runtime.device import provisioning, store
+from ldp_kafka.runtime.device import provisioning
 from ldp_kafka.runtime.device.client import Client
 from ldp_kafka.runtime.device.queue import ReportQueue
 from ldp_kafka.runtime.wire.parsing import parse_json
@@ -32,11 +30,10 @@ from tests.runtime.device.lives import (
     SLOT,
     TEXT,
     Broker,
-    Cut,
-    Plan,
-    connection,
+    client_of,
+    let_out,
+    lived,
     loads,
-    provisioned,
 )
 
 ASKED = TEXT.replace("lateness: 1000", "lateness: 0, hold: 2, max_ahead: 5m")
@@ -78,63 +75,39 @@ def lives(kind, name, folder, monkeypatch, cuts, *, key, arrives=True, seed=0, s
     """A device that lives through a script, over as many lives as there are cuts and one more. What
     was cut is tried again, with another value, and another request for the same slot.
     """
-    topology, broker, dice = loads(TOPOLOGIES[name]), Broker(), Random(seed)
-    place, steps, at = folder / "0", [], 0
-    acts, made = list(script(name, Random(seed), slots)), 0
-    place.mkdir()
+    broker, dice = Broker(), Random(seed)
+    acts, at, made, charged = list(script(name, Random(seed), slots)), 0, 0, 0
 
     def secret(path):
         path.write_bytes(bytes([key]) * 32)
         path.chmod(0o600)
 
+    def live(client):
+        nonlocal at, made, charged
+        while at < len(acts):
+            what, slot = acts[at]
+            broker.down = at % 5 == 1
+            if what == "report":
+                made += client.report(dice.randrange(5), (FIRST + slot) * SLOT) in (
+                    "sent",
+                    "queued",
+                )
+            else:
+                made += client.answer(asking(name, slot, dice))
+            at += 1
+        broker.down = False
+        state = client._load(client._randomness.digests(Ids.of(["m"])))
+        charged = client._method.responder.largest(state)
+        client.close(1)
+
     monkeypatch.setattr(provisioning, "new_key", secret)
-    provisioned(topology, place)
-    for life, end in enumerate([*cuts, None]):
-        plan, after = Plan(end), folder / str(life + 1)
-        plan.cut = lambda place=place, after=after: shutil.copytree(place, after)
-        broker.reborn(plan, arrives=arrives)
-        faulty = connection(plan)
-        monkeypatch.setattr(
-            store,
-            "_connect",
-            lambda path, faulty=faulty: sqlite3.connect(
-                path, isolation_level=None, check_same_thread=False, factory=faulty
-            ),
-        )
-        client = None
-        try:
-            client = kind(
-                topology,
-                user="m",
-                database=place / "m.db",
-                key_file=place / "m.key",
-                producer=broker,
-                clock=lambda: (FIRST + slots) * SLOT,
-            )
-            while at < len(acts):
-                what, slot = acts[at]
-                broker.down = at % 5 == 1
-                if what == "report":
-                    made += client.report(dice.randrange(5), (FIRST + slot) * SLOT) in (
-                        "sent",
-                        "queued",
-                    )
-                else:
-                    made += client.answer(asking(name, slot, dice))
-                at += 1
-            broker.down = False
-            state = client._load(client._randomness.digests(Ids.of(["m"])))
-            charged = client._method.responder.largest(state)
-            client.close(1)
-        except StateError:
-            return Outcome(broker, made, steps, halted=True)
-        except Cut:
-            assert end is not None
-            if client is not None:
-                sqlite3.Connection.close(client._store._db)
-        steps.append(plan.steps)
-        place = after if plan.over else place
-    return Outcome(broker, made, steps, charged=charged)
+    steps, halted = lived(
+        *(kind, loads(TOPOLOGIES[name]), folder, monkeypatch, cuts, live),
+        broker=broker,
+        arrives=arrives,
+        slots=slots,
+    )
+    return Outcome(broker, made, steps, charged=0 if halted else charged, halted=halted)
 
 
 class Outcome:
@@ -194,30 +167,12 @@ def price(name):
     return loads(TOPOLOGIES[name]).method.protocol.terms.first
 
 
-def client_of(queue):
-    """A client whose queue is of this kind, under its name."""
-
-    class Broken(Client):
-        def __init__(self, *given, **named):
-            super().__init__(*given, **named)
-            self._queue.__class__ = queue
-
-    Broken.__name__ = queue.__name__
-    return Broken
-
-
 @client_of
 class AnswersEarly(ReportQueue):
     """An answer leaves before its transaction ends."""
 
     def answer(self, states, reports, **more):
-        for _, message in reports:
-            self._producer.produce(
-                self._topology.reports_topic,
-                value=message,
-                partition=0,
-                on_delivery=lambda *_: None,
-            )
+        let_out(self, reports)
         super().answer(states, reports, **more)
 
 

@@ -12,23 +12,17 @@ import time
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, Dropped
 from ldp_kafka.records import Request
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin, copying, forwarder, group_offsets, setup
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.wire.records import header
 from ldp_kafka.topology import loads
 from tests.broker.requests import PARTITIONS, TEXT, Copier, ask, asked, in_order, until, waiting
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with EmbeddedBroker() as made:
-        yield made
+from tests.runtime.kafka.copiers import Held, error
 
 
 @pytest.fixture
@@ -222,10 +216,6 @@ def test_where_the_broker_does_not_say_what_waits(place, monkeypatch, name, kind
         offsets.waiting()
 
 
-def error(name: str, *, fatal: bool = False) -> KafkaException:
-    return KafkaException(KafkaError(getattr(KafkaError, name), "why", fatal))
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "says"),
     [
@@ -295,15 +285,6 @@ def test_an_edge_that_is_away(place):
     assert not copier.ended and not copier.counts
     with Copier(topology, config):
         until(whole(topology, config, [1, 2]))
-
-
-class Held(OrderedProducer):
-    """What is written is not confirmed for a while."""
-
-    until = 0.0
-
-    def arrived(self, mark):
-        return time.monotonic() > Held.until and super().arrived(mark)
 
 
 def test_one_that_has_lost_its_partition_meanwhile(place, monkeypatch):

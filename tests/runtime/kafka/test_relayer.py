@@ -12,14 +12,12 @@ import time
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, Producer, TopicPartition
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.records import Request, Tick
-from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin, relayer
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.stages.relaying import Mark
 from ldp_kafka.runtime.wire.records import encode_json, header
 from ldp_kafka.topology import loads
@@ -40,14 +38,9 @@ from tests.broker.relays import (
     ticks,
 )
 from tests.broker.requests import ask, until
+from tests.runtime.kafka.copiers import Held, error
 
 OFF = "off"
-
-
-@pytest.fixture(scope="module")
-def broker():
-    with EmbeddedBroker() as made:
-        yield made
 
 
 @pytest.fixture
@@ -430,10 +423,6 @@ def test_no_tick_while_something_waits_to_be_copied(place, monkeypatch):
 # what goes wrong
 
 
-def error(name: str, *, fatal: bool = False) -> KafkaException:
-    return KafkaException(KafkaError(getattr(KafkaError, name), "why", fatal))
-
-
 @pytest.mark.parametrize(
     ("name", "kind", "says"),
     [
@@ -492,15 +481,6 @@ def test_a_broker_that_is_away_does_not_end_it(place):
             assert copier.relayer.join(15)
         assert not copier.ended
     assert copied(topology, config)[0] == []  # what is decided is not known
-
-
-class Held(OrderedProducer):
-    """What is written is not confirmed for a while."""
-
-    until = 0.0
-
-    def arrived(self, mark):
-        return time.monotonic() > Held.until and super().arrived(mark)
 
 
 def test_one_that_has_lost_its_partition_meanwhile(place, monkeypatch):

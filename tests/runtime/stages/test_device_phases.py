@@ -4,7 +4,7 @@ close at different times; reports of every cost by themselves; a crash changes n
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.stages import collect_device_phases
 from ldp_kafka.runtime.stages.collect_device_phases import (
     CollectDevicePhases,
@@ -22,8 +21,8 @@ from ldp_kafka.runtime.stages.collect_device_phases import (
 from ldp_kafka.runtime.stages.parts import PartOf
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.reports import write_reports
-from tests.fold.epochs import Shelf, folded, opened, saved
 from tests.runtime.device.lives import SLOT, TEXT, loads
+from tests.runtime.stages.crashes import of_kind, over_crashes
 from tests.runtime.stages.test_collector import partial
 from tests.runtime.stages.test_devices import Fed as Devices
 from tests.runtime.stages.test_devices import name_of, stages_single
@@ -196,32 +195,10 @@ def script(seed, text, n=60):
     return log
 
 
-def crashing(kind, text, log, cuts, ahead, written=lambda _: True):
-    """As of devices that are not asked: whole snapshots at cuts, parts of more without ``meta``:
-    those that were ``written`` before the end.
-    """
-    topology = loads(text)
-    base = replace(make_collect_device_phases(topology, 1), source=3)
-    stage = kind(**{each.name: getattr(base, each.name) for each in fields(base)})
-    table, out, want = {}, {}, 0
-    for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
-        epoch = opened(stage, 1, want=want, committed=want > 0, shelf=Shelf(table))
-        for message in log[epoch.next_offset : cut]:
-            _same(out, message.offset, folded(epoch, [message]))
-        table = saved(epoch)
-        want = max(want, cut)
-        for message in log[cut : cut + more]:
-            _same(out, message.offset, folded(epoch, [message]))
-        shards = epoch.snapshot().shards  # and then the end: no meta
-        table = table | {key: shards[key] for key in sorted(shards) if written(key)}
-        assert any(key.split("/")[1] == META for key in table)
-    return out
-
-
-def _same(out, offset, records):
-    assert out.setdefault(offset, records) == records, (
-        f"message {offset}: other records after a crash"
-    )
+def crashing(kind, text, log, cuts, ahead, **more):
+    """What comes out of the log of partition 1, over crashes."""
+    stage = replace(make_collect_device_phases(loads(text), 1), source=3)
+    return over_crashes(of_kind(kind, stage), log, cuts, ahead, **more)
 
 
 @given(
@@ -254,7 +231,12 @@ def test_a_crash_at_the_bound_of_costs(monkeypatch):
         for cut in range(1, 12):
             half = np.random.default_rng([seed, cut])
             found = crashing(
-                CollectDevicePhases, LBA, log, [cut], [9], lambda _, half=half: half.random() < 0.5
+                CollectDevicePhases,
+                LBA,
+                log,
+                [cut],
+                [9],
+                written=lambda _, half=half: half.random() < 0.5,
             )
             assert found == calm
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,7 +22,6 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.log import Message, Record
-from ldp_kafka.runtime.recovery.checkpoints import META
 from ldp_kafka.runtime.stages.collect_devices import (
     CollectDevices,
     make_collect_devices,
@@ -38,8 +37,8 @@ from ldp_kafka.runtime.worker.supervisor import SUPERVISED, run
 from ldp_kafka.runtime.worker.watch import Watch
 from ldp_kafka.topology import loader
 from tests.cases import cases
-from tests.fold.epochs import Shelf, folded, opened, saved
 from tests.runtime.device.lives import SLOT, TEXT, loads
+from tests.runtime.stages.crashes import of_kind, over_crashes
 from tests.runtime.stages.test_collector import partial
 
 MEAN = (TEXT % ("sw_direct", "domain: [0, 100]", "mean")).replace("lateness: 1000", "lateness: 1")
@@ -370,31 +369,9 @@ def script(seed, text, n=60):
 
 
 def crashing(kind, text, log, cuts, ahead):
-    """The records of each message, over owners that end after the given offsets: after a whole
-    snapshot at the first, and the parts of one more, without its ``meta``, at ``ahead``.
-    """
-    topology = loads(text)
-    base = replace(make_collect_devices(topology, 1), source=3)
-    stage = kind(**{each.name: getattr(base, each.name) for each in fields(base)})
-    table, out, want = {}, {}, 0
-    for cut, more in [*zip(cuts, ahead, strict=True), (len(log), 0)]:
-        epoch = opened(stage, 1, want=want, committed=want > 0, shelf=Shelf(table))
-        for message in log[epoch.next_offset : cut]:
-            _same(out, message.offset, folded(epoch, [message]))
-        table = saved(epoch)
-        want = max(want, cut)
-        for message in log[cut : cut + more]:
-            _same(out, message.offset, folded(epoch, [message]))
-        table = table | epoch.snapshot().shards  # and then the end: no meta
-        assert any(key.split("/")[1] == META for key in table)
-    return out
-
-
-def _same(out, offset, records):
-    """What a message gives, it gives again."""
-    assert out.setdefault(offset, records) == records, (
-        f"message {offset}: other records after a crash"
-    )
+    """What comes out of the log of partition 1, over crashes."""
+    stage = replace(make_collect_devices(loads(text), 1), source=3)
+    return over_crashes(of_kind(kind, stage), log, cuts, ahead)
 
 
 @given(
