@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
 from ldp_kafka.errors import Reason
 from ldp_kafka.methods import Method
 from ldp_kafka.randomness import Ids
-from ldp_kafka.records import Events
 from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.stages.rows import Rows
+from ldp_kafka.runtime.wire.decoded_run import DecodedRun
 from ldp_kafka.runtime.wire.events import EventReader
-from ldp_kafka.runtime.wire.fields import Decoded
+from ldp_kafka.runtime.wire.parsing import LATEST
 from ldp_kafka.topology import Topology
 
 __all__ = ["RawPartition", "raw_partition"]
@@ -36,48 +37,47 @@ class RawPartition:
 
     def read(self, messages: Sequence[Message], output: Output) -> tuple[Rows, list[int]]:
         """All valid events of the messages, and the greatest time in each message (-1 if none)."""
-        parts: list[Events] = []
-        source, latest = [], []
-        for at, message in enumerate(messages):
-            decoded = self._timely(self._at_home(self.reader.read(message.value)), message)
-            for row, reason in decoded.bad:
-                output.dead_letter(message.offset, row, reason)
-            time = -1 if decoded.tick is None else decoded.tick
-            if decoded.events is not None and len(decoded.events):
-                parts.append(decoded.events)
-                source.append(np.full(len(decoded.events), at))
-                time = max(time, int(decoded.events.times.max()))
-            latest.append(time)
-        if not parts:
+        run = self._timely(
+            self._at_home(self.reader.read_run([m.value for m in messages])), messages
+        )
+        for at, row, reason in sorted(run.bad, key=itemgetter(0)):
+            output.dead_letter(messages[at].offset, row, reason)
+        latest = np.full(len(messages), -1, np.int64)
+        for at, time in run.ticks:
+            latest[at] = time
+        events = run.events
+        if events is None:
             none = np.empty(0, np.int64)
-            return Rows(Ids.of([]), none, none, np.empty(0, np.intp)), latest
-        events = Events.join(parts)
+            return Rows(Ids.of([]), none, none, run.message), latest.tolist()
+        np.maximum.at(latest, run.message, events.times)
         if self.method.kind == "numeric":
             output.count("clamped", int(np.count_nonzero(self.method.outside(events.values))))
         slots, values = events.times // self.slot_ms, self.method.bound(events.values)
-        message_of = source[0] if len(source) == 1 else np.concatenate(source)
-        return Rows(events.users, slots, values, message_of), latest
+        return Rows(events.users, slots, values, run.message), latest.tolist()
 
-    def _at_home(self, decoded: Decoded) -> Decoded:
+    def _at_home(self, run: DecodedRun) -> DecodedRun:
         """Without users of other partitions, where the partitioner is known."""
-        events = decoded.events
-        if not self.partitions or events is None or not len(events):
-            return decoded
-        away = partitions_of(events.users.texts(), self.partitions) != self.partition
-        return decoded.without(away, Reason.PARTITION)
+        if not self.partitions or run.events is None:
+            return run
+        away = partitions_of(run.events.users.texts(), self.partitions) != self.partition
+        return run.without(away, Reason.PARTITION)
 
-    def _timely(self, decoded: Decoded, message: Message) -> Decoded:
-        """Without what is further ahead of the message's own timestamp than allowed: that would
+    def _timely(self, run: DecodedRun, messages: Sequence[Message]) -> DecodedRun:
+        """Without what is further ahead of its message's own timestamp than allowed: that would
         close slots for everybody.
         """
-        if message.timestamp < 0:
-            return decoded
-        limit = message.timestamp + self.max_ahead_ms
-        if decoded.tick is not None and decoded.tick > limit:
-            return Decoded(bad=[(0, Reason.AHEAD)])
-        if decoded.events is None or not len(decoded.events):
-            return decoded
-        return decoded.without(decoded.events.times > limit, Reason.AHEAD)
+        # no time is as late as LATEST, which is what a message without a timestamp allows
+        limits = [
+            LATEST if m.timestamp < 0 else min(m.timestamp + self.max_ahead_ms, LATEST)
+            for m in messages
+        ]
+        early = [(at, time) for at, time in run.ticks if time <= limits[at]]
+        if len(early) < len(run.ticks):
+            ahead = [(at, 0, Reason.AHEAD) for at, time in run.ticks if time > limits[at]]
+            run = run._replace(ticks=early, bad=[*run.bad, *ahead])
+        if run.events is None:
+            return run
+        return run.without(run.events.times > np.array(limits)[run.message], Reason.AHEAD)
 
 
 def raw_partition(topology: Topology, partition: int) -> RawPartition:

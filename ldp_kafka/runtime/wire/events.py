@@ -10,12 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.runtime.wire import event_arrow, event_json
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size
+from ldp_kafka.runtime.wire.decoded_run import DecodedRun, PlainRun, join_runs
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
 
 __all__ = ["FORMATS", "Decoded", "EventFormat", "EventReader"]
+
+
+def _none_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
+    """For a format that has no faster way for many small messages."""
+    del messages, fields
+    return ()
 
 
 class EventFormat(NamedTuple):
@@ -25,10 +34,12 @@ class EventFormat(NamedTuple):
     """How every such message begins; empty: any that is of no other format."""
     read: Callable[[bytes, Fields], Decoded]
     """Events and bad rows of one message. BadRecord where it is bad as a whole."""
+    read_plain: Callable[[Sequence[bytes], Fields], Sequence[PlainRun]] = _none_plain
+    """The plain events among many messages; what is left out is read message by message."""
 
 
 FORMATS: dict[str, EventFormat] = {
-    "json": EventFormat(b"", event_json.read),
+    "json": EventFormat(b"", event_json.read, event_json.read_plain),
     "arrow": EventFormat(ARROW, event_arrow.read),
 }
 
@@ -57,14 +68,32 @@ class EventReader:
         try:
             check_size(message)
             assert message is not None
-            for begins, read in self._formats:  # the last one begins with nothing
-                if message.startswith(begins):
-                    return read(message, self._fields)
-            raise BadRecord(Reason.NOT_JSON)
+            return self._format(message).read(message, self._fields)
         except BadRecord as bad:
             return Decoded(bad=[(0, bad.reason)])
         except ValueError:  # what a format's own parser says of a stranger's bytes
             return Decoded(bad=[(0, Reason.NOT_JSON)])
+
+    def read_run(self, messages: Sequence[bytes | None]) -> DecodedRun:
+        """The same of many messages: what `read` says of each, as columns."""
+        plain: list[PlainRun] = []
+        careful = np.ones(len(messages), np.bool_)
+        left = [(at, message) for at, message in enumerate(messages) if message]
+        for one in self._formats:
+            if not (mine := [pair for pair in left if pair[1].startswith(one.begins)]):
+                continue
+            if len(mine) < len(left):
+                left = [pair for pair in left if not pair[1].startswith(one.begins)]
+            at = np.array([at for at, _ in mine], np.intp)
+            for events, places in one.read_plain([text for _, text in mine], self._fields):
+                plain.append((events, at[places]))
+                careful[at[places]] = False
+        rest = np.flatnonzero(careful).tolist()
+        return join_runs(plain, [(at, self.read(messages[at])) for at in rest])
+
+    def _format(self, message: bytes) -> EventFormat:
+        """Which one it has; the last one begins with nothing."""
+        return next(one for one in self._formats if message.startswith(one.begins))
 
     def fields(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
         """User, milliseconds and value (or category number) of one JSON object. BadRecord

@@ -45,15 +45,6 @@ class Decoded(NamedTuple):
         events = 0 if self.events is None else len(self.events)
         return f"Decoded({events} events, {len(self.bad)} bad rows)"  # never a value
 
-    def without(self, wrong: NDArray[np.bool_], reason: Reason) -> Decoded:
-        """The events that are not wrong; the others are bad for this reason."""
-        if self.events is None or not wrong.any():
-            return self
-        rows = np.arange(len(self.events)) if self.rows is None else self.rows
-        kept = np.flatnonzero(~wrong)
-        bad = [*self.bad, *((int(row), reason) for row in rows[wrong])]
-        return self._replace(events=self.events.take(kept), rows=rows[kept], bad=bad)
-
 
 class Fields:
     """The fields of one topology's events.

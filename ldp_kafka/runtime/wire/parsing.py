@@ -14,12 +14,14 @@ from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.randomness import Digests
 
 __all__ = [
+    "DEEPEST",
     "HEX",
     "LATEST",
     "LONGEST",
     "check_user",
     "digest",
     "dump_json",
+    "maybe_deep",
     "numeric",
     "parse_json",
     "whole",
@@ -27,6 +29,10 @@ __all__ = [
 
 LATEST = 2**47  # milliseconds: the year 6429; no time, and no number of a slot, reaches it
 LONGEST = 256  # bytes of a user id
+DEEPEST = 128
+"""Levels of arrays and objects in a message. Without a limit of ours Python's would hold, which
+depends on who calls: two workers could read one message in two ways.
+"""
 HEX = re.compile(r"[0-9a-f]{32}")
 
 
@@ -38,9 +44,9 @@ _decoder = json.JSONDecoder(parse_constant=_refuse)
 
 
 def parse_json(value: bytes) -> Any:
-    """JSON, strictly: UTF-8, no NaN or infinities. BadRecord otherwise."""
+    """JSON, strictly: UTF-8, no NaN or infinities, at most 128 levels. BadRecord otherwise."""
     try:
-        return _decoder.decode(value.decode())
+        found = _decoder.decode(value.decode())
     except BadRecord:
         raise
     except (
@@ -48,6 +54,25 @@ def parse_json(value: bytes) -> Any:
         RecursionError,
     ):  # UnicodeDecodeError and JSONDecodeError are ValueErrors; their texts show the data
         raise BadRecord(Reason.NOT_JSON) from None
+    if maybe_deep(value) and _levels(found) > DEEPEST:
+        raise BadRecord(Reason.NOT_JSON)
+    return found
+
+
+def maybe_deep(value: bytes) -> bool:
+    """Whether there are so many brackets that what is said may have too many levels."""
+    return value.count(b"[") + value.count(b"{") > DEEPEST
+
+
+def _levels(found: Any) -> int:
+    """Levels of arrays and objects; of names that occur twice the last one counts."""
+    levels, inner = 0, [found]
+    while inner := [each for each in inner if type(each) is dict or type(each) is list]:
+        levels += 1
+        inner = [
+            each for outer in inner for each in (outer.values() if type(outer) is dict else outer)
+        ]
+    return levels
 
 
 def dump_json(record: Mapping[str, Any]) -> bytes:
