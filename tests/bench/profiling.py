@@ -25,7 +25,7 @@ USERS, SLOTS, QUICK = 100_000, 12, 3
 
 # (owner, attribute, part)
 PARTS = [
-    (events.EventReader, "read", "decode"),
+    (events.EventReader, "read_run", "decode"),
     (randomness.Keyed, "digests", "digests"),
     (users.Users, "rows", "look-up"),
     (users.Users, "distinct", "distinct"),

@@ -32,6 +32,7 @@ from ldp_kafka.runtime.stages.users import Users, look_at_users
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.reports import write_reports
+from ldp_kafka.runtime.wire.single_reports import write_singles
 from ldp_kafka.topology import Topology
 
 __all__ = ["COUNTS", "Passed", "Perturb", "PerturbState", "make_perturb"]
@@ -164,9 +165,8 @@ class Perturb:
         if len(rows.slots):
             self._perturb(state, messages, rows, before, after, output)
         else:
-            no_phases = np.empty(0, np.int64)
-            for at, message in enumerate(messages):
-                self._report(output, message, self._empty, no_phases, before[at], after[at])
+            none = np.empty(0, np.int64)
+            self._reports(output, messages, self._empty, none, none, before, after)
 
     def latest(self, messages: Sequence[Message]) -> int:
         """The greatest event time (milliseconds) in these messages that a fold of them accepts or
@@ -183,13 +183,14 @@ class Perturb:
         """How far the partition is before and after each message. A late event cannot move the
         watermark, so the greatest time of all valid ones is that of the accepted ones.
         """
-        before, after = [], []
+        before, after, passed = [], [], self._passed(state)
         for time in latest:
-            before.append(self._passed(state))
+            before.append(passed)
             if time > state.watermark:
                 state.watermark = time
                 state.closed = max(state.closed, time // self.slot_ms - self.lateness - 1)
-            after.append(self._passed(state))
+                passed = self._passed(state)
+            after.append(passed)
         return before, after
 
     def _passed(self, state: PerturbState) -> Passed:
@@ -240,10 +241,7 @@ class Perturb:
             None,
             series=self.randomness.series(digests, made.slots) if self.per_user else None,
         )
-        ends = np.searchsorted(made.message, np.arange(len(messages) + 1)).tolist()
-        for at, source in enumerate(messages):
-            part = slice(ends[at], ends[at + 1])
-            self._report(output, source, batch.take(part), made.phases[part], before[at], after[at])
+        self._reports(output, messages, batch, made.phases, made.message, before, after)
 
     def _ids(
         self, digests: Digests, slots: NDArray[np.int64], phases: NDArray[np.int64]
@@ -301,6 +299,46 @@ class Perturb:
             series=nobody if self.per_user else None,
         )
 
+    def _reports(
+        self,
+        output: Output,
+        messages: Sequence[Message],
+        batch: Reports,
+        phases: NDArray[np.int64],
+        message: NDArray[np.intp],
+        before: list[Passed],
+        after: list[Passed],
+    ) -> None:
+        """The reports of a run of messages, which are in their order; see `_report`. Those that are
+        the only one of their message are written together.
+        """
+        ends = np.searchsorted(message, np.arange(len(messages) + 1))
+        count = np.diff(ends)
+        (single,) = np.nonzero(count == 1)
+        texts: dict[int, bytes] = {}
+        if len(single):
+            rows = ends[:-1][single]
+            where = single.tolist()
+            written = write_singles(
+                batch.take(rows),
+                [messages[at].offset for at in where],
+                phases[rows].tolist(),
+                [self._said(after[at]) for at in where],
+            )
+            texts = dict(zip(where, written, strict=True))
+        for at, (source, last) in enumerate(zip(messages, ends.tolist()[1:], strict=True)):
+            if (text := texts.get(at)) is not None:
+                output.send(Record(self.reports_topic, self.partition, None, text))
+            else:
+                part = slice(last - int(count[at]), last)
+                self._report(output, source, batch.take(part), phases[part], before[at], after[at])
+
+    def _said(self, passed: Passed) -> tuple[int | None, int | None]:
+        """What a message of reports says is closed, and settled: a report may still come for a slot
+        that is so far back.
+        """
+        return _slot(passed.closed, self.method.delay), _slot(passed.settled)
+
     def _report(
         self,
         output: Output,
@@ -316,10 +354,7 @@ class Perturb:
         """
         if not len(batch) and before == after:
             return
-        # a report may still come for a slot that is so far back
-        passed = [
-            (_slot(each.closed, self.method.delay), _slot(each.settled)) for each in (before, after)
-        ]
+        passed = self._said(before), self._said(after)
         width = batch.values.itemsize * prod(batch.values.shape[1:])
         most = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + width)))
         parts = [

@@ -37,7 +37,7 @@ from ldp_kafka.runtime.wire.parsing import (
     parse_json,
     whole,
 )
-from ldp_kafka.runtime.wire.single_reports import report_body, report_of, reports_of
+from ldp_kafka.runtime.wire.single_reports import report_of, reports_of, write_singles
 
 __all__ = [
     "NAMES",
@@ -95,7 +95,8 @@ def encode_json(
 ) -> bytes:
     """One record; a `Reports` must have one row."""
     if isinstance(record, Reports):
-        return dump_json({MARK: VERSION, "type": "report", **report_body(record)})
+        passed = record.closed, record.settled
+        return write_singles(record, [record.offset], [record.phase], [passed])[0]
     if isinstance(record, Report):
         return encode_json(reports_of([record]))
     body = {each.name: getattr(record, each.name) for each in fields(record)}  # asdict copies deep

@@ -49,7 +49,7 @@ def write_reports(batch: Reports) -> bytes:
         "chunk": batch.chunk,
         "phase": batch.phase,
         "closed": batch.closed,
-        **of_phases(batch),
+        **of_phases(batch.cost, batch.settled),
     }
     return write_batch("report", names, columns, common)
 

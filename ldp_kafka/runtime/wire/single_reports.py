@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
@@ -11,10 +13,10 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Report, Reports, hexadecimal
-from ldp_kafka.runtime.wire.arrow import WIDEST
+from ldp_kafka.runtime.wire.arrow import MARK, VERSION, WIDEST
 from ldp_kafka.runtime.wire.parsing import HEX, LATEST, digest, whole
 
-__all__ = ["of_phases", "report_body", "report_of", "reports_of", "shared"]
+__all__ = ["of_phases", "report_of", "reports_of", "shared", "write_singles"]
 
 SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed", "cost", "settled"}
 _ROW = SHARED | {"id", "slot", "series"}
@@ -22,37 +24,56 @@ _UNSAID = {"cost": 0, "settled": None}
 _BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
 
 
-def report_body(batch: Reports) -> dict[str, Any]:
-    """The fields of a batch of one row."""
-    scale = {"scale": batch.scale} if batch.scale != 1 else {}
-    link = {} if batch.series is None else {"series": hexadecimal(batch.series)[0]}
-    emitted = (
-        {"bits": batch.values[0].tobytes().hex()}
-        if batch.values.dtype == np.uint8
-        else {"index": batch.values[0].tolist()}
+def write_singles(
+    batch: Reports,
+    offsets: Sequence[int],
+    phases: Sequence[int],
+    passed: Sequence[tuple[int | None, int | None]],
+) -> list[bytes]:
+    """Each report of a batch as a message of its own, in JSON.
+
+    Parameters
+    ----------
+    batch : its own offset, phase, closed and settled do not count
+    offsets, phases : (n,) of each report
+    passed : (n,) what the edge has closed, and what has settled, when each report is sent
+    """
+    head = f'{{"{MARK}":{VERSION},"type":"report","fingerprint":{_json(batch.fingerprint)},"id":"'
+    scale = f',"scale":{_json(batch.scale)}' if batch.scale != 1 else ""
+    links = (
+        [scale] * len(batch)
+        if batch.series is None
+        else [f'{scale},"series":"{link}"' for link in hexadecimal(batch.series)]
     )
-    row = {
-        "id": hexadecimal(batch.ids)[0],
-        "slot": int(batch.slots[0]),
-        "phase": batch.phase,
-        **emitted,
-        **scale,
-        **link,
-    }
-    return {
-        "fingerprint": batch.fingerprint,
-        **row,
-        "offset": batch.offset,
-        "chunk": batch.chunk,
-        "closed": batch.closed,
-        **of_phases(batch),
-    }
+    ends = {}
+    for closed, settled in set(passed):
+        last = {"chunk": batch.chunk, "closed": closed, **of_phases(batch.cost, settled)}
+        ends[closed, settled] = f",{_json(last)[1:]}"
+    rows = zip(
+        hexadecimal(batch.ids), batch.slots.tolist(), phases, _emitted(batch), links, offsets,
+        passed, strict=True,
+    )  # fmt: skip
+    return [
+        f'{head}{name}","slot":{slot},"phase":{phase},{value}{link},"offset":{offset}{ends[far]}'.encode()
+        for name, slot, phase, value, link, offset, far in rows
+    ]
 
 
-def of_phases(batch: Reports) -> dict[str, Any]:
+def _emitted(batch: Reports) -> list[str]:
+    """What the mechanism emitted for each report."""
+    if batch.values.dtype == np.uint8:
+        return [f'"bits":"{bits.tobytes().hex()}"' for bits in batch.values]
+    return [f'"index":{_json(index)}' for index in batch.values.tolist()]
+
+
+def _json(found: Any) -> str:
+    return str(found) if type(found) is int else json.dumps(found, separators=(",", ":"))
+
+
+def of_phases(cost: int, settled: int | None) -> dict[str, int]:
     """What only batches have whose slots have several phases."""
-    cost = {"cost": batch.cost} if batch.cost else {}
-    return cost if batch.settled is None else {**cost, "settled": batch.settled}
+    said = {"cost": cost} if cost else {}
+    return said if settled is None else {**said, "settled": settled}
 
 
 def report_of(body: dict[str, Any]) -> Reports:
