@@ -192,8 +192,9 @@ class Relayer(Copying):
     # partitions come and go
 
     def _assigned(self, consumer: Consumer, given: Sequence[TopicPartition]) -> None:
-        """Nothing is read before it is known from where."""
+        """Nothing is read before it is known from where, nor asked of partitions that are new."""
         self._forget()
+        self._checked = 0.0
         self._new = sorted(each.partition for each in given)
         consumer.assign([])
 
@@ -212,9 +213,9 @@ class Relayer(Copying):
         try:
             if self._paced and self._decided is None:
                 self._decided = stack.enter_context(decided(self._topology, self._collector))
+            self._check(consumer)
             if self._new:
                 self._begin(consumer)
-            self._check(consumer)
         except BrokerError:
             return False
         except KafkaException as error:

@@ -47,7 +47,7 @@ OFF = "off"
 def place(broker):
     """Makes a topology, with the topics that are needed, and how to reach the broker."""
 
-    def make(method="lpu", idle=OFF, more=""):
+    def make(method="lpu", idle=OFF, more="", theirs=PARTITIONS):
         name = f"t{uuid4().hex}"
         text = TEXT.format(
             name=name,
@@ -60,7 +60,7 @@ def place(broker):
         )
         topology = loads(text)
         config = {"bootstrap.servers": broker.bootstrap_servers, "log_level": 0}
-        broker.create_topic(topology.input.topic, PARTITIONS)
+        broker.create_topic(topology.input.topic, theirs)
         broker.create_topic(topology.raw_topic, PARTITIONS)
         first = header(topology.name, topology.fingerprint, topology.layout)
         producer = Producer(config)
@@ -243,6 +243,31 @@ def test_other_partitions_than_before_are_refused(place, broker, monkeypatch):
     monkeypatch.setattr(relayer, "Consumer", More)
     with Copier(topology, config) as copier:
         until(lambda: copier.ended)
+    (told,) = copier.ended
+    assert isinstance(told, StateError) and f"{topology.input.topic}" in str(told)
+
+
+def test_partitions_that_come_while_it_runs_are_refused(place, monkeypatch):
+    """The group may be given them before the next look at how many there are: our log has no place
+    for what lies there.
+    """
+    topology, config = place(theirs=PARTITIONS + 1)
+    given = []
+
+    class Growing(relayer.Consumer):
+        def assign(self, partitions):
+            given.append(self)
+            super().assign(partitions)
+
+        def list_topics(self, topic, timeout):
+            found = super().list_topics(topic, timeout)
+            if not given:
+                del found.topics[topic].partitions[PARTITIONS]
+            return found
+
+    monkeypatch.setattr(relayer, "Consumer", Growing)
+    with Copier(topology, config) as copier:
+        until(lambda: copier.ended, 40)
     (told,) = copier.ended
     assert isinstance(told, StateError) and f"{topology.input.topic}" in str(told)
 
