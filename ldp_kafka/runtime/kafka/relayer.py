@@ -471,11 +471,11 @@ def _size(message: Message) -> int:
 
 def _stamp(message: Message) -> int:
     """When the record was written, by its own timestamp, and no later than now: brokers refuse
-    what is later.
+    what is later. Of 0, which a producer takes for now, it is 1.
     """
     kind, stamp = message.timestamp()
     now = time.time_ns() // 1_000_000
-    return now if kind == TIMESTAMP_NOT_AVAILABLE else min(int(stamp), now)
+    return now if kind == TIMESTAMP_NOT_AVAILABLE else min(int(stamp), now) or 1
 
 
 def _copy_of(message: Message, topic: str, timestamp: int) -> Record:

@@ -12,7 +12,13 @@ import time
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import KafkaError, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.records import Request, Tick
@@ -113,6 +119,37 @@ def test_a_timestamp_of_the_future_becomes_now(place):
     with Copier(topology, config):
         until(lambda: copied(topology, config)[0] == [0])
     assert abs(kept(topology, config)[0][1].timestamp - now()) < 60_000
+
+
+class Begun:
+    """A message that was written when the clock of timestamps began."""
+
+    def __init__(self, message):
+        self._message = message
+
+    def __getattr__(self, name):
+        return getattr(self._message, name)
+
+    def timestamp(self):
+        return TIMESTAMP_CREATE_TIME, 0
+
+
+def test_a_timestamp_of_0_does_not_become_now(place, monkeypatch):
+    """A producer takes 0 for now: then an event that was far ahead of its record, and so is none,
+    would be one, and would have been copied past what can still be asked.
+    """
+    topology, config = place("lpa")
+    put(topology, config, 0, event(50))
+
+    class Old(relayer.Consumer):
+        def poll(self, timeout):
+            message = super().poll(timeout)
+            return message if message is None or message.error() else Begun(message)
+
+    monkeypatch.setattr(relayer, "Consumer", Old)
+    with Copier(topology, config):
+        until(lambda: copied(topology, config)[0] == [0])
+    assert kept(topology, config)[0][1].timestamp == 1
 
 
 def test_requests_of_others_are_not_copied(place):
