@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import time
+import weakref
 from collections import deque
 from typing import Any, Protocol
 
@@ -67,12 +70,13 @@ class RequestReader:
     """
 
     def __init__(self, consumer: Listener, topic: str, offset: int) -> None:
-        self._consumer, self._topic = consumer, topic
+        self._consumer, self._topic, self._abandoned = consumer, topic, False
         self.waiting: deque[tuple[int, bytes | None]] = deque()
         self.problem: str | None = None
         self._heard, self._look_at = False, 0.0
         begin = OFFSET_BEGINNING if offset < 0 else offset + 1
         consumer.assign([TopicPartition(topic, PARTITION, begin)])
+        _OPEN.add(self)
 
     def read(self, timeout: float) -> None:
         """What comes within ``timeout`` seconds, where nothing waits.
@@ -120,5 +124,25 @@ class RequestReader:
             )
 
     def close(self) -> None:
-        """Read no more."""
-        self._consumer.close()
+        """Read no more; in a forked child nothing happens to the consumer."""
+        if not self._abandoned:
+            self._consumer.close()
+
+    def abandon(self) -> None:
+        """In a forked child: the consumer's threads are the parent's. Its end would wait for them
+        for ever, or end the process: so that must not come.
+        """
+        self._abandoned = True
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._consumer))
+
+
+_OPEN: weakref.WeakSet[RequestReader] = weakref.WeakSet()
+
+
+def _abandon() -> None:
+    for each in list(_OPEN):
+        each.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_abandon)

@@ -5,8 +5,12 @@ value and for how long; whoever asks.
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
@@ -491,6 +495,43 @@ def test_a_topic_that_nothing_is_heard_of(tmp_path):
         client._requests._look_at = 0.0
         client.poll(0.1)
         assert consumer.looks == 2 and client.problem is None
+
+
+def test_a_fork_leaves_the_parents_consumer_alone(tmp_path):
+    """A child has none of its threads: whoever closes it there waits for ever, and whoever lets go
+    of it is ended by librdkafka.
+    """
+    life = """
+import os, signal, sys
+from pathlib import Path
+from tests.runtime.device.lives import opened
+from tests.runtime.device.test_client_asked import TOPOLOGIES
+from ldp_kafka.runtime.kafka.reader import reader
+for way in ("leaves", "drops"):
+    folder = Path(sys.argv[1], way)
+    folder.mkdir()
+    consumer = reader({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    client, consumer = opened(folder, TOPOLOGIES["lba"], consumer=consumer), None
+    client.poll(0.1)
+    if os.fork() == 0:
+        signal.alarm(10)
+        if way == "leaves":
+            client.close()
+        client = None
+        sys.exit(0)  # and the interpreter clears up
+    assert os.wait()[1] == 0, way
+    client.close()
+"""
+    root = str(Path(lk.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", life, str(tmp_path)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_database_of_before(tmp_path):
