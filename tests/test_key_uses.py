@@ -12,6 +12,8 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.checks.sources import Listener
+from ldp_kafka.methods.protocols import Request
+from ldp_kafka.methods.step import SENT
 from tests.contract.deaf import Deaf
 
 KEY = bytes(range(7, 39))
@@ -176,3 +178,33 @@ def test_a_use_is_the_same_everywhere():
         )
     ]
     assert len({method.use, *(other.use for other in others)}) == 6
+
+
+@pytest.mark.parametrize("phase", [0, 1])
+def test_an_answer_is_bound_to_its_weight_table(phase, monkeypatch):
+    """Two tables of one budget, as a mechanism may have had them in two versions, share no words:
+    an edge that folds a slot again after a change must not answer it with the same noise.
+    """
+
+    def words():
+        protocol = lk.protocol("lba", epsilon=1.0, window=2, categories=4, oracle="grr")
+        responder, heard = protocol.responder(), Listener(lk.randomness.keyed(KEY))
+        state, rows = responder.state(heard.digests(IDS[:400])), np.arange(400)
+        codes, there, history = rows % 4, np.ones(400, np.bool_), responder.history()
+        responder.first(state, rows, 5, codes, there, heard, history)
+        if phase:
+            heard.heard.clear()
+            asked = Request(5, protocol.terms.second)
+            step = responder.second(state, rows, asked, codes, there, heard, history)
+            assert (step.status == SENT).all()
+        return set(heard.heard)
+
+    before = words()
+    assert words() == before
+    assert len(before) == 400
+    grr = lk.MECHANISMS["grr"]
+    real = grr.tables
+    monkeypatch.setattr(
+        grr, "tables", lambda self: (*list(real(self))[:-1], list(real(self))[-1] + 1)
+    )
+    assert not words() & before
