@@ -3,6 +3,9 @@
 The same topology under the same key, in two places or beside its own staging, would otherwise give
 equal reports for equal values. A raw topic's id at its broker is there for all who may read it, is
 kept by nobody, and is another one where the topic is made anew.
+
+Of a topic that is relayed it is that topic's id, not our copy's: the values outlive the copy, and
+are copied again where it is made anew. Under another id every report would be drawn again.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ def read_deployment(
     Parameters
     ----------
     config : of a client of the topic's cluster
-    topic : default: the raw topic
+    topic : default: the raw topic, or the one that is relayed into it
 
     Raises
     ------
@@ -37,7 +40,7 @@ def read_deployment(
     """
     given = topology.edge.deployment
     written = "" if given is None or isinstance(given, Unset) else given
-    name = topology.raw_topic if topic is None else topic
+    name = topology.input.topic if topic is None else topic
     found = _topic_id(topology.name, config, name, timeout)
     if not (found or written):
         raise ConfigurationError(

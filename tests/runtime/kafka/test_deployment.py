@@ -11,6 +11,7 @@ from ldp_kafka.records import Events
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
+from ldp_kafka.runtime.kafka import deployment
 from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
@@ -84,6 +85,18 @@ def test_each_embedded_broker_is_a_deployment_of_its_own():
             with pytest.raises(BrokerError, match="no topic other"):
                 read_deployment(topology, config, "other")
     assert len(seen) == 4
+
+
+@pytest.mark.parametrize("more", ["", ", relay: true"])
+def test_it_is_the_topic_that_holds_the_values(more, monkeypatch):
+    """A relay's own log can be made anew, and gets the same values once more: under another id they
+    would be drawn again.
+    """
+    text = TEXT.replace("partitions: 1", f"partitions: 1{more}")
+    topology = loads(text.format(boot="127.0.0.1:1", deployment="null"))
+    monkeypatch.setattr(deployment, "_topic_id", lambda name, config, topic, timeout: topic)
+    assert topology.raw_topic == ("meters.edge" if more else "raw")
+    assert read_deployment(topology, {}) == "raw/"
 
 
 def test_the_key_check_and_the_context_tell():
