@@ -70,7 +70,9 @@ class Binned(Oracle):
         that are not are found too: at 3 nats and 8 bins the error is half as large. The error is
         that of a parametric bootstrap: the root mean square distance from these shares of what EM
         finds behind as many reports of them. It has what EM is off by on average in it, where
-        shares are 0 too. Drawn from a public ``seed``: it is no noise of privacy.
+        shares are 0 too. It has not what EM is off by where values are not spread evenly over these
+        halves: many that lie close together beside the edge of two bins are split between both,
+        however many report. Drawn from a public ``seed``: it is no noise of privacy.
         """
         mechanism, n = self.at(cost), int(sums[0])
         fine = self._behind(mechanism, sums)
