@@ -400,8 +400,19 @@ class Relayer(Copying):
         latest = max(*times, *(line.relaying.time for line in self._lines.values()))
         for number, line in idle.items():
             due = line.relaying.news(latest)
-            if due is not None:
+            if due is not None and self._at_end(consumer, number, line):
                 self._send_tick(number, line, due)
+
+    def _at_end(self, consumer: Consumer, number: int, line: _Line) -> bool:
+        """Whether its leader says, now, that nothing is left. While one is away nothing comes,
+        whatever was written; what a tick had passed by then would be late when it is back.
+        """
+        place = TopicPartition(self._relay.reads.name, number)
+        try:
+            found = consumer.get_watermark_offsets(place, timeout=1, cached=False)
+        except KafkaException:  # of what lasts the reader hears
+            return False
+        return found is not None and found[1] <= line.next
 
     def _send_tick(self, number: int, line: _Line, at: int) -> None:
         to = self._relay.writes.name

@@ -482,6 +482,29 @@ def test_no_tick_while_something_waits_to_be_copied(place, monkeypatch):
         until(reach(topology, config, list(range(50)), 1))
 
 
+def test_no_tick_while_a_leader_does_not_answer(place, monkeypatch):
+    """What is written there comes later, and must not be late by then."""
+    topology, config = place(idle="1s")
+    away = [True]
+
+    class Away(relayer.Consumer):
+        def get_watermark_offsets(self, place, *given, cached=False, **more):
+            if away[0] and not cached:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            return super().get_watermark_offsets(place, *given, cached=cached, **more)
+
+    monkeypatch.setattr(relayer, "Consumer", Away)
+    put(topology, config, 0, event(0))
+    put(topology, config, 1, event(9))
+    with Copier(topology, config) as copier:
+        until(lambda: copied(topology, config) == [[0], [0]])
+        time.sleep(4)
+        assert ticks(topology, config) == [[], []]
+        away[0] = False
+        until(lambda: ticks(topology, config) == [[9], []])
+        assert not copier.ended
+
+
 # what goes wrong
 
 
