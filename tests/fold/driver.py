@@ -8,7 +8,8 @@ producers. Whatever a worker waits for is in `Worker.waits` and comes about when
 `step`, so that a crash, a rebalance or another worker's step fits between any two.
 
 Offsets are committed as Faust does it: the end of the first run of acknowledged offsets, also where
-exactly one is missing before it (#606), and refused once the partition is another's.
+exactly one is missing before it (#606), and refused once the partition is another's. Where messages
+come in chunks, the offset after the greatest one that was acknowledged is committed.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ class Recipe:
     token: str | None = None
     """Of every epoch; None: a new one each time, as it must be."""
     stage: Callable[[Any], Any] = lambda stage: stage
+    chunk: int = 0
+    """Messages that are handed over together at most, as `runtime.worker.chunks` does it: what is
+    acknowledged is then one number a partition. 0: one by one, as Faust does it.
+    """
 
 
 @dataclass
@@ -158,6 +163,7 @@ class Worker:
         self.next: dict[int, int] = {}
         self._known: dict[int, int | None] = {}
         self._acked: dict[int, list[int]] = defaultdict(list)
+        self._following: dict[int, int] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._marks: list[list[int]] = []
 
@@ -187,9 +193,12 @@ class Worker:
             self.epochs.pop(number).end()
         self._known.pop(number, None)
         self._acked.pop(number, None)
+        self._following.pop(number, None)
 
     def commit(self) -> None:
         """What Faust's commit timer does."""
+        for number, offset in self._following.items():
+            self._commit(number, offset)
         for number, acked in self._acked.items():
             if not acked:
                 continue
@@ -202,29 +211,36 @@ class Worker:
                 run += 1
             offset = acked[run - 1] + 1
             del acked[:run]
-            if self.world.owner.get(number) is self and (known is None or offset > known):
-                self._known[number] = self.world.committed[number] = offset
-                self.world.watch.kept(self.world, number)
+            self._commit(number, offset)
+
+    def _commit(self, number: int, offset: int) -> None:
+        known = self._known.get(number)
+        if self.world.owner.get(number) is self and (known is None or offset > known):
+            self._known[number] = self.world.committed[number] = offset
+            self.world.watch.kept(self.world, number)
 
     # what the log does
 
     def deliver(self, number: int, count: int = 1) -> None:
         """The next messages."""
-        for _ in range(count):
+        while count > 0:
             at = self.next[number]
-            if at >= self.world.end_of(number):
+            most = min(count, self.world.recipe.chunk or 1, self.world.end_of(number) - at)
+            if most <= 0:
                 return
-            self.next[number] = at + 1
-            self.give(number, at)
+            self.next[number] = at + most
+            self.give(number, at, most)
+            count -= most
 
     def skip(self, number: int) -> None:
         """Faust loses one message."""
         self.next[number] += 1
 
-    def give(self, number: int, offset: int) -> None:
-        """Any one message: again, or as a leftover of an earlier assignment."""
+    def give(self, number: int, offset: int, count: int = 1) -> None:
+        """Any message, or run of them: again, or as a leftover of an earlier assignment."""
         if self.alive and self.world.start <= offset < self.world.end_of(number):
-            self.take(number, self.world.logs[number][offset - self.world.start])
+            at = offset - self.world.start
+            self.take(number, self.world.logs[number][at : at + count])
 
     def gap(self) -> None:
         """What the worker does when an offset has not come for some seconds."""
@@ -237,11 +253,11 @@ class Worker:
 
     # as in ldp_kafka.runtime.worker.agent.Agent
 
-    def take(self, number: int, message: Message) -> None:
+    def take(self, number: int, messages: Sequence[Message]) -> None:
         epoch = self.epochs.get(number) or self.load(number)
         if epoch is not None:
             epoch.limits = Limits(run=self.together)
-            epoch.take(message, Event(number, message))
+            epoch.take_run(messages, Event(number, messages[-1]))
 
     def load(self, number: int) -> Epoch[Any] | None:
         """None where it ends the process: of one who does not own the partition any more, and whose
@@ -306,6 +322,10 @@ class Worker:
 
     def ack(self, event: Event) -> None:
         """Faust takes any event's word, also one of an earlier assignment."""
+        if self.world.recipe.chunk:
+            following = max(event.message.offset + 1, self._following.get(event.number, 0))
+            self._following[event.number] = following
+            return
         known = self._known.get(event.number)
         offset = event.message.offset
         if (known is None or offset >= known) and offset not in self._acked[event.number]:
@@ -365,6 +385,7 @@ class Worker:
         self.epochs.clear()
         self.outbox.clear()
         self._acked.clear()
+        self._following.clear()
         self.waits.clear()
         self.world.spin()
 

@@ -4,6 +4,8 @@ with it the same script ends with none.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.fold import cases
@@ -20,13 +22,16 @@ from tests.fold.scripts import (
 )
 
 
+@pytest.mark.parametrize("chunk", [0, 1])
 @pytest.mark.parametrize("name", EDGE_MUTANTS)
-def test_broken_edge_is_found(name, monkeypatch):
-    """The script passes, and the judge finds the mutant in it."""
+def test_broken_edge_is_found(name, chunk, monkeypatch):
+    """The script passes, and the judge finds the mutant in it; also where what is acknowledged is
+    one number a partition.
+    """
     mutant = EDGE_MUTANTS[name]
-    assert play(mutant.script) == set()
+    assert play(mutant.script, Recipe(chunk=chunk)) == set()
     mutant.patch(monkeypatch)
-    assert mutant.complaint in play(mutant.script, mutant.recipe)
+    assert mutant.complaint in play(mutant.script, replace(mutant.recipe, chunk=chunk))
 
 
 @pytest.fixture(scope="module")

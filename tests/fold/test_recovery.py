@@ -11,7 +11,7 @@ import pytest
 
 from tests.depth import depth
 from tests.fold import cases
-from tests.fold.driver import Halt, World
+from tests.fold.driver import Halt, Recipe, World
 from tests.fold.mutants import EDGE_MUTANTS, SLOT_MUTANTS
 from tests.fold.scripts import (
     SCRIPTS,
@@ -26,6 +26,7 @@ from tests.fold.scripts import (
     routine,
 )
 
+CHUNKS = [0, 1, 3, 100]  # messages that come together
 SCRIPTED = depth(20, 400)  # random scripts at the edge
 CHAINED = depth(6, 120)  # random scripts through edge, collectors and merger
 SLOTS = depth(4, 8)  # of the routine that is disturbed
@@ -36,11 +37,14 @@ APART = depth(3, 1)
 STRIDE = depth(13, 2)
 
 
+@pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("header", [True, False])
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_named_fault(name, header):
-    """Each fault by itself, on a log of ours and on a foreign one without a committed offset."""
-    assert play(SCRIPTS[name], header=header) == set()
+def test_named_fault(name, header, chunk):
+    """Each fault by itself, on a log of ours and on a foreign one without a committed offset;
+    messages come one by one, and in chunks.
+    """
+    assert play(SCRIPTS[name], Recipe(chunk=chunk), header=header) == set()
 
 
 def test_undisturbed():
@@ -156,13 +160,14 @@ def disturbed(how, at):
         leave,
     ],
 )
-def test_at_every_await(how):
+@pytest.mark.parametrize("chunk", [0, 2])
+def test_at_every_await(how, chunk):
     """The fault comes at each point of the routine in turn."""
-    logs = cases.orderly(1, SLOTS)
-    count = sum(1 for _ in points(lambda: edge_world(logs)))
+    logs, recipe = cases.orderly(1, SLOTS), Recipe(chunk=chunk)
+    count = sum(1 for _ in points(lambda: edge_world(logs, recipe)))
     assert count >= POINTS
     for at in range(count):
-        assert finish(edge_world(logs), disturbed(how, at)) == set(), f"at await {at}"
+        assert finish(edge_world(logs, recipe), disturbed(how, at)) == set(), f"at await {at}"
 
 
 def points(make):
@@ -285,10 +290,9 @@ def test_random_scripts():
     random = Random(1)
     for number in range(SCRIPTED):
         steps = random_script(random)
-        assert finish(edge_world(cases.wild(number % 4)), wild_script(steps)) == set(), (
-            number,
-            steps,
-        )
+        for chunk in CHUNKS:
+            world = edge_world(cases.wild(number % 4), Recipe(chunk=chunk))
+            assert finish(world, wild_script(steps)) == set(), (number, steps, chunk)
 
 
 @pytest.mark.parametrize(

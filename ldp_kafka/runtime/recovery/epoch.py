@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -35,10 +35,13 @@ from ldp_kafka.runtime.recovery.rules import bindings_of
 from ldp_kafka.runtime.recovery.snapshot import Snapshot, persist
 from ldp_kafka.runtime.recovery.start import Start
 
-__all__ = ["Epoch", "Limits", "OffsetAction", "Sink", "Table"]
+__all__ = ["PART", "Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 
 # bytes of a record of the changelog: what a broker takes by default, less its key
 LARGEST = 990_000
+FIRST = 256  # messages of a fold, before it is known how long one takes
+PART = object()
+"""The handle of a message whose acknowledgement comes with that of a later one."""
 ROUND = 64  # bytes that the sealed part of a ``meta`` is a multiple of
 
 S = TypeVar("S")
@@ -63,14 +66,16 @@ class Limits:
     """
 
     snapshot_messages: float = inf
-    """Folded messages after which a snapshot is taken at once."""
+    """Folded messages after which a snapshot is taken, and does not wait for a timer, ..."""
     snapshot_bytes: float = inf
-    """Folded bytes after which a snapshot is taken at once, if snapshots take less than a tenth of
-    the time."""
+    """... or folded bytes: if snapshots take less than a tenth of the time."""
     snapshot_seconds: float = inf
     """Age of the last snapshot at which one is due that may wait for a timer."""
     run: int = 256
     """Messages that are folded together at most: a fold is some 600 calls, whatever it holds."""
+    fold_seconds: float = inf
+    """About how long one fold may take: fewer messages are folded together where it takes longer,
+    since nothing else goes on meanwhile."""
     run_bytes: int = 2**19
     """Bytes of messages that are folded together, about and at most."""
     gap_seconds: float = 5.0
@@ -157,10 +162,12 @@ class Epoch(Generic[S]):
         self.pending: list[Any] = []
         """Handles of what is folded, and not acknowledged yet."""
         self.ended = False
+        self._run = inf if self.limits.fold_seconds == inf else FIRST
         self.seen = clock()
         """When a new message last came."""
         self._missing_since: float | None = None
         self._waiting_bytes = self._folded_bytes = 0
+        self._folded = 0  # messages since the last snapshot
         self._saved, self._cost = clock(), 0.0
         self._saving = asyncio.Lock()
 
@@ -173,14 +180,39 @@ class Epoch(Generic[S]):
             return action
         self._missing_since = None
         if action is OffsetAction.ACKNOWLEDGE:
-            self.pending.append(handle)
+            self._folded += 1
+            if handle is not PART:
+                self.pending.append(handle)
         elif action is OffsetAction.FOLD:
-            self.seen = self.clock()
-            self.waiting.append((message, handle))
-            self._waiting_bytes += len(message.value or b"")
-            if len(self.waiting) >= self.limits.run or self._waiting_bytes >= self.limits.run_bytes:
-                self.fold()
+            self._wait([(message, handle)])
         return action
+
+    def take_run(self, messages: Sequence[Message], handle: Any) -> None:
+        """Take in messages as `take` does each, in rising order of their offsets; ``handle``
+        acknowledges all of them.
+        """
+        first, last = messages[0].offset, messages[-1].offset
+        if self.offset < first == self.next_offset and last - first == len(messages) - 1:
+            self._missing_since, self._wait_for_first = None, False
+            self.next_offset = last + 1
+            self._wait([*((message, PART) for message in messages[:-1]), (messages[-1], handle)])
+            return
+        for message in messages[:-1]:
+            self.take(message, PART)
+        self.take(messages[-1], handle)
+
+    def _wait(self, run: Sequence[tuple[Message, Any]]) -> None:
+        """Have new messages wait, and fold what waits where that is enough."""
+        self.seen = self.clock()
+        self.waiting += run
+        self._waiting_bytes += sum(len(message.value or b"") for message, _ in run)
+        if len(self.waiting) >= self.run or self._waiting_bytes >= self.limits.run_bytes:
+            self.fold()
+
+    @property
+    def run(self) -> float:
+        """Messages that are folded together at most, just now."""
+        return min(self._run, self.limits.run)
 
     def _action(self, offset: int) -> OffsetAction:
         """What to do with a message; moves on to the next one where it is taken."""
@@ -203,8 +235,18 @@ class Epoch(Generic[S]):
         begin = self.clock()
         folded = self.stage.fold(self.state, [message for message, _ in run])
         self.offset = run[-1][0].offset
-        self.output.send(self.partition, folded, self.clock() - begin)
-        self.pending += [handle for _, handle in run]
+        seconds = self.clock() - begin
+        self._pace(len(run), seconds)
+        self.output.send(self.partition, folded, seconds)
+        self.pending += [handle for _, handle in run if handle is not PART]
+        self._folded += len(run)
+
+    def _pace(self, messages: int, seconds: float) -> None:
+        """Have more messages, or fewer, in the next fold, so that it takes as long as it may."""
+        if seconds > self.limits.fold_seconds:
+            self._run = max(1, messages // 2)
+        elif messages >= self._run and seconds < self.limits.fold_seconds / 2:
+            self._run = 2 * messages
 
     @property
     def unsaved(self) -> bool:
@@ -214,9 +256,11 @@ class Epoch(Generic[S]):
     @property
     def due(self) -> bool:
         """Whether so much has been folded that a crash should not repeat it."""
-        if len(self.pending) >= self.limits.snapshot_messages:
-            return True
-        return self._folded_bytes >= self.limits.snapshot_bytes and self._age > 10 * self._cost
+        much = (
+            self._folded >= self.limits.snapshot_messages
+            or self._folded_bytes >= self.limits.snapshot_bytes
+        )
+        return much and self._age >= 10 * self._cost
 
     @property
     def overdue(self) -> bool:
@@ -263,7 +307,7 @@ class Epoch(Generic[S]):
         self.fold()
         begin = self.clock()
         snapshot, mark = self.snapshot(), self.output.mark()
-        self._folded_bytes = 0
+        self._folded_bytes = self._folded = 0
         self._check_sizes(snapshot)
         await self.persist(
             snapshot,

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.log import Message, Output, Stage
+from ldp_kafka.runtime.log import Output, Stage
 from ldp_kafka.runtime.recovery.begin import begin
-from ldp_kafka.runtime.recovery.epoch import Epoch, Limits, OffsetAction
+from ldp_kafka.runtime.recovery.epoch import PART, Epoch, Limits
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Seal
+from ldp_kafka.runtime.worker.chunks import messages_of
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.topology.roles import Agent as Spec
 
@@ -146,7 +147,9 @@ class Agent:
             end(error)
 
     async def take(self, event: Any) -> None:
-        """Take in one message; a snapshot follows where it must not wait."""
+        """Take in what an event brings: a run of messages, or one; a snapshot follows where it must
+        not wait.
+        """
         partition = event.message.partition
         place = self.spec.topic, partition
         self.host.delivered(place)
@@ -156,16 +159,21 @@ class Agent:
                 # A leftover of a partition that is another's by now: its owner reads it itself
                 return
             epoch = self.epochs[partition] = self.begin(partition)
-        stamp = round((event.message.timestamp or -0.001) * 1000)
-        message = Message(event.message.offset, stamp, event.message.value)
-        if epoch.take(message, event) is OffsetAction.FOLD:
-            # It waits for its acknowledgement: its bytes need not
-            event.message.value = event.value = None
-            if epoch.waiting and partition not in self._timers:
-                later = asyncio.get_running_loop().call_later
-                self._timers[partition] = later(PAUSE, self._fold_waiting, partition)
-        if epoch.due:
-            await epoch.save()
+        messages = messages_of(event)
+        start = 0
+        while start < len(messages):
+            if start:
+                await asyncio.sleep(0)  # whatever else waits: a fold has just taken its time
+                if self.epochs.get(partition) is not epoch:
+                    return  # a leftover by now
+            end = start + min(len(messages) - start, int(epoch.run))
+            epoch.take_run(messages[start:end], event if end == len(messages) else PART)
+            start = end
+            if epoch.due:
+                await epoch.save()
+        if epoch.waiting and partition not in self._timers:
+            later = asyncio.get_running_loop().call_later
+            self._timers[partition] = later(PAUSE, self._fold_waiting, partition)
 
     def _fold_waiting(self, partition: int) -> None:
         """Fold what has waited long enough."""
@@ -186,7 +194,7 @@ class Agent:
             lambda: self.host.changelog(self.spec),
             table=Changelog(self.table, partition),
             output=self,
-            acknowledge=lambda event: event.ack(),
+            acknowledge=self.host.app.consumer.acknowledge,
             clock=time.monotonic,
             limits=self.host.limits,
         )

@@ -37,6 +37,7 @@ from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
+from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
@@ -48,6 +49,8 @@ from ldp_kafka.topology.roles import COLLECTOR, EDGE
 from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Side", "work"]
+
+FOLD = 0.05  # seconds that a fold may take: nothing else goes on in the worker meanwhile
 
 
 class Worker:
@@ -69,6 +72,8 @@ class Worker:
             snapshot_messages=runtime.snapshot_messages,
             snapshot_bytes=runtime.snapshot_bytes,
             snapshot_seconds=runtime.snapshot_seconds,
+            run=MOST,
+            fold_seconds=FOLD,
         )
         configs = {name: each.config for name, each in sides.items()}
         topics = {topic.name: topic.side for topic in topology.flow.topics}
@@ -109,11 +114,13 @@ class Worker:
 
     def _faust(self, side: Side, specs: Sequence[Spec]) -> App:
         session = self.topology.runtime.session_timeout_ms / 1000
+        reads = consumers()
         return App(
             self.role.group,
             partitions={topic.name: topic.partitions for topic in self.topology.flow.topics},
             folded={spec.topic for spec in specs},
             read_committed=any(spec.gaps for spec in specs),
+            consumers=reads,
             **side.faust(),
             web_enabled=False,
             store="memory://",
@@ -122,7 +129,7 @@ class Worker:
             topic_disable_leader=True,
             topic_replication_factor=1,
             stream_wait_empty=False,
-            stream_buffer_maxsize=512,
+            stream_buffer_maxsize=reads.buffer,
             table_cleanup_interval=1e9,
             broker_session_timeout=session,
             broker_heartbeat_interval=min(3.0, session / 10),

@@ -1,14 +1,15 @@
-"""What of Faust and of aiokafka is changed here, and every private name of theirs that is used.
+"""What of Faust and of aiokafka is changed, and every private name of theirs that is used for it.
 
 All of it is in subclasses, which `App` puts together when a worker is built: nothing is patched,
 and another Faust app in the same process is left as it is. `PRIVATE_API` lists the names; a test
-looks each of them up, so that a new version of Faust or aiokafka fails by name.
+looks each of them up, so that a new version of Faust or aiokafka fails by name. What only makes it
+faster is in `chunks`, which can be left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import faust
 from aiokafka import AIOKafkaConsumer
@@ -22,9 +23,10 @@ from faust.transport.drivers import aiokafka
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.private_api import Private
 from ldp_kafka.runtime.worker.process import forbidden
 
-__all__ = ["PRIVATE_API", "App", "dropped"]
+__all__ = ["PRIVATE_API", "App", "Consumer", "dropped"]
 
 
 FETCH_WAIT_MS = 500
@@ -121,6 +123,9 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
 class Consumer(aiokafka.Consumer):  # type: ignore[misc]
     """Faust's consumer, with our thread, which tells when its last offsets are committed."""
 
+    buffer = 512
+    """Events that wait for an agent."""
+
     async def on_stop(self) -> None:
         """All that is left to do after it is to take leave of the group."""
         await super().on_stop()
@@ -128,6 +133,10 @@ class Consumer(aiokafka.Consumer):  # type: ignore[misc]
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
+
+    def acknowledge(self, event: Any) -> None:
+        """What this event has brought need not come again."""
+        event.ack()
 
 
 class TableRecovery(Recovery):  # type: ignore[misc]
@@ -201,6 +210,7 @@ class App(faust.App):  # type: ignore[misc]
     partitions : of each topic that the app reads: how many it has
     folded : the topics that agents read
     read_committed : leave out what a foreign producer's transaction took back
+    consumers : what it reads with
     settings : Faust's own
     """
 
@@ -211,6 +221,7 @@ class App(faust.App):  # type: ignore[misc]
         partitions: Mapping[str, int],
         folded: Collection[str],
         read_committed: bool,
+        consumers: type[Consumer] = Consumer,
         **settings: Any,
     ) -> None:
         super().__init__(name, PartitionAssignor=Assignor, TableManager=Tables, **settings)
@@ -218,9 +229,10 @@ class App(faust.App):  # type: ignore[misc]
         """Whether it has ended all but its connections: what was acknowledged is committed."""
         self.partitions, self.folded = partitions, folded
         self.read_committed = read_committed
+        self.consumers = consumers
 
     def _new_consumer(self) -> Any:
-        self.transport.Consumer = Consumer
+        self.transport.Consumer = self.consumers
         return super()._new_consumer()
 
     def on_rebalance_end(self) -> None:
@@ -237,18 +249,6 @@ def dropped(app: App) -> bool:
     client = getattr(getattr(app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001
     task = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
     return task is not None and task.done() and not app.should_stop
-
-
-class Private(NamedTuple):
-    """A name of Faust's or aiokafka's that this file uses beyond what they document."""
-
-    owner: type
-    name: str
-    why: str
-    within: str = ""
-    """The owner's method whose source says what is relied on; the name itself is looked up where
-    there is none.
-    """
 
 
 PRIVATE_API = (

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
+from faust.types import TP
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime import roles
@@ -19,6 +20,7 @@ from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker.agent import Agent
+from ldp_kafka.runtime.worker.chunks import Chunk, ChunkMessage
 from ldp_kafka.topology import loads
 
 TEXT = """
@@ -193,6 +195,7 @@ def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
             await asyncio.sleep(0)
 
         made.host.mark, made.host.flush, made.host.saved = list, flushed, lambda *_: None
+        made.host.app.consumer.acknowledge = lambda event: event.ack()
         made.table.send_changelog = put
         epoch = made.epochs[0] = made.begin(0)
         folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append(0)))
@@ -209,3 +212,92 @@ def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
 
     asyncio.run(script())
     assert done == [0, 1]
+
+
+def chunk_event(first, count):
+    """An event of Faust's with a chunk of consecutive messages."""
+    records = [
+        SimpleNamespace(offset=offset, timestamp=1_760_000_040_000, value=EVENT)
+        for offset in range(first, first + count)
+    ]
+    return SimpleNamespace(message=ChunkMessage.of(TP("t", 0), Chunk(records), 1), value=None)
+
+
+def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
+    """It is folded in pieces, between which others go on: a snapshot among them has a part of it,
+    and acknowledges nothing of it.
+    """
+    made, acknowledged, kept, folds = agent((None, 0, 99, False)), [], [], []
+
+    async def put(partition, key, value, **_) -> None:
+        if key.split("/")[1] == "meta":
+            kept.append(made.epochs[0].offset)
+        await asyncio.sleep(0)
+
+    async def script():
+        host = made.host
+        host.mark, host.saved, host.delivered = list, lambda *_: None, lambda _: None
+        host.flush = lambda _: asyncio.sleep(0)
+        host.send = lambda *_: folds.append(made.epochs[0].offset)
+        host.limits = Limits(run=3, snapshot_messages=6)
+        host.app.consumer.acknowledge = lambda event: acknowledged.append(
+            (event.message.offset, kept[-1])
+        )
+        made.table.send_changelog = put
+        epoch = made.epochs[0] = made.begin(0)
+        await made.take(chunk_event(0, 10))
+        assert (epoch.next_offset, folds, kept, acknowledged) == (10, [2, 5, 8], [5], [])
+        await made.take(chunk_event(10, 2))
+        await epoch.save()
+        assert (folds, kept, acknowledged) == ([2, 5, 8, 11], [5, 11], [(9, 11), (11, 11)])
+        await made.take(chunk_event(8, 6))  # delivered again, and two new ones
+        await epoch.save()
+        assert (kept, acknowledged[2:]) == ([5, 11, 13], [(13, 13)])
+        await made.take(chunk_event(16, 2))  # two are missing
+        await epoch.save()
+        assert (epoch.next_offset, len(acknowledged)) == (14, 3)
+
+    asyncio.run(script())
+
+
+def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
+    """A rebalance between two pieces: the partition is another's, or begins from its checkpoint."""
+    made, folds = agent((None, 0, 99, False)), []
+
+    async def script():
+        made.host.delivered = lambda _: None
+        made.host.send = lambda *_: folds.append(epoch.offset)
+        made.host.limits = Limits(run=3)
+        epoch = made.epochs[0] = made.begin(0)
+        taking = asyncio.create_task(made.take(chunk_event(0, 10)))
+        await asyncio.sleep(0)
+        made._end({0})
+        await taking
+        assert (folds, made.epochs) == ([2], {})
+
+    asyncio.run(script())
+
+
+def test_a_fold_takes_as_long_as_it_may():
+    """Fewer messages where one takes longer, more where it takes less."""
+    made, now, sizes = agent((None, 0, 99, False)), [0.0], []
+    epoch = made.begin(0)
+    epoch.limits, epoch.clock = Limits(run=4096, fold_seconds=0.05), lambda: now[0]
+    epoch._run, cost = 256, 1e-5
+    fold = epoch.stage.fold
+
+    def slow(state, messages):
+        sizes.append(len(messages))
+        now[0] += cost * len(messages)
+        return fold(state, messages[:1])
+
+    object.__setattr__(epoch.stage, "fold", slow)
+    at = 0
+    for cost in (1e-5, 1e-3, 1e-1, 1e-6):
+        for _ in range(14):
+            n = int(epoch.run)
+            epoch.take_run([Message(at + i, -1, EVENT) for i in range(n)], None)
+            at += n
+        assert cost * sizes[-1] <= 0.05 or sizes[-1] == 1
+        assert sizes[-1] == 4096 or cost * sizes[-1] > 0.05 / 4
+    assert max(sizes) == 4096

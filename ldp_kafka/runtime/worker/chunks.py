@@ -1,0 +1,169 @@
+"""Whole fetches of a partition handed over as one event of Faust's.
+
+Faust takes some 90 microseconds for a message: conductor, queue, stream, sensors, acknowledgement.
+What it does for a message it does here for a chunk of them, records of one partition in the log's
+order. Its group, assignor, tables, recovery, flow control and commits go on as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from faust.transport.consumer import Consumer as BaseConsumer
+from faust.transport.drivers import aiokafka
+from faust.types import TP
+from faust.types.tuples import ConsumerMessage
+
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.worker.driver import Consumer
+from ldp_kafka.runtime.worker.private_api import Private
+
+__all__ = ["PRIVATE_API", "Chunk", "ChunkConsumer", "ChunkMessage", "consumers", "messages_of"]
+
+logger = logging.getLogger(__name__)
+
+MOST = 4096  # messages of a chunk ...
+# ... and bytes, about and at most
+MOST_BYTES = 2**19
+
+
+class Chunk(list[Any]):
+    """Records of one partition, as the client gives them: at least one."""
+
+    def __repr__(self) -> str:
+        return f"Chunk({len(self)})"  # never a value
+
+
+class ChunkMessage(ConsumerMessage):  # type: ignore[misc]
+    """A chunk as Faust's message: its offset is that of the last record, and who acknowledges it
+    acknowledges all.
+    """
+
+    records: Sequence[Any] = ()
+
+    @classmethod
+    def of(cls, place: TP, chunk: Chunk, generation: int) -> ChunkMessage:
+        """The message of a chunk of this partition, fetched in this generation of the group."""
+        made = cls(
+            place.topic,
+            place.partition,
+            chunk[-1].offset,
+            (chunk[-1].timestamp or 0) / 1000,
+            0,  # of the kind of its timestamp, which nobody asks for
+            (),
+            None,
+            None,
+            None,
+            0,
+            0,
+            place,
+            generation_id=generation,
+        )
+        made.records = chunk
+        return made
+
+
+def chunks(records: Sequence[Any]) -> Iterator[Chunk]:
+    """A fetch of one partition in chunks."""
+    chunk, size = Chunk(), 0
+    for record in records:
+        chunk.append(record)
+        size += len(record.value or b"")
+        if len(chunk) == MOST or size >= MOST_BYTES:
+            yield chunk
+            chunk, size = Chunk(), 0
+    if chunk:
+        yield chunk
+
+
+def messages_of(event: Any) -> list[Message]:
+    """What an event of Faust's brings. The event lets go of it: it waits for its acknowledgement,
+    and its bytes need not.
+    """
+    message = event.message
+    if isinstance(message, ChunkMessage):
+        records, message.records = message.records, ()
+        return [Message(each.offset, each.timestamp or -1, each.value) for each in records]
+    stamp = round((message.timestamp or -0.001) * 1000)
+    found = Message(message.offset, stamp, message.value)
+    message.value = event.value = None
+    return [found]
+
+
+class ChunkConsumer(Consumer):
+    """Hands over the records of folded topics in chunks, each of which Faust takes for one message.
+
+    What is acknowledged of a partition is one number, the next offset: whoever folds it has taken
+    all before it, so there are no gaps for Faust to keep.
+    """
+
+    buffer = 8
+
+    def __init__(self, *what: Any, **how: Any) -> None:
+        super().__init__(*what, **how)
+        self._next: dict[TP, int] = {}
+
+    async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
+        found = await super()._getmany(active_partitions, timeout)
+        folded = self.app.folded
+        return {
+            place: list(chunks(records)) if place.topic in folded else records
+            for place, records in found.items()
+        }
+
+    def _to_message(self, tp: TP, record: Any) -> Any:
+        if isinstance(record, Chunk):
+            return ChunkMessage.of(tp, record, self.app.consumer_generation_id)
+        return super()._to_message(tp, record)
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        if tp.topic not in self.app.folded:
+            await super()._add_gap(tp, offset_from, offset_to)
+
+    def acknowledge(self, event: Any) -> None:
+        """What this event has brought need not come again, nor anything before it."""
+        place, following = event.message.tp, event.message.offset + 1
+        self._next[place] = max(following, self._next.get(place, 0))
+        self._acked.setdefault(place, [])  # Faust commits what has a list there
+
+    def _new_offset(self, tp: TP) -> int | None:
+        if tp.topic in self.app.folded:
+            return self._next.get(tp)
+        found: int | None = super()._new_offset(tp)
+        return found
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        """What was acknowledged of them is committed, or nobody's business any more."""
+        for place in revoked:
+            self._next.pop(place, None)
+        await super().on_partitions_revoked(revoked)
+
+
+PRIVATE_API = (
+    Private(aiokafka.Consumer, "_getmany", "its fetches are cut into chunks"),
+    Private(BaseConsumer, "await self._getmany(", "it is called", "_wait_next_records"),
+    Private(aiokafka.Consumer, "_to_message", "a chunk becomes one message"),
+    Private(BaseConsumer, "to_message(tp, record)", "it is called, once a chunk", "getmany"),
+    Private(BaseConsumer, "self.scheduler.iterate(records)", "what is iterated over", "getmany"),
+    Private(BaseConsumer, "_add_gap", "a chunk's offset is not the one after the last"),
+    Private(BaseConsumer, "self._add_gap(tp,", "it is called", "_drain_messages"),
+    Private(BaseConsumer, "_new_offset", "what is committed is ours to say"),
+    Private(BaseConsumer, "self._new_offset(tp)", "it is asked", "_filter_committable_offsets"),
+    Private(BaseConsumer, "for tp in self._acked", "what has a list there is committed",
+         "_filter_tps_with_pending_acks"),
+    Private(BaseConsumer, "_acked", "the list is made"),
+    Private(BaseConsumer, "on_partitions_revoked", "what was acknowledged is forgotten"),
+    Private(ConsumerMessage, "tp", "the partition of a chunk"),
+)  # fmt: skip
+
+
+def consumers() -> type[Consumer]:
+    """What a worker reads with: in chunks, unless this Faust has other names than those that it
+    leans on.
+    """
+    if lacking := [str(name) for name in PRIVATE_API if not name.there]:
+        logger.warning("messages are taken one by one: %s", "; ".join(lacking))
+        return Consumer
+    return ChunkConsumer

@@ -1,0 +1,173 @@
+"""Fetches in chunks: cut, handed over by Faust as one message, acknowledged by one number."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from types import SimpleNamespace
+
+import pytest
+from aiokafka.structs import ConsumerRecord
+from faust.transport.drivers import aiokafka
+from faust.types import TP
+
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.worker import chunks
+from ldp_kafka.runtime.worker.chunks import (
+    MOST,
+    MOST_BYTES,
+    Chunk,
+    ChunkConsumer,
+    ChunkMessage,
+    consumers,
+    messages_of,
+)
+from ldp_kafka.runtime.worker.driver import Consumer
+from ldp_kafka.runtime.worker.private_api import Private
+from tests.runtime.worker.test_driver import app
+
+PLACE, CHANGELOG = TP("t", 1), TP("group-t-changelog", 1)
+
+
+def record(offset, value=b"x", timestamp=1_700_000_000_123, place=PLACE):
+    return ConsumerRecord(
+        place.topic, place.partition, offset, timestamp, 0, None, value, None, 0, len(value or b""),
+        (),
+    )  # fmt: skip
+
+
+def cut(records):
+    return list(chunks.chunks(records))
+
+
+def test_a_fetch_is_cut_by_messages_and_by_bytes():
+    """In order, nothing left out, nothing twice."""
+    many = [record(offset) for offset in range(2 * MOST + 1)]
+    assert [len(chunk) for chunk in cut(many)] == [MOST, MOST, 1]
+    assert [each for chunk in cut(many) for each in chunk] == many
+    large = [record(offset, b"x" * (MOST_BYTES // 2)) for offset in range(5)]
+    assert [len(chunk) for chunk in cut(large)] == [2, 2, 1]
+    assert [len(chunk) for chunk in cut([record(3, None)])] == [1]
+    assert cut([]) == []
+
+
+def test_a_chunk_is_one_message_that_lets_go_of_what_it_brought():
+    """With the offset of its last record; what waits for its acknowledgement holds no bytes."""
+    records = [record(7, b"a", 5), record(8, None, None), record(11, b"c", 0), record(12, b"d", -1)]
+    message = ChunkMessage.of(PLACE, Chunk(records), 3)
+    assert (message.tp, message.partition, message.offset) == (PLACE, 1, 12)
+    assert message.generation_id == 3
+    event = SimpleNamespace(message=message, value=None)
+    assert messages_of(event) == [
+        Message(7, 5, b"a"), Message(8, -1, None), Message(11, -1, b"c"), Message(12, -1, b"d"),
+    ]  # fmt: skip
+    assert messages_of(event) == []
+    assert "a" not in repr(Chunk(records)).replace("Chunk", "")
+
+
+def test_a_single_message_is_a_run_of_one():
+    """As Faust gives it: its time in seconds."""
+    message = SimpleNamespace(offset=7, timestamp=1_700_000_000.123, value=b"x")
+    event = SimpleNamespace(message=message, value=b"x")
+    assert messages_of(event) == [Message(7, 1_700_000_000_123, b"x")]
+    assert message.value is event.value is None
+
+
+async def consumer(tmp_path, **more):
+    """A consumer of an app that folds ``t``, without its thread."""
+    made = app(datadir=tmp_path, consumers=ChunkConsumer, **more)
+    made.consumer._thread.thread_loop.close()
+    return made.consumer
+
+
+def test_faust_hands_over_chunks_of_folded_topics(tmp_path, monkeypatch):
+    """A changelog's records come one by one as ever; Faust's own loop does the rest."""
+
+    async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
+        return {
+            PLACE: [record(offset) for offset in range(5, 5 + MOST + 2)],
+            CHANGELOG: [record(offset, place=CHANGELOG) for offset in range(2)],
+        }
+
+    async def script():
+        reader = await consumer(tmp_path)
+        monkeypatch.setattr(aiokafka.Consumer, "_getmany", fetched)
+        monkeypatch.setattr(ChunkConsumer, "highwater", lambda *_: 0)
+        reader._set_active_tps({PLACE, CHANGELOG})
+        return [message async for _, message in reader.getmany(timeout=1.0)]
+
+    came = asyncio.run(script())
+    folded = [message for message in came if message.topic == "t"]
+    assert [message.offset for message in folded] == [5 + MOST - 1, 5 + MOST + 1]
+    assert [len(message.records) for message in folded] == [MOST, 2]
+    others = [message for message in came if message.topic != "t"]
+    assert [(message.offset, message.value) for message in others] == [(0, b"x"), (1, b"x")]
+    assert not any(isinstance(message, ChunkMessage) for message in others)
+
+
+def test_what_is_acknowledged_is_one_number_a_partition(tmp_path):
+    """The greatest; what is gone with its partition is not committed later."""
+    committed = []
+
+    def event(offset, place=PLACE):
+        return SimpleNamespace(message=ChunkMessage.of(place, Chunk([record(offset)]), 1))
+
+    async def script():
+        reader = await consumer(tmp_path)
+
+        async def commit(offsets, start_new_transaction=True):
+            committed.append(dict(offsets))
+            reader._committed_offset.update(offsets)
+            return True
+
+        reader._commit_offsets = commit
+        await reader._add_gap(PLACE, 1, 40)
+        assert not reader._gap[PLACE]
+        await reader.force_commit()
+        for offset in (9, 30, 4):
+            reader.acknowledge(event(offset))
+        await reader.force_commit()
+        await reader.force_commit()
+        reader.acknowledge(event(29))
+        await reader.force_commit()
+        reader.acknowledge(event(31, TP("t", 0)))
+        reader.acknowledge(event(40))
+        await reader.force_commit()
+        reader.acknowledge(event(50))
+        reader._on_partitions_revoked = lambda *_, **__: asyncio.sleep(0)
+        await reader.on_partitions_revoked({PLACE})
+        await reader.force_commit()
+        reader.acknowledge(event(3))  # from before another's checkpoint: what it says is true
+        await reader.force_commit()
+        # Faust's own way for what is not folded
+        reader._acked[CHANGELOG] = [5, 6]
+        assert reader._new_offset(CHANGELOG) == 7
+
+    asyncio.run(script())
+    assert committed == [{PLACE: 31}, {PLACE: 41, TP("t", 0): 32}, {PLACE: 4}]
+
+
+def test_another_faust_hands_over_one_by_one(monkeypatch, caplog):
+    """Where a name is gone, and says which."""
+    assert consumers() is ChunkConsumer
+    gone = Private(aiokafka.Consumer, "_getmore", "its fetches are cut into chunks")
+    monkeypatch.setattr(chunks, "PRIVATE_API", (*chunks.PRIVATE_API, gone))
+    with caplog.at_level(logging.WARNING):
+        assert consumers() is Consumer
+    (line,) = caplog.messages
+    assert "Consumer has no '_getmore': its fetches are cut into chunks" in line
+    assert ChunkConsumer.buffer < Consumer.buffer
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        Private(aiokafka.Consumer, "_no_such", ""),
+        Private(aiokafka.Consumer, "anything", "", "no_such_method"),
+        Private(aiokafka.Consumer, "no such text", "", "on_stop"),
+        Private(int, "x", "", "bit_length"),
+        Private(int, "_x", ""),
+    ],
+)
+def test_a_name_that_is_gone_is_found(gone):
+    assert not gone.there
