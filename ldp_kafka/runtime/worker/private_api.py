@@ -31,7 +31,7 @@ class Private(NamedTuple):
                 hasattr(one, self.name) or self.name in vars(one).get("__annotations__", {})
                 for one in self.owner.__mro__
             ) or f"self.{self.name}: " in inspect.getsource(vars(self.owner)["__init__"])
-        except (AttributeError, KeyError, OSError, TypeError):  # no such method, or no source to look into
+        except (AttributeError, KeyError, OSError, TypeError):  # no such method, or no source of it
             return False
 
     def __str__(self) -> str:
