@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -70,31 +72,38 @@ class OrderedProducer:
 
     def send(self, records: Iterable[Record]) -> None:
         """Hand over records; waits where the queue is full. BrokerError if it stays so."""
-        for record in records:
-            if record.partition < 0:
+        for to, same in groupby(records, key=itemgetter(0, 1)):
+            if to[1] < 0:
                 raise ValueError(
                     "a record must name its partition: what has arrived is counted by partition"
                 )
-            self._given[record.topic, record.partition] += 1
-            self._offer(record)
+            lot = list(same)
+            self._given[to] += len(lot)
+            self._offer(to, lot)
         self.poll()
 
-    def _offer(self, record: Record) -> None:
-        """Produce it, or hold it back."""
-        to = record.topic, record.partition
+    def _offer(self, to: tuple[str, int], lot: list[Record]) -> None:
+        """Produce records of one partition, or hold them back: of a partition whose broker may not
+        know this producer all but the first one.
+        """
         if to in self._held or not self._free(to):
-            self._held.setdefault(to, []).append(record)
-        else:
+            self._held.setdefault(to, []).extend(lot)
+            return
+        now = len(lot) if self._known(to) else 1
+        for record in lot[:now]:
             self._produce(record)
+        if lot[now:]:
+            self._held[to] = lot[now:]
 
     def _free(self, to: tuple[str, int]) -> bool:
         """Whether nothing can get in before what is under way: the partition's broker knows this
         producer, or there is nothing.
         """
-        return (
-            self._produced[to] == self._arrived[to]
-            or time.monotonic() - self._heard.get(to, float("-inf")) < KNOWN
-        )
+        return self._produced[to] == self._arrived[to] or self._known(to)
+
+    def _known(self, to: tuple[str, int]) -> bool:
+        """Whether the partition's broker has confirmed something lately."""
+        return time.monotonic() - self._heard.get(to, float("-inf")) < KNOWN
 
     def _produce(self, record: Record) -> None:
         """Put a record into the producer's queue."""
@@ -167,8 +176,7 @@ class OrderedProducer:
         """Serve delivery reports, and produce what has waited for one."""
         self._serve(seconds)
         for to in [to for to in self._held if self._free(to)]:
-            for record in self._held.pop(to):
-                self._offer(record)
+            self._offer(to, self._held.pop(to))
 
     def _serve(self, seconds: float) -> None:
         """Delivery reports, and the end where the producer has come to its own."""

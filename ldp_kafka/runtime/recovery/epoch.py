@@ -235,9 +235,8 @@ class Epoch(Generic[S]):
         begin = self.clock()
         folded = self.stage.fold(self.state, [message for message, _ in run])
         self.offset = run[-1][0].offset
-        seconds = self.clock() - begin
-        self._pace(len(run), seconds)
-        self.output.send(self.partition, folded, seconds)
+        self.output.send(self.partition, folded, self.clock() - begin)
+        self._pace(len(run), self.clock() - begin)
         self.pending += [handle for _, handle in run if handle is not PART]
         self._folded += len(run)
 
