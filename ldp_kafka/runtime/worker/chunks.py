@@ -108,6 +108,8 @@ class ChunkConsumer(Consumer):
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
         found = await super()._getmany(active_partitions, timeout)
         folded = self.app.folded
+        if not found:  # it may have nothing to say, in more than one way
+            return found
         return {
             place: list(chunks(records)) if place.topic in folded else records
             for place, records in found.items()
