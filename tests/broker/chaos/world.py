@@ -69,6 +69,12 @@ class Crew:
     def running(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
+    def tell(self) -> None:
+        """Have its processes write where they stand into the log."""
+        for pid in self.pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGUSR1)
+
     @property
     def retried(self) -> int:
         """How often one of its processes asked to be started again."""
@@ -215,9 +221,7 @@ class World:
         try:
             return process.wait(limit)
         except subprocess.TimeoutExpired:
-            for pid in crew.pids:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGUSR1)  # it writes where it stands
+            crew.tell()
             time.sleep(1)
             self.unexpected.append(f"crew {crew.number} did not end in {limit:g} s: {crew.said}")
             crew.signal(signal.SIGKILL)
@@ -378,6 +382,12 @@ class World:
         """Records that are not yet folded and acknowledged, of the logs as they are, or as they
         were.
         """
+        return sum(self.behind(flows, upto).values())
+
+    def behind(
+        self, flows: list[Flow] | None = None, upto: dict | None = None
+    ) -> dict[tuple[str, int], int]:
+        """The same by partition."""
         logs: dict[str, list[TopicPartition]] = defaultdict(list)
         for flow in self.flows if flows is None else flows:
             for group, place in self.logs(flow):
@@ -392,7 +402,7 @@ class World:
             for group, places in logs.items()
             for at, offset in self.stands(group, places).items()
         }
-        return sum(max(0, end - stands[at]) for at, end in ends.items() if at in stands)
+        return {at: end - stands[at] for at, end in ends.items() if end > stands.get(at, end)}
 
     def raw_ends(self, flow: Flow) -> dict[tuple[str, int], int]:
         """Where a raw topic ends now: `acknowledged` waits until that is folded."""
@@ -406,8 +416,15 @@ class World:
     def acknowledged(
         self, flow: Flow, upto: dict[tuple[str, int], int], limit: float = 90.0
     ) -> bool:
-        """Wait until a raw log is folded and acknowledged so far."""
-        return self.until(lambda: self.left([flow], upto) == 0, limit)
+        """Wait until a raw log is folded and acknowledged so far; where it is not, say what is
+        left, and have the crews write where they stand.
+        """
+        done = self.until(lambda: self.left([flow], upto) == 0, limit)
+        if not done:
+            print(f"left after {limit:g} s: {self.behind([flow], upto)}")
+            for crew in self.crews:
+                crew.tell()
+        return done
 
     # -- the end
     # ------------------------------------------------------------
