@@ -22,6 +22,7 @@ from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import SlotSums, look_at_sums
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
+from ldp_kafka.runtime.wire.report_columns import ReportRun, read_plain_reports
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 
@@ -76,6 +77,18 @@ class Collect:
     def fold(self, state: CollectState, messages: Sequence[Message]) -> Output:
         """Partials of consecutive messages."""
         output = Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
+        at = 0
+        for run in read_plain_reports([message.value or b"" for message in messages]):
+            self._one_by_one(state, messages[at : run.place], output)
+            self._together(state, run, messages, output)
+            at = run.place + len(run)
+        self._one_by_one(state, messages[at:], output)
+        if state.source.closed is not None:
+            output.gauge("closed", state.source.closed)
+        return output
+
+    def _one_by_one(self, state: CollectState, messages: Sequence[Message], output: Output) -> None:
+        """Take messages, whatever they are."""
         for message in messages:
             try:
                 batch = read_reports(message.value or b"")
@@ -83,42 +96,83 @@ class Collect:
                     self._count(state, batch, message.offset, output)
             except BadRecord as bad:
                 output.dead_letter(message.offset, 0, bad.reason)
-        if state.source.closed is not None:
-            output.gauge("closed", state.source.closed)
-        return output
 
-    def _count(self, state: CollectState, batch: Reports, offset: int, output: Output) -> None:
+    def _together(
+        self, state: CollectState, run: ReportRun, messages: Sequence[Message], output: Output
+    ) -> None:
+        """Take a run of single reports in parts that count as their messages would one by one."""
+        waiting = [(0, len(run))]
+        while waiting:
+            start, stop = waiting.pop()
+            offset = messages[run.place + start].offset
+            if stop - start > 1 and self._is_special(state, run, start, offset):
+                waiting += [(start + 1, stop), (start, start + 1)]
+                continue
+            try:
+                self._count(state, run.part(start, stop).reports, offset, output, singles=True)
+            except BadRecord as bad:  # before anything was changed
+                if stop - start == 1:
+                    output.dead_letter(offset, 0, bad.reason)
+                else:
+                    half = (start + stop) // 2
+                    waiting += [(half, stop), (start, half)]
+
+    def _is_special(self, state: CollectState, run: ReportRun, at: int, offset: int) -> bool:
+        """Whether a report of a run, in the message at ``offset``, may do more than count: repeat
+        another, close slots, or be known to a slot shard that is ahead. What comes after it then
+        depends on whether it counts.
+        """
+        _, source = self._counted(state, run.reports)
+        return (
+            run.source(at) <= state.last
+            or self._closes(state, run.reports)
+            or offset <= source.sums.ahead
+        )
+
+    def _count(
+        self,
+        state: CollectState,
+        batch: Reports,
+        offset: int,
+        output: Output,
+        *,
+        singles: bool = False,
+    ) -> None:
+        """Count the reports of a message, or (``singles``) of one message each, in their order."""
         if batch.fingerprint != self.fingerprint:
             raise BadRecord(Reason.FINGERPRINT)
         source = state.source
         if (batch.offset, batch.chunk) <= state.last:
-            if (
-                batch.offset < state.last[0]
-                and batch.closed is not None
-                and (source.closed is None or batch.closed > source.closed)
-            ):
+            if batch.offset < state.last[0] and source.closes(batch.closed):
                 # a replay closes nothing new: the raw log was begun anew under the same name
                 raise BadRecord(Reason.RESTARTED)
             output.count("repeated")
             return
         counting, source = self._counted(state, batch)
-        found = counting.supports(source, batch)  # may refuse it: before anything is changed
+        # may refuse it: before anything is changed
+        found = counting.supports(source, batch, singles=singles)
         state.last = (batch.offset, batch.chunk)
         for at, support in found:
             source.first = at.slot if source.first is None else min(source.first, at.slot)
             if source.sums.takes(at.slot, offset):
                 source.sums.add(at, support)
                 mine = batch.ids if len(found) == 1 else batch.ids[batch.slots == at.slot]
-                # a batch's rows come in the order of their ids
-                output.count("second_reports", source.sums.see(at, hexadecimal(mine[:KEPT])))
+                if not singles:
+                    mine = mine[:KEPT]  # a message's rows come in the order of their ids
+                second = source.sums.see(at, hexadecimal(mine), singles=singles)
+                output.count("second_reports", second)
         output.count("reports", len(batch))
-        counting.release(source, batch, output)
+        counting.release(source, batch, output, singles=singles)
         self._close(state, batch, output)
 
     def _counted(self, state: CollectState, batch: Reports) -> tuple[Counting, SourceState]:
         """How the reports of a batch count, and where."""
         del batch
         return self._counting, state.source
+
+    def _closes(self, state: CollectState, batch: Reports) -> bool:
+        """Whether it says that more is closed."""
+        return state.source.closes(batch.closed)
 
     def _close(self, state: CollectState, batch: Reports, output: Output) -> None:
         """Hand over what a batch says is closed."""

@@ -69,6 +69,9 @@ class CollectPhases(Collect):
             return super()._counted(state, batch)
         return self._second, _both(state)[1]
 
+    def _closes(self, state: CollectState, batch: Reports) -> bool:
+        return super()._closes(state, batch) or _both(state)[1].closes(batch.settled)
+
     def _close(self, state: CollectState, batch: Reports, output: Output) -> None:
         super()._close(state, batch, output)
         if batch.settled is not None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
@@ -35,6 +34,10 @@ class SourceState:
     """Last slot that is closed."""
     crowd: tuple[int, ...] = ()
     """Of all reports that have counted: what statistics of single reports need of them."""
+
+    def closes(self, through: int | None) -> bool:
+        """Whether more is closed once slots are through this one; None: no slot is."""
+        return through is not None and (self.closed is None or through > self.closed)
 
     def meta(self) -> dict[str, Any]:
         """All but the sums, as JSON."""
@@ -70,9 +73,11 @@ class Counting:
         """What is known before the first report."""
         return SourceState(sums, crowd=self.publisher.statistics.start)
 
-    def supports(self, state: SourceState, batch: Reports) -> list[tuple[At, list[int]]]:
+    def supports(
+        self, state: SourceState, batch: Reports, *, singles: bool = False
+    ) -> list[tuple[At, list[int]]]:
         """The sums of each slot of a batch, which may be refused by BadRecord: before anything is
-        changed.
+        changed. Slots are in order, or (``singles``) as they come.
         """
         if not len(batch):
             return []
@@ -91,9 +96,11 @@ class Counting:
             raise BadRecord(Reason.RANGE)
         if state.closed is not None and int(batch.slots.min()) <= state.closed:
             raise BadRecord(Reason.CLOSED)
-        slots = (
-            np.unique(batch.slots) if batch.slots.min() != batch.slots.max() else batch.slots[:1]
-        )
+        slots = batch.slots[:1].tolist()
+        if batch.slots.min() != batch.slots.max():
+            slots = list(dict.fromkeys(batch.slots.tolist()))
+            if not singles:
+                slots.sort()
         values: NDArray[Any] = batch.values if batch.scale == 1 else batch.values * batch.scale
         try:
             return [
@@ -101,7 +108,7 @@ class Counting:
                     self._at(slot, batch),
                     self._sums(values if len(slots) == 1 else values[batch.slots == slot], batch),
                 )
-                for slot in slots.tolist()
+                for slot in slots
             ]
         except ValueError:  # packed bits that no report has
             raise BadRecord(Reason.RANGE) from None
@@ -114,9 +121,17 @@ class Counting:
         """Of reports of one slot."""
         return self.publisher.statistics.sums(values, batch.phase)
 
-    def release(self, state: SourceState, batch: Reports, output: Output) -> None:
-        """What is released of single reports that have counted."""
+    def release(
+        self, state: SourceState, batch: Reports, output: Output, *, singles: bool = False
+    ) -> None:
+        """What is released of single reports that have counted, beside all that have counted so
+        far: with those of the same message, or (``singles``) of the messages before.
+        """
         if not len(batch):
+            return
+        if singles and len(batch) > 1 and self.publisher.statistics.linkable:
+            for at in range(len(batch)):
+                self.release(state, batch.take(slice(at, at + 1)), output)
             return
         state.crowd = self.publisher.statistics.count(state.crowd, batch.values)
         series = [None] * len(batch) if batch.series is None else hexadecimal(batch.series)
@@ -130,7 +145,7 @@ class Counting:
         reports, one before it for the empty slots that lie between, one for those after the last.
         """
         done = state.closed
-        if done is not None and through <= done:
+        if not state.closes(through):
             return
         for slot in state.sums.waiting(through):
             if done is None or done < slot - 1:

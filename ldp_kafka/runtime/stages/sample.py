@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from ldp_kafka.records import KEPT
 
-__all__ = ["KEPT", "keep"]
+__all__ = ["KEPT", "keep", "keep_each"]
 
 
 def keep(held: list[str], found: Iterable[str]) -> tuple[list[str], int]:
@@ -28,3 +28,20 @@ def keep(held: list[str], found: Iterable[str]) -> tuple[list[str], int]:
         second += name in seen
         seen.add(name)
     return sorted(seen)[:KEPT], second
+
+
+def keep_each(held: list[str], found: Iterable[str]) -> tuple[list[str], int]:
+    """The same of ids that come one after the other: each finds what is kept of those before it.
+
+    Examples
+    --------
+    >>> keep_each(["a", "c"], ["b", "c", "b"])
+    (['a', 'b', 'c'], 2)
+    """
+    kept, second = list(held), 0
+    for name in found:
+        if len(kept) == KEPT and name > kept[-1]:
+            continue  # it is not kept, and was not
+        kept, again = keep(kept, [name])
+        second += again
+    return kept, second

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.log import Look
-from ldp_kafka.runtime.stages.sample import keep
+from ldp_kafka.runtime.stages.sample import keep, keep_each
 
 __all__ = ["At", "SlotSums", "Summed", "look_at_sums", "slots_in_a_shard"]
 
@@ -78,9 +78,17 @@ class SlotSums:
             list(sums) if held is None else [a + b for a, b in zip(held, sums, strict=True)]
         )
 
-    def see(self, at: At, ids: Iterable[str]) -> int:
-        """Sample report ids of an open slot; how many of them were in its sample before."""
-        self.sample[at], second = keep(self.sample.get(at, []), ids)
+    @property
+    def ahead(self) -> int:
+        """The last offset that any loaded slot shard has seen; -1: none is ahead of the rest."""
+        return max(self.shard_offsets.values(), default=-1)
+
+    def see(self, at: At, ids: Sequence[str], *, singles: bool = False) -> int:
+        """Sample report ids of an open slot, together or (``singles``) one after the other; how
+        many of them were in its sample before.
+        """
+        take = keep_each if singles else keep
+        self.sample[at], second = take(self.sample.get(at, []), ids)
         return second
 
     def waiting(self, through: int) -> list[int]:

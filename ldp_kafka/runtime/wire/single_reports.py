@@ -16,11 +16,20 @@ from ldp_kafka.records import Report, Reports, hexadecimal
 from ldp_kafka.runtime.wire.arrow import MARK, VERSION, WIDEST
 from ldp_kafka.runtime.wire.parsing import HEX, LATEST, digest, whole
 
-__all__ = ["of_phases", "report_of", "reports_of", "shared", "write_singles"]
+__all__ = [
+    "ROW",
+    "SHARED",
+    "UNSAID",
+    "of_phases",
+    "report_of",
+    "reports_of",
+    "shared",
+    "write_singles",
+]
 
 SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed", "cost", "settled"}
-_ROW = SHARED | {"id", "slot", "series"}
-_UNSAID = {"cost": 0, "settled": None}
+ROW = SHARED | {"id", "slot", "series"}
+UNSAID = {"cost": 0, "settled": None}
 _BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
 
 
@@ -78,8 +87,8 @@ def of_phases(cost: int, settled: int | None) -> dict[str, int]:
 
 def report_of(body: dict[str, Any]) -> Reports:
     """The batch of one row that these fields say. BadRecord otherwise."""
-    body = {"scale": 1, "series": None, **_UNSAID, **body}
-    if body.keys() - _ROW not in ({"index"}, {"bits"}) or not body.keys() >= _ROW:
+    body = {"scale": 1, "series": None, **UNSAID, **body}
+    if body.keys() - ROW not in ({"index"}, {"bits"}) or not body.keys() >= ROW:
         raise BadRecord(Reason.WRONG_FIELDS)
     slot, series = body["slot"], body["series"]
     if not whole(slot, 0, LATEST):
@@ -111,7 +120,7 @@ def shared(found: Any) -> dict[str, Any]:
     """What all rows of a report batch have in common, checked."""
     if not isinstance(found, dict):
         raise BadRecord(Reason.WRONG_FIELDS)
-    found = {**_UNSAID, **found}
+    found = {**UNSAID, **found}
     if found.keys() != SHARED:
         raise BadRecord(Reason.WRONG_FIELDS)
     fingerprint, scale, closed = found["fingerprint"], found["scale"], found["closed"]

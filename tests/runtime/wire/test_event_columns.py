@@ -12,7 +12,7 @@ import pytest
 
 from ldp_kafka import Event, Tick, encode
 from ldp_kafka.errors import Reason
-from ldp_kafka.runtime.wire import event_json, parsing
+from ldp_kafka.runtime.wire import event_json, parsing, plain_json
 from ldp_kafka.runtime.wire.decoded_run import join_runs
 from ldp_kafka.runtime.wire.event_columns import plain_runs
 from ldp_kafka.runtime.wire.events import EventReader
@@ -95,7 +95,7 @@ def _message(dice, shape):
     return f"{space}{{{f',{space}'.join(fields)}}}{space}".encode("utf-8", "surrogatepass")
 
 
-def _mutated(dice, message):
+def mutated(dice, message):
     for _ in range(dice.choice([0] * 8 + [1, 1, 2, 5])):
         a, b = sorted(dice.randrange(len(message) + 1) for _ in range(2))
         message = dice.choice(
@@ -154,7 +154,7 @@ def test_what_is_read_as_columns_is_what_is_read_one_by_one(shape, monkeypatch):
         messages = [
             dice.choice([*OURS, None])
             if dice.random() < 0.05
-            else _mutated(dice, _message(dice, shape))
+            else mutated(dice, _message(dice, shape))
             for _ in range(n)
         ]
         counting = "as columns"
@@ -238,7 +238,7 @@ def test_depth_has_a_limit_of_its_own(opens):
 def test_short_messages_cannot_be_too_deep():
     """What is not looked at for its depth has too few bytes for it."""
     shortest = b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1)
-    assert len(shortest) > event_json.SHORT
+    assert len(shortest) > plain_json.SHORT
     assert parsing.maybe_deep(shortest)
 
 
