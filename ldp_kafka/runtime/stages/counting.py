@@ -129,7 +129,8 @@ class Counting:
         """
         if not len(batch):
             return
-        if singles and len(batch) > 1 and self.publisher.statistics.linkable:
+        found = self.publisher.statistics
+        if singles and len(batch) > 1 and (found.start or len(found.linkers) > 1):
             for at in range(len(batch)):
                 self.release(state, batch.take(slice(at, at + 1)), output)
             return

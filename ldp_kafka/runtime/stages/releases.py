@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -16,13 +16,13 @@ from ldp_kafka.methods import Method
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
-from ldp_kafka.statistics import ABOVE, Selection, above
+from ldp_kafka.runtime.wire.user_releases import DIGITS, write_user_releases
+from ldp_kafka.statistics import ABOVE, Selection, Singles, above
 from ldp_kafka.topology import Topology
 
 __all__ = ["Publisher", "publisher"]
 
 CYCLE = 146_097 * 86_400_000  # milliseconds of 400 years, after which the calendar repeats
-DIGITS = 15  # of a published float: what every platform computes alike
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,9 @@ class Publisher:
         those of all reports so far.
         """
         return [
-            self._record(self._of_report(slot, statistic, Estimate(value, error, 1), user, share))
-            for statistic, (values, errors, share) in self.statistics.of_reports(batch, totals)
-            for slot, value, error, user in zip(
-                batch.slots.tolist(), _rows(values), _rows(errors), series, strict=True
-            )
+            record
+            for statistic, found in self.statistics.of_reports(batch, totals)
+            for record in self._of_reports(statistic, batch.slots.tolist(), found, series)
         ]
 
     def of_round(
@@ -102,20 +100,15 @@ class Publisher:
             reports=found.reports,
         )
 
-    def _of_report(
-        self, slot: int, statistic: str, found: Estimate, user: str | None, reliability: float
-    ) -> Release:
-        low, high = found.interval()
-        return self._release(
-            slot,
-            statistic,
-            value=_plain(found.value),
-            error=_plain(found.standard_error),
-            interval=_pair(low, high),
-            reports=found.reports,
-            user=user,
-            reliability=_plain(reliability),
-        )
+    def _of_reports(
+        self, statistic: str, slots: list[int], found: Singles, users: Sequence[str | None]
+    ) -> Iterator[Record]:
+        def common(slot: int) -> Release:
+            return self._release(slot, statistic, value=None, error=None, interval=None, reports=1)
+
+        written = write_user_releases(common, slots, found, users)
+        for slot, user, value in zip(slots, users, written, strict=True):
+            yield self._keyed(statistic, slot, user, value)
 
     def _release(
         self,
@@ -126,8 +119,6 @@ class Publisher:
         error: Any,
         interval: Any,
         reports: int,
-        user: str | None = None,
-        reliability: Any = None,
     ) -> Release:
         start, end = (_iso(at * self.slot_ms) for at in (slot, slot + 1))
         return Release(
@@ -142,8 +133,6 @@ class Publisher:
             reports,
             self.method.name,
             self._guarantee,
-            user,
-            reliability,
         )
 
     @cached_property
@@ -151,9 +140,12 @@ class Publisher:
         return self.method.guarantee.as_json()
 
     def _record(self, release: Release) -> Record:
-        key = f"{release.statistic}/{release.slot}" + (f"/{release.user}" if release.user else "")
-        partition = int(release.user[:8], 16) % self.partitions if release.user else 0
-        return Record(self.topic, partition, key.encode(), encode_json(release))
+        return self._keyed(release.statistic, release.slot, release.user, encode_json(release))
+
+    def _keyed(self, statistic: str, slot: int, user: str | None, value: bytes) -> Record:
+        key = f"{statistic}/{slot}" + (f"/{user}" if user else "")
+        partition = int(user[:8], 16) % self.partitions if user else 0
+        return Record(self.topic, partition, key.encode(), value)
 
 
 def _told(found: Any) -> Any:
@@ -163,11 +155,6 @@ def _told(found: Any) -> Any:
     if isinstance(found, float):
         return _plain(found) if isfinite(found) else None
     return found
-
-
-def _rows(values: Any) -> Any:
-    """Numbers, or vectors, one a row."""
-    return values if values.ndim > 1 else values.tolist()
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,71 @@
+"""Releases of single reports written many at a time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.records import Release
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.wire.user_releases import write_user_releases
+from ldp_kafka.statistics import Singles
+
+ODD = [0.0, -0.0, 1 / 3, -2.5, 1e16, 1e22, 1e-7, 5e-324, 1.7e307, 123456789.123456789, 0.1 + 0.2]
+GUARANTEE = {"epsilon": 0.5, "of": ['"value":null', None], "é": {}}
+
+
+def _common(slot, **numbers):
+    given = {"value": None, "standard_error": None, "confidence_interval": None} | numbers
+    names = ("topology", "start", "end", "statistic", "strategy")
+    texts = {name: f'{name} "é\\' for name in names}
+    return Release(slot=slot, reports=1, guarantee=GUARANTEE, **given, **texts)
+
+
+def _plain(value):
+    """As floats are published: 15 digits, and null for what a vector lacks."""
+    if isinstance(value, list):
+        return [_plain(each) if np.isfinite(each) else None for each in value]
+    return float(f"{value:.15g}")
+
+
+@pytest.mark.parametrize("shape", ["numbers", "alike", "vectors"])
+@pytest.mark.parametrize("users", [True, False])
+def test_each_is_the_release_that_it_would_be_alone(shape, users):
+    """Down to the byte, and read again as it was."""
+    values, n = np.array(ODD), len(ODD)
+    errors, shares = np.abs(values[::-1]), np.linspace(0, 1, n)
+    if shape == "alike":
+        errors, shares = np.full(n, 1 / 3), 0.25
+    if shape == "vectors":
+        values = np.stack([values, np.full(n, np.nan), values[::-1]], axis=1)
+        errors = np.where(np.isnan(values), np.nan, 1 / 3)
+    slots = [5, 5, 6, 5, 10**9, *range(n - 5)]
+    links = [f"{at:032x}" if users else None for at in range(n)]
+    written = write_user_releases(_common, slots, Singles(values, errors, shares), links)
+    for at in range(n):
+        alone = Estimate(values[at], errors[at], 1)
+        low, high = alone.interval()
+        expected = _common(
+            slots[at],
+            value=_plain(values[at].tolist()),
+            standard_error=_plain(errors[at].tolist()),
+            confidence_interval=[_plain(low.tolist()), _plain(high.tolist())],
+        )
+        reliability = _plain(np.broadcast_to(shares, n)[at])
+        expected = {
+            **json.loads(encode_json(expected)),
+            **({"user": links[at]} if users else {}),
+            "reliability": reliability,
+        }
+        assert written[at] == json.dumps(expected, separators=(",", ":")).encode()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_a_number_must_be_finite(wrong):
+    """As JSON has no other."""
+    found = Singles(np.array([1.0, wrong]), np.ones(2), 0.5)
+    with pytest.raises(ValueError, match="must be finite"):
+        write_user_releases(_common, [1, 1], found, ["a", "b"])
