@@ -73,7 +73,7 @@ PUBLIC = {
     "mathematics of the parameters, or of a value that an analyst chose": """
         mechanisms.base.Certificate mechanisms.base.Law mechanisms.frequencies.AffineSupport
         mechanisms.window.Moments methods.response_curve.Affine
-        methods.response_curve.ResponseCurve methods.response_curve._Shape
+        methods.priors.Scale methods.response_curve.ResponseCurve methods.response_curve._Shape
         statistics.prediction.Prediction statistics.prediction.ShrunkPrediction
         statistics.prediction.SinglePrediction statistics.prediction.ProtocolPrediction
         statistics.prediction.EvenPrediction
@@ -82,7 +82,7 @@ PUBLIC = {
     "releases, and sums of reports, which are on the collector's side of the trust line": """
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd
         methods.protocols.coordinator.Released methods.protocols.coordinator.Verdict
-        methods.shrinkage.Prior methods.shrinkage.Shrunk records.Partial records.Release
+        methods.priors.Prior methods.priors.Shrunk records.Partial records.Release
         records.Request records.Tick runtime.demo.play.Played runtime.stages.collect.CollectState
         runtime.stages.collect_device_phases.DevicePhasesState
         runtime.stages.collect_devices.DevicesState runtime.stages.counting.SourceState

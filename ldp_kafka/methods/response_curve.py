@@ -24,6 +24,9 @@ SLOTS = 64  # of a simulated stream, at most, where its start is left behind
 WORDS = 0x5EED  # public words of the simulation: its result is a function of the topology
 
 
+Levels = float | NDArray[np.float64]
+
+
 class ResponseCurve(NamedTuple):
     """The response curve of a method: the mean release, its noise and its uncertainty at each level
     of the true value (or of the mean of several), in lengths of the domain.
@@ -46,38 +49,37 @@ class ResponseCurve(NamedTuple):
     kurtosis: float
     """Fourth moment over the squared variance."""
 
-    def noise(self, level: float) -> float:
-        """Variance of a release of a value at this level."""
+    def noise(self, level: Levels) -> Any:
+        """Variance of a release of a value at this level. Here and below: of one level, or (n,)."""
         return self.middle + self.curve * ((level - 0.5) * (level - 0.5))
 
-    def at(self, level: float) -> float:
+    def at(self, level: Levels) -> Any:
         """Mean release of a value at this level: linear between the levels, constant beyond the
         ends.
         """
         return _between(self.mean, level)
 
-    def doubt_at(self, level: float) -> float:
+    def doubt_at(self, level: Levels) -> Any:
         """Standard error of `at`."""
         return _between(self.doubt, level)
 
-    def slope(self, level: float) -> float:
+    def slope(self, level: Levels) -> Any:
         """Of the mean, over a quarter of the domain on each side: what a crowd's values are spread
         over.
         """
-        low, high = max(level - 0.25, 0.0), min(level + 0.25, 1.0)
-        if not high > low:
-            low, high = 0.0, 1.0
+        low, high = np.maximum(level - 0.25, 0.0), np.minimum(level + 0.25, 1.0)
+        inside = high > low
+        low, high = np.where(inside, low, 0.0), np.where(inside, high, 1.0)
         return (self.at(high) - self.at(low)) / (high - low)
 
-    def inverse(self, mean: float) -> float:
+    def inverse(self, mean: Levels) -> Any:
         """The level whose release has this mean, 0..1."""
-        if not mean > self.mean[0]:
-            return 0.0
-        if not mean < self.mean[-1]:
-            return 1.0
-        right = int(np.searchsorted(self.mean, mean, side="right"))
-        low, high = float(self.mean[right - 1]), float(self.mean[right])
-        return float(self.levels[right - 1] + (mean - low) / (high - low) / (LEVELS - 1))
+        right = np.clip(np.searchsorted(self.mean, mean, side="right"), 1, LEVELS - 1)
+        low, high = self.mean[right - 1], self.mean[right]
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a flat end, which is not taken
+            between = self.levels[right - 1] + (mean - low) / (high - low) / (LEVELS - 1)
+        beyond = np.where(mean < self.mean[-1], between, 1.0)
+        return np.where(mean > self.mean[0], beyond, 0.0)
 
     @classmethod
     def of(cls, method: Method, length: int = 1, slots: int | None = None) -> ResponseCurve:
@@ -302,8 +304,8 @@ def _together(one: _Shape, other: _Shape) -> ResponseCurve:
     )
 
 
-def _between(values: NDArray[np.float64], level: float) -> float:
+def _between(values: NDArray[np.float64], level: Levels) -> Any:
     """Linear interpolation of what is known at the levels, constant beyond the ends."""
-    place = min(max(level, 0.0), 1.0) * (LEVELS - 1)
-    left = min(int(place), LEVELS - 2)
-    return float(values[left] + (place - left) * (values[left + 1] - values[left]))
+    place = np.clip(level, 0.0, 1.0) * (LEVELS - 1)
+    left = np.minimum(np.asarray(place).astype(np.intp), LEVELS - 2)
+    return values[left] + (place - left) * (values[left + 1] - values[left])

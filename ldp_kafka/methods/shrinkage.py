@@ -5,54 +5,16 @@ towards the domain's midpoint, as far as noise hides it. Post-processing: it cos
 from __future__ import annotations
 
 from functools import cached_property
-from math import sqrt
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.base import Method, check_slots
+from ldp_kafka.methods.priors import Prior, Scale, Shrunk, posterior, prior_of
 from ldp_kafka.methods.response_curve import ResponseCurve, affine, law_of
 
 __all__ = ["Prior", "ResponseCurve", "Shrinkage", "Shrunk", "debias", "shrink"]
-
-# of the domain: how far from the midpoint a crowd's mean is taken to be before its reports say
-# otherwise
-SPREAD = 0.08
-# squared lengths of the domain: variance of values spread evenly over it, beyond which three
-# standard errors are asked for
-EVEN = 1 / 12
-SURE = 16.0  # squared standard errors beyond which they do: in error once in 16,000 crowds
-
-
-class Shrunk(NamedTuple):
-    """Releases per user after shrinkage."""
-
-    values: NDArray[np.float64]
-    """(n,) on the domain's scale, within the domain."""
-    reliability: float
-    """Share of a release's variance over users that is signal, 0..1: the prior's variance over the
-    total. 0: every value is the crowd's mean.
-    """
-    standard_error: float
-    """Root mean square error of a value over users, on the domain's scale; too large rather than
-    too small where the prior is uncertain.
-    """
-
-
-class Prior(NamedTuple):
-    """What is taken of the true values of a crowd, in lengths of the domain from its lower end."""
-
-    mean: float
-    mean_error: float
-    """Root mean square error of the mean."""
-    variance: float
-    """Over users; what is significant of it."""
-    most: float
-    """Two standard errors above its estimate, and at most what values in the domain with this mean
-    can have.
-    """
 
 
 class Shrinkage:
@@ -155,36 +117,8 @@ class Shrinkage:
     @cached_property
     def prior(self) -> Prior:
         """Of the crowd, from the reports counted so far."""
-        n = self._n
-        if n < 2:
-            return Prior(0.5, 0.5, 0.0, 0.25)
-        read, step = self.curve, self._step
-        if not read.slope(0.5) > 0:
-            return Prior(0.5, 0.5, 0.0, 0.25)
-        y = self._low + self._sum / n * step
-        # integers up to the quotient
-        total = (self._squares * n - self._sum * self._sum) / (n * (n - 1)) * (step * step)
-        raw = read.inverse(y)
-        away = raw - 0.5
-        # of the chord: a curve may be flat where it ends
-        slope = (y - read.at(0.5)) / away if abs(away) > 0.25 else read.slope(0.5)
-        doubt = read.doubt_at(raw)
-        square = (total / n + doubt * doubt) / (slope * slope)
-        spread = max(SPREAD * SPREAD, away * away - SURE * square)
-        share = spread / (spread + square)
-        mean = 0.5 + share * away
-        wrong = share * share * square + (1 - share) * (1 - share) * min(0.25, away * away + square)
-        slope, bound = read.slope(mean), mean * (1 - mean)
-        if not slope > 0:  # a curve that is flat there says nothing of how far values lie apart
-            return Prior(mean, sqrt(wrong), 0.0, bound)
-        scale = slope * slope + read.curve
-        variance = (total - read.noise(mean)) / scale
-        unsure = (
-            sqrt((read.kurtosis - 1) / n * (total * total) + read.middle_doubt * read.middle_doubt)
-            / scale
-        )
-        likely = min(max(variance - unsure, 0.0), max(EVEN, variance - 3 * unsure), bound)
-        return Prior(mean, sqrt(wrong), likely, min(max(variance, 0.0) + 2 * unsure, bound))
+        found = prior_of(self.curve, self._scale, [(self._n, self._sum, self._squares)])
+        return Prior(*(float(each[0]) for each in found))
 
     def apply(self, index: NDArray[np.integer], *, keep_spread: bool = False) -> Shrunk:
         """Shrink releases (n,), given in units of the method's scale (sums of ``length`` of them),
@@ -193,26 +127,26 @@ class Shrinkage:
         ``keep_spread``: by the root of the reliability, so that the values are spread over users as
         the prior is; of each user they say less.
         """
-        whole, lo, hi = np.asarray(index, np.int64), self.method.domain[0], self.method.domain[1]
-        prior, read = self.prior, self.curve
-        slope = read.slope(prior.mean)
-        noise = read.noise(prior.mean) + read.curve * prior.variance
-        signal = slope * slope * prior.variance
-        reliability = signal / (signal + noise) if signal > 0 else 0.0
-        gain = (
-            (sqrt(reliability) if keep_spread else reliability) / slope if reliability > 0 else 0.0
-        )
-        values = np.asarray(
-            prior.mean + gain * ((self._low + whole * self._step) - read.at(prior.mean))
-        )
-        left = 1 - gain * slope
-        error = left * left * (prior.most + prior.mean_error * prior.mean_error) + gain * gain * (
-            read.noise(prior.mean) + 2 * read.middle_doubt + read.curve * prior.most
-        )
-        return Shrunk(
-            np.clip(lo + values * (hi - lo), lo, hi),
-            reliability,
-            min(sqrt(error), max(prior.mean, 1 - prior.mean)) * (hi - lo),
+        values, reliability, error = self._apply(self.prior, index, keep_spread=keep_spread)
+        return Shrunk(values, float(reliability), float(error))
+
+    def apply_each(self, index: NDArray[np.integer]) -> Shrunk:
+        """Shrink releases (n,) that come one after the other: each by the prior of the reports
+        counted so far and of those up to it. None of them is counted.
+        """
+        n, total, squares = self._n, self._sum, self._squares
+        sums = []
+        for value in np.asarray(index).tolist():
+            n, total, squares = n + 1, total + value, squares + value * value
+            sums.append((n, total, squares))
+        return self._apply(prior_of(self.curve, self._scale, sums), index)
+
+    def _apply(
+        self, prior: Prior, index: NDArray[np.integer], *, keep_spread: bool = False
+    ) -> Shrunk:
+        whole = np.asarray(index, np.int64)
+        return posterior(
+            self.curve, self._scale, self.method.domain, prior, whole, keep_spread=keep_spread
         )
 
     @cached_property
@@ -225,16 +159,11 @@ class Shrinkage:
         """What a release grows by for one unit of the method's scale."""
         return affine(self.method)[1] * self.method.scale
 
-    @property
-    def _step(self) -> float:
-        """The same of a mean, in lengths of the domain."""
+    @cached_property
+    def _scale(self) -> Scale:
+        """How what is given is read: a sum, as the mean of so many."""
         lo, hi = self.method.domain
-        return self._unit / (hi - lo) / self.length
-
-    @property
-    def _low(self) -> float:
-        lo, hi = self.method.domain
-        return (self._origin - lo) / (hi - lo)
+        return Scale((self._origin - lo) / (hi - lo), self._unit / (hi - lo) / self.length)
 
 
 def shrink(method: Method, releases: ArrayLike, *, slots: int | None = None) -> Shrunk:

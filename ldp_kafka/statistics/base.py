@@ -26,8 +26,8 @@ class Singles(NamedTuple):
     """(n,) or (n, dimension); NaN where a coordinate was not reported."""
     standard_errors: NDArray[np.float64]
     """Of the same shape."""
-    reliability: float
-    """Share of a release that is signal, 0..1."""
+    reliability: float | NDArray[np.float64]
+    """Share of a release that is signal, 0..1: of all, or (n,) of each."""
 
 
 class Statistic(ABC):
@@ -114,6 +114,13 @@ class Statistic(ABC):
         del batch, totals
         return []
 
+    def of_singles(self, batch: Reports, totals: tuple[int, ...]) -> list[Singles]:
+        """The releases of reports that come one after the other, given the totals before the first:
+        each as `of_reports` of it alone makes it, beside those before it.
+        """
+        del batch, totals
+        return []
+
     @abstractmethod
     def predict(self, users: int) -> Prediction:
         """How far one release will be off, among so many users."""
@@ -176,3 +183,22 @@ class SingleStatistic(Statistic):
 
     def of_reports(self, batch: Reports, totals: tuple[int, ...]) -> list[Singles]:
         return [self.read(batch, totals)]
+
+    def read_singles(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
+        """The same of reports (n, ...), at least one, that come one after the other: each beside
+        itself and all that have counted before it; ``totals`` are those before the first.
+        """
+        found = []
+        for at in range(len(batch)):
+            one = batch.take(slice(at, at + 1))
+            more = self.totals(one.values)
+            totals = tuple(a + b for a, b in zip(totals, more, strict=True))
+            found.append(self.read(one, totals))
+        return Singles(
+            np.concatenate([each.values for each in found]),
+            np.concatenate([each.standard_errors for each in found]),
+            np.concatenate([np.broadcast_to(each.reliability, 1) for each in found]),
+        )
+
+    def of_singles(self, batch: Reports, totals: tuple[int, ...]) -> list[Singles]:
+        return [self.read_singles(batch, totals)]

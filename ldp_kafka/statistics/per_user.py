@@ -61,12 +61,22 @@ class PerUser(SingleStatistic):
     def read(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
         return self._shrunk(batch, totals) if self.shrinks else self._as_reported(batch)
 
+    def read_singles(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
+        if not self.shrinks:
+            return self._as_reported(batch)
+        shrunk = self._crowd(totals).apply_each(batch.values)
+        return Singles(shrunk.values, shrunk.standard_error, shrunk.reliability)
+
     def _shrunk(self, batch: Reports, totals: tuple[int, ...]) -> Singles:
-        prior = Shrinkage(self.method, curve=self.curve)
-        prior.add(list(totals))
-        shrunk = prior.apply(batch.values)
+        shrunk = self._crowd(totals).apply(batch.values)
         errors = np.full(shrunk.values.shape, shrunk.standard_error)
         return Singles(shrunk.values, errors, shrunk.reliability)
+
+    def _crowd(self, totals: tuple[int, ...]) -> Shrinkage:
+        """Of all reports that these are the totals of."""
+        crowd = Shrinkage(self.method, curve=self.curve)
+        crowd.add(list(totals))
+        return crowd
 
     def _as_reported(self, batch: Reports) -> Singles:
         """Vectors whole, NaN in the coordinates that are not reported."""

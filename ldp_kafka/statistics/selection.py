@@ -90,14 +90,18 @@ class Selection:
         more = (part for one in self.statistics for part in one.totals(index))
         return tuple(a + b for a, b in zip(totals, more, strict=True))
 
-    def of_reports(self, batch: Reports, totals: Sequence[int]) -> Iterator[tuple[str, Singles]]:
+    def of_reports(
+        self, batch: Reports, totals: Sequence[int], *, singles: bool = False
+    ) -> Iterator[tuple[str, Singles]]:
         """The releases of single reports by the names of their statistics, given the totals with
-        theirs in them.
+        theirs in them; with ``singles`` of reports that come one after the other, given the totals
+        before the first.
         """
         at = 0
         for one in self.statistics if len(batch) else ():
             end = at + len(one.start)
-            for found in one.of_reports(batch, tuple(totals[at:end])):
+            released = one.of_singles if singles else one.of_reports
+            for found in released(batch, tuple(totals[at:end])):
                 yield one.name, found
             at = end
 

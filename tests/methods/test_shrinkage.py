@@ -11,7 +11,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods import shrinkage
+from ldp_kafka.methods import priors
 from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage, debias, shrink
 from tests.cases import cases
@@ -233,7 +233,7 @@ def test_one_threshold_is_enough_to_be_fooled(monkeypatch):
         return np.mean(found) ** 0.5
 
     careful = away()
-    monkeypatch.setattr(shrinkage, "SURE", 1.0)
+    monkeypatch.setattr(priors, "SURE", 1.0)
     assert careful < 0.05 < away()
 
 

@@ -4,6 +4,8 @@ collects and releases takes it from there.
 
 from __future__ import annotations
 
+import random
+import secrets
 from typing import ClassVar
 
 import numpy as np
@@ -22,6 +24,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.statistics import STATISTICS, CrowdStatistic, Prediction, Singles, SingleStatistic
 from ldp_kafka.topology import loads, plan, schema
+from tests.runtime.stages import test_single_runs as single_runs
 
 USERS, SLOTS, START = 60, 4, 1_700_000_000
 
@@ -168,6 +171,18 @@ def test_a_statistic_of_single_reports():
         values, away = np.array(first).T
         assert away == pytest.approx(values - values.mean())
         assert np.ptp(away) > 0
+
+
+def test_single_reports_together_or_one_by_one():
+    """Each is released beside those before it, and of each report every statistic in turn."""
+    made = topology("sw_direct", "domain: [0, 10]", "above, mean, per_user")
+    seed = secrets.randbits(32)
+    messages = single_runs.log(made, random.Random(seed), 300)
+    stage = single_runs.made(made, 100)
+    expected = single_runs.strictly(stage, stage.fresh(), messages)
+    found = single_runs.folded(stage, stage.fresh(), messages, [len(messages)])
+    assert found == expected, seed
+    assert expected[1]["releases"] > 400
 
 
 def test_it_is_planned_and_published_in_the_schema():

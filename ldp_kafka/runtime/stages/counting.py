@@ -129,14 +129,11 @@ class Counting:
         """
         if not len(batch):
             return
-        found = self.publisher.statistics
-        if singles and len(batch) > 1 and (found.start or len(found.linkers) > 1):
-            for at in range(len(batch)):
-                self.release(state, batch.take(slice(at, at + 1)), output)
-            return
-        state.crowd = self.publisher.statistics.count(state.crowd, batch.values)
+        before = state.crowd
+        state.crowd = self.publisher.statistics.count(before, batch.values)
         series = [None] * len(batch) if batch.series is None else hexadecimal(batch.series)
-        made = self.publisher.of_reports(batch, series, state.crowd)
+        totals = before if singles else state.crowd
+        made = self.publisher.of_reports(batch, series, totals, singles=singles)
         if made:
             output.count("releases", len(made))
             output.send(*made)

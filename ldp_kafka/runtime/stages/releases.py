@@ -55,16 +55,25 @@ class Publisher:
         ]
 
     def of_reports(
-        self, batch: Reports, series: Sequence[str | None], totals: Sequence[int]
+        self,
+        batch: Reports,
+        series: Sequence[str | None],
+        totals: Sequence[int],
+        *,
+        singles: bool = False,
     ) -> list[Record]:
         """One release a report, keyed by the user's pseudonym where it has one; ``totals`` are
-        those of all reports so far.
+        those of all reports so far, or (``singles``, reports that come one after the other) of
+        those before the first.
         """
-        return [
-            record
-            for statistic, found in self.statistics.of_reports(batch, totals)
-            for record in self._of_reports(statistic, batch.slots.tolist(), found, series)
+        slots = batch.slots.tolist()
+        made = [
+            list(self._of_reports(statistic, slots, found, series))
+            for statistic, found in self.statistics.of_reports(batch, totals, singles=singles)
         ]
+        if singles:
+            made = [list(each) for each in zip(*made, strict=True)]
+        return [record for each in made for record in each]
 
     def of_round(
         self, slot: int, found: Estimate, strategy: str, told: dict[str, Any]
