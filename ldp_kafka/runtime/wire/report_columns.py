@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -110,7 +109,6 @@ def read_plain_reports(messages: Sequence[bytes]) -> Iterator[ReportRun]:
             yield from _runs(records[start:at], start, form)
 
 
-@lru_cache(64)
 def _form(names: tuple[str, ...]) -> bool:
     """Whether it is these fields, in any order, that a report has."""
     said = {"scale", "series", *UNSAID, *names} - {MARK, "type"}

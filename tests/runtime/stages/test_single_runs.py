@@ -70,11 +70,11 @@ class Edge:
         dice = self.dice
         self.offset += 1
         if dice.random() < 0.02:
-            self.now += 1
+            self.now += dice.choice((1, 1, 4))
         if dice.random() < 0.02:
             self.closed = SLOT + self.now - dice.choice((1, 2, 3))
         if self.of.method.phases and dice.random() < 0.01:
-            self.settled = SLOT + self.now - dice.choice((3, 4))
+            self.settled = SLOT + self.now - dice.choice((1, 1, 3))
         if dice.random() > wild:
             return write_reports(self.batch(1))
         return dice.choice((self.several, self.other, self.bad, self.bad, self.old))()
@@ -82,7 +82,7 @@ class Edge:
     def batch(self, rows, **changed):
         """A batch as the edge makes it."""
         of, dice = self.of, self.dice
-        slots = SLOT + self.now - self.rng.choice(3, rows, p=(0.9, 0.08, 0.02))
+        slots = SLOT + self.now - self.rng.choice(3, rows, p=(0.7, 0.2, 0.1))
         phase, cost = 0, 0
         if of.method.phases and dice.random() < 0.05:
             self.cost = 0 if self.cost else self.asked()
