@@ -209,21 +209,22 @@ class OwnWatermark(Collect):
 
     latest: list[int]
 
-    def _count(self, state: Any, batch: Any, *rest: Any) -> None:
+    def _count(self, state: Any, batch: Any, *rest: Any, **how: Any) -> None:
         self.latest.extend(batch.slots.tolist())
         super()._count(
             state,
             replace(batch, closed=max(self.latest) - cases.LATENESS - 1 if self.latest else None),
             *rest,
+            **how,
         )
 
 
 class CountsRepeats(Collect):
     """Counts a batch as often as it comes."""
 
-    def _count(self, state: Any, batch: Any, *rest: Any) -> None:
+    def _count(self, state: Any, batch: Any, *rest: Any, **how: Any) -> None:
         state.last = (-1, -1)
-        super()._count(state, batch, *rest)
+        super()._count(state, batch, *rest, **how)
 
 
 class EndedStaysListed(Epoch[Any]):
