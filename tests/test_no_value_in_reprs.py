@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message, Output, Record
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.runtime.worker.chunks import Chunk
 from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, shown
@@ -60,7 +62,8 @@ PUBLIC = {
         runtime.stages.coordinate.Coordinate
         runtime.stages.releases.Publisher runtime.stages.processed.Processed
         runtime.wire.dead_letters.DeadLetters
-        runtime.wire.events.EventFormat runtime.worker.driver.Private topology.budget_file.Admitted
+        runtime.wire.events.EventFormat runtime.worker.private_api.Private
+        topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
         runtime.kafka.headers.Log topology.planner.Plan topology.rights.Access topology.rights.Right
@@ -258,6 +261,11 @@ def device(folder):
         return said_by(client) + said_by(client._store)
 
 
+def chunk():
+    """Records as the client gives them, which show all that they hold."""
+    return Chunk([SimpleNamespace(offset=3, timestamp=7, key=TEXT, value=TEXT)] * 2)
+
+
 # of what the fillers do not fit: what an instance that holds poisons says
 INSTANCES = {
     "accounting.state.State": lambda _: said_by(state()),
@@ -266,6 +274,7 @@ INSTANCES = {
     "runtime.device.async_client.AsyncClient": lambda folder: asyncio.run(asynchronous(folder)),
     "runtime.device.client.Client": device,
     "runtime.device.store.DeviceStore": device,
+    "runtime.worker.chunks.Chunk": lambda _: said_by(chunk()),
     "runtime.kafka.security.Security": lambda _: said_by(
         Security(
             {

@@ -24,9 +24,9 @@ class Private(NamedTuple):
         """Whether this version of theirs has it."""
         try:
             if self.within:
-                method = getattr(self.owner, self.within)
+                called = getattr(self.owner, self.within)
                 # a task of a service is wrapped
-                return self.name in inspect.getsource(getattr(method, "fun", method))
+                return self.name in inspect.getsource(getattr(called, "fun", called))
             return any(
                 hasattr(one, self.name) or self.name in vars(one).get("__annotations__", {})
                 for one in self.owner.__mro__
