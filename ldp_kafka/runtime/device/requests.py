@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import time
-import weakref
 from collections import deque
 from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.runtime.device.forks import never_freed, watch_forks
 from ldp_kafka.runtime.kafka.admin import kind_of
 from ldp_kafka.runtime.kafka.admin.asking import goes_on
 from ldp_kafka.runtime.kafka.reader import Reader, reader
@@ -76,7 +74,7 @@ class RequestReader:
         self._heard, self._look_at = False, 0.0
         begin = OFFSET_BEGINNING if offset < 0 else offset + 1
         consumer.assign([TopicPartition(topic, PARTITION, begin)])
-        _OPEN.add(self)
+        watch_forks(self)
 
     def read(self, timeout: float) -> None:
         """What comes within ``timeout`` seconds, where nothing waits.
@@ -133,16 +131,4 @@ class RequestReader:
         for ever, or end the process: so that must not come.
         """
         self._abandoned = True
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._consumer))
-
-
-_OPEN: weakref.WeakSet[RequestReader] = weakref.WeakSet()
-
-
-def _abandon() -> None:
-    for each in list(_OPEN):
-        each.abandon()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon)
+        never_freed(self._consumer)

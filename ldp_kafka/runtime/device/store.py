@@ -23,11 +23,9 @@ table      rows
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sqlite3
 import stat
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -36,6 +34,7 @@ from typing import Any, NamedTuple
 from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.runtime.device.counter import Counter
 from ldp_kafka.runtime.device.folder import sync_folder
+from ldp_kafka.runtime.device.forks import never_freed, watch_forks
 
 __all__ = ["DeviceStore", "Held"]
 
@@ -125,7 +124,7 @@ class DeviceStore:
         except BaseException:
             self._release()
             raise
-        _OPEN.add(self)
+        watch_forks(self)
 
     def _open(self) -> None:
         ask = self._db.execute
@@ -324,7 +323,7 @@ class DeviceStore:
         fold up the log at the connection's end: so that must not come.
         """
         self.failed = self._abandoned = True
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._db))
+        never_freed(self._db)
 
     def _ask(self, question: str, *parameters: Any) -> list[Any]:
         self._usable()
@@ -373,18 +372,6 @@ class DeviceStore:
 
     def __repr__(self) -> str:
         return f"DeviceStore({str(self._path)!r})"
-
-
-_OPEN: weakref.WeakSet[DeviceStore] = weakref.WeakSet()
-
-
-def _abandon() -> None:
-    for store in list(_OPEN):
-        store.abandon()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_abandon)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -63,7 +63,10 @@ def write_singles(
         passed, strict=True,
     )  # fmt: skip
     return [
-        f'{head}{name}","slot":{slot},"phase":{phase},{value}{link},"offset":{offset}{ends[far]}'.encode()
+        (
+            f'{head}{name}","slot":{slot},"phase":{phase},{value}{link}'
+            f',"offset":{offset}{ends[far]}'
+        ).encode()
         for name, slot, phase, value, link, offset, far in rows
     ]
 

@@ -4,8 +4,11 @@ hold whatever stopped.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
@@ -21,6 +24,7 @@ from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loader
 
+ROOT = str(Path(__file__).parents[3])
 loads = cache(loader.loads)
 # a sync costs nothing there, and a process that is killed leaves the same behind
 MEMORY = Path("/dev/shm")
@@ -104,6 +108,19 @@ class Broker:
         for partition, value, _ in self.flying if arrives else ():
             self.log[partition].append(value)
         self.flying, self.plan = [], plan
+
+
+def in_a_process(life, folder):
+    """Run a program that must end well; it is given the folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", life, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": ROOT},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def connection(plan):

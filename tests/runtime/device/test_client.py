@@ -41,6 +41,7 @@ from tests.runtime.device.lives import (
     TEXT,
     TOPOLOGIES,
     Broker,
+    in_a_process,
     loads,
     opened,
     provisioned,
@@ -377,16 +378,7 @@ with opened(sys.argv[1]) as client:
     assert os.wait()[1] == 0
     os._exit(0)  # as a crash would end it
 """
-    root = str(Path(lk.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", life, str(tmp_path)],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": root},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    in_a_process(life, tmp_path)
     with opened(tmp_path) as client:
         assert [client.report(1.0, (FIRST + slot) * SLOT) for slot in range(11)] == [
             "late"

@@ -5,12 +5,8 @@ value and for how long; whoever asks.
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
@@ -31,7 +27,7 @@ from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.records import encode_json, header
 from ldp_kafka.runtime.wire.reports import read_reports
 from tests.depth import depth
-from tests.runtime.device.lives import FIRST, SLOT, TEXT, Broker, loads, opened
+from tests.runtime.device.lives import FIRST, SLOT, TEXT, Broker, in_a_process, loads, opened
 
 ASKED = TEXT.replace("lateness: 1000", "lateness: 0, hold: 2, max_ahead: 5m")
 GRR = "mechanism: grr, categories: 5"
@@ -522,16 +518,7 @@ for way in ("leaves", "drops"):
     assert os.wait()[1] == 0, way
     client.close()
 """
-    root = str(Path(lk.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", life, str(tmp_path)],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": root},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    in_a_process(life, tmp_path)
 
 
 def test_a_database_of_before(tmp_path):
