@@ -5,7 +5,7 @@ All are frozen, and no repr shows a value of the data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +109,8 @@ class Report:
 
 @dataclass(frozen=True, repr=False, slots=True)
 class Reports:
-    """The reports of one raw message as columns, sorted by id; by ``offset`` and ``chunk`` the
-    collector drops repeats.
+    """The reports of one message as columns, sorted by id; the collector drops repeats by
+    ``offset`` and ``chunk``.
     """
 
     ids: Digests
@@ -122,7 +122,7 @@ class Reports:
     scale: float
     fingerprint: str
     offset: int
-    """Of the raw message that they answer."""
+    """Of the raw message behind which they were sent."""
     closed: int | None
     """Last slot that the edge's watermark has closed; None before any."""
     chunk: int = 0
@@ -152,25 +152,15 @@ class Reports:
             None if self.series is None else self.series[rows],
         )
 
-    def sort(self) -> Reports:
-        """By report id, in a batch of its own: the order of rows then says nothing of the order of
-        users.
-        """
+    def gather(self, order: NDArray[np.intp]) -> Reports:
+        """The same rows in another order."""
         if len(self) < 2:
             return self
-        order = np.argsort(self.ids[:, 0].byteswap())  # as the digits read
         return self._with(
             take16(self.ids, order),
             self.slots.take(order),
             self.values.take(order, axis=0),
             None if self.series is None else take16(self.series, order),
-        )
-
-    def chunk_by(self, rows: int) -> Iterable[Reports]:
-        """Cut into batches of so many rows at most; at least one batch."""
-        return (
-            self.take(slice(start, min(start + rows, len(self))))
-            for start in range(0, max(len(self), 1), rows)
         )
 
     def stamp(

@@ -314,7 +314,19 @@ class Topology(Checked):
             **({"relay": True} if source.relay else {}),
             **({"hold": source.hold} if self.method.phases > 1 else {}),
             **({} if self.output.bins is None else {"bins": self.output.bins}),
+            # else a replay would send what has been sent in other batches
+            **({"report_rows": self.report_rows} if self.report_rows else {}),
         )
+
+    @property
+    def report_rows(self) -> int:
+        """Events of a partition behind which the edge sends the reports that wait; 0: each message
+        has a batch of its own. Where offsets may be missing, one that is compacted away would move
+        a bound; what is released per user is shrunk towards the batches that come.
+        """
+        if self.per_user or self.flow.raw is None or self.reader(self.raw_topic)[1].gaps:
+            return 0
+        return self.runtime.report_rows
 
     @property
     def raw_topic(self) -> str:

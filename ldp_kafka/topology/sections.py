@@ -437,7 +437,7 @@ class Edge:
 @dataclass(frozen=True)
 class Runtime(Checked):
     """How workers keep their state: a snapshot every so many messages, bytes of them or seconds, in
-    so many shards a partition.
+    so many shards a partition. And behind how many events the edge sends reports together.
     """
 
     snapshot_messages: int
@@ -445,9 +445,12 @@ class Runtime(Checked):
     snapshot_seconds: float
     shards: int
     session_timeout_ms: int
+    report_rows: int
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        for name in ("snapshot_messages", "snapshot_bytes", "shards", "session_timeout_ms"):
+        for name in (
+            "snapshot_messages", "snapshot_bytes", "shards", "session_timeout_ms", "report_rows",
+        ):  # fmt: skip
             if not _whole(getattr(self, name)) >= 1:
                 yield f"runtime.{name.removesuffix('_ms')}", "must be a whole number, at least 1"
         if not 0 < self.snapshot_seconds <= 3600:

@@ -34,7 +34,7 @@ topology: fold
 input: {{slot: 1m, lateness: {lateness}, partitions: {partitions}, max_ahead: 1h}}
 privacy: {privacy}
 output: {{statistics: {statistics}}}
-runtime: {{shards: 3}}
+runtime: {{shards: 3, report_rows: 4}}
 """
 CAPP = "{method: capp, epsilon: 2.0, window: 3, block: 2, domain: [0, 10]}"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ldp_kafka.runtime.stages import perturb, slot_sums
+from ldp_kafka.runtime.stages import report_messages, slot_sums
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -15,6 +15,6 @@ def _small() -> Iterator[None]:
     state, so that crashes come between them too.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(perturb, "CHUNK_ROWS", 2)
+        patch.setattr(report_messages, "CHUNK_ROWS", 2)
         patch.setattr(slot_sums, "MOST", 2)
         yield

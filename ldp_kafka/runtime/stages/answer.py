@@ -29,7 +29,8 @@ from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
-from ldp_kafka.runtime.stages.perturb import Passed, Perturb, PerturbState, make_perturb
+from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
+from ldp_kafka.runtime.stages.report_messages import Drawn, Passed, Place
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.users import UNREADABLE
@@ -178,8 +179,9 @@ class Answer(Perturb):
         batch = self._asks(state, asking, message.offset) if request.epsilon else self._empty
         state.settled = request.slot
         output.count("reports", len(batch))
-        phases = np.full(len(batch), SECOND)
-        self._report(output, message, batch, phases, before, self._passed(state))
+        place = Place(message.offset, before, self._passed(state))
+        drawn = Drawn(batch, np.full(len(batch), SECOND), np.zeros(len(batch), np.intp))
+        self._messages.send(output, [place], drawn)
 
     def _asks(self, state: AnswerState, asking: Asking, offset: int) -> Reports:
         """The reports of those who are selected; the turn of those without a value is gone too."""
@@ -227,9 +229,10 @@ class Answer(Perturb):
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """As of any edge, and that no value of a settled slot is there."""
         found, settled, left = super().look(meta, shards), int(meta["settled"]), 0
+        kind = self._kept_as
         for payload in shards.values():
             try:
-                held = read_shards([payload], self.fields)[1]["held"]
+                held = read_shards([payload], self.fields, kind).columns["held"]
             except UNREADABLE:
                 continue  # that has been said
             for back in range(self._places if settled != NEVER else 0):

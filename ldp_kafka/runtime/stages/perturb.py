@@ -3,7 +3,9 @@
 What depends on the log alone is in ``meta`` (the watermark and the last closed slot), what depends
 on a user is in that user's shard. Lateness is decided here, once, by position in the log: every row
 of a message is judged by what was closed before the message. Order of a user's events: by message,
-then slot, then row; one at or before the user's last slot drops.
+then slot, then row; one at or before the user's last slot drops. Reports are drawn when their event
+is folded, and wait, with their user, for the next bound (`bounds`), unless each message has a batch
+of its own.
 """
 
 from __future__ import annotations
@@ -11,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,33 +25,21 @@ from ldp_kafka.methods.base import Step
 from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
-from ldp_kafka.runtime.log import Look, Message, Output, Record
+from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.sealing import Seal
+from ldp_kafka.runtime.stages.bounds import find_bounds
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
-from ldp_kafka.runtime.stages.rows import Answers, Placed, Rows, by_phase, rounds
+from ldp_kafka.runtime.stages.report_messages import Drawn, Passed, Place, ReportMessages
+from ldp_kafka.runtime.stages.rows import Answered, Answers, Placed, Rows, by_phase, rounds
 from ldp_kafka.runtime.stages.users import Users, look_at_users
+from ldp_kafka.runtime.stages.waiting import Waiting
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.events import EventReader
-from ldp_kafka.runtime.wire.reports import write_reports
-from ldp_kafka.runtime.wire.single_reports import write_singles
 from ldp_kafka.topology import Topology
 
-__all__ = ["COUNTS", "Passed", "Perturb", "PerturbState", "make_perturb"]
+__all__ = ["COUNTS", "Perturb", "PerturbState", "make_perturb"]
 
-CHUNK_ROWS = 2**14  # reports in one message at most ...
-# ... and of about so many bytes: well below what a broker takes by default
-CHUNK_BYTES = 700_000
-ROW_BYTES = 48  # of a report, beside its packed bits
 COUNTS = ("events", "reports", "silent", "late", "duplicates", "refused", "clamped")
-
-
-class Passed(NamedTuple):
-    """How far a partition has come, as whoever reads its reports is told."""
-
-    closed: int
-    """Last slot that no event can come for."""
-    settled: int | None = None
-    """Last slot that no request can come for; None where there are none."""
 
 
 @dataclass(repr=False)
@@ -66,6 +55,8 @@ class PerturbState:
     """Greatest event time accepted, milliseconds."""
     closed: int = NEVER
     """Last closed slot."""
+    since: int = 0
+    """Valid rows since the last bound."""
 
     def __repr__(self) -> str:
         return f"PerturbState({self.users!r}, closed={self.closed})"  # never a time of a user
@@ -104,6 +95,8 @@ class Perturb:
     """Where users are spread by murmur2 of their ids over so many; a user elsewhere would have a
     second budget.
     """
+    report_rows: int = 0
+    """Valid rows behind which the reports that wait are sent together; 0: a batch a message."""
 
     @property
     def key(self) -> str:
@@ -134,13 +127,25 @@ class Perturb:
             self.max_ahead_ms,
         )
 
+    @property
+    def _kept_as(self) -> np.dtype[Any] | None:
+        """How a report that waits is kept; None where none does."""
+        return Waiting(self.method.blank(0)).kind if self.report_rows else None
+
+    @cached_property
+    def _messages(self) -> ReportMessages:
+        return ReportMessages(
+            self.reports_topic, self.partition, self.method.delay, by_slot=self.report_rows > 0
+        )
+
     def fresh(self) -> PerturbState:
         return PerturbState(*self._nobody())
 
     def _nobody(self) -> tuple[Users, NDArray[np.int64]]:
         """The users before the first one, and how far their shards are."""
         compressed = ("last", *self.method.ledger.fields)
-        users = Users(self.fields, compressed, self.randomness, self.shards)
+        blank = self.method.blank(0) if self.report_rows else None
+        users = Users(self.fields, compressed, self.randomness, self.shards, blank)
         return users, np.full(self.shards, -1, np.int64)
 
     @property
@@ -162,11 +167,16 @@ class Perturb:
         rows, latest = self._raw.read(messages, output)
         before, after = self._watermarks(state, latest)
         output.count("events", len(rows.slots))
-        if len(rows.slots):
-            self._perturb(state, messages, rows, before, after, output)
+        made = self._perturb(state, messages, rows, before, output)
+        places = [
+            Place(message.offset, *passed)
+            for message, *passed in zip(messages, before, after, strict=True)
+        ]
+        if self.report_rows:
+            self._at_bounds(state, places, rows, made, output)
         else:
-            none = np.empty(0, np.int64)
-            self._reports(output, messages, self._empty, none, none, before, after)
+            batch = self._batch(state, made.users, made.slots, made.phases, made.values)
+            self._messages.send(output, places, Drawn(batch, made.phases, made.message))
 
     def latest(self, messages: Sequence[Message]) -> int:
         """The greatest event time (milliseconds) in these messages that a fold of them accepts or
@@ -203,9 +213,12 @@ class Perturb:
         messages: Sequence[Message],
         rows: Rows,
         before: list[Passed],
-        after: list[Passed],
         output: Output,
-    ) -> None:
+    ) -> Answered:
+        """The reports that the rows of a run of messages give."""
+        if not len(rows.slots):
+            none = np.empty(0, np.int64)
+            return Answered(none, none, none, self.method.blank(0), none)
         found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
         closed = [passed.closed for passed in before]
         keep = found.slots > (np.array(closed)[found.message] if len(messages) > 1 else closed[0])
@@ -230,18 +243,69 @@ class Perturb:
         output.count("silent", len(users) - answers.sent - answers.refused - repeated)
         made = answers.of(found)
         output.count("reports", len(made.slots))
-        digests = state.users.state.digests(made.users)
-        batch = Reports(
-            self._ids(digests, made.slots, made.phases),
-            made.slots,
-            made.values,
+        return made
+
+    def _at_bounds(
+        self,
+        state: PerturbState,
+        places: list[Place],
+        rows: Rows,
+        made: Answered,
+        output: Output,
+    ) -> None:
+        """Have reports wait, and send those that a bound in a run of messages ends.
+
+        Notes
+        -----
+        Where a shard was written at offset s, ahead of the offset m of the rest of the state, its
+        rows are neither drawn nor sent again up to s. All that it sent was in the topic before it
+        was written; what it holds was drawn behind the last bound at or before s, and is sent at
+        the next one, since no row goes to a bound before its own offset. So nothing that waits is
+        lost or sent at two bounds, whichever shards a crash leaves ahead. Would it lie in ``meta``
+        instead, what a shard has drawn between m and s would be nowhere.
+        """
+        waiting = state.users.waiting
+        assert waiting is not None
+        counts = np.bincount(rows.message, minlength=len(places))
+        moved = [at for at, place in enumerate(places) if place.before != place.after]
+        bounds, state.since = find_bounds(counts, moved, state.since, self.report_rows)
+        offsets = np.array([place.offset for place in places])
+        waiting.add(made.users, offsets[made.message], made.slots, made.phases, made.values)
+        if not bounds:
+            return
+        users, kept = waiting.take()
+        bound = np.searchsorted(offsets[bounds], kept["offset"])
+        go = bound < len(bounds)
+        if not go.all():
+            waiting.put(users[~go], kept[~go])
+            users, kept, bound = users[go], kept[go], bound[go]
+        state.users.touch(users)
+        slots, phases = kept["slot"], kept["phase"]
+        batch = self._batch(state, users, slots, phases, kept["value"])
+        self._messages.send(output, [places[at] for at in bounds], Drawn(batch, phases, bound))
+
+    def _batch(
+        self,
+        state: PerturbState,
+        users: NDArray[np.intp],
+        slots: NDArray[np.int64],
+        phases: NDArray[np.int64],
+        values: NDArray[Any],
+    ) -> Reports:
+        """The reports of these users as columns."""
+        if not len(users):
+            return self._empty
+        digests = state.users.state.digests(users)
+        return Reports(
+            self._ids(digests, slots, phases),
+            slots,
+            values,
             self.method.scale,
             self.fingerprint,
             0,
             None,
-            series=self.randomness.series(digests, made.slots) if self.per_user else None,
+            series=self.randomness.series(digests, slots) if self.per_user else None,
         )
-        self._reports(output, messages, batch, made.phases, made.message, before, after)
 
     def _ids(
         self, digests: Digests, slots: NDArray[np.int64], phases: NDArray[np.int64]
@@ -299,73 +363,6 @@ class Perturb:
             series=nobody if self.per_user else None,
         )
 
-    def _reports(
-        self,
-        output: Output,
-        messages: Sequence[Message],
-        batch: Reports,
-        phases: NDArray[np.int64],
-        message: NDArray[np.intp],
-        before: list[Passed],
-        after: list[Passed],
-    ) -> None:
-        """The reports of a run of messages, which are in their order; see `_report`. Those that are
-        the only one of their message are written together.
-        """
-        ends = np.searchsorted(message, np.arange(len(messages) + 1))
-        count = np.diff(ends)
-        (single,) = np.nonzero(count == 1)
-        texts: dict[int, bytes] = {}
-        if len(single):
-            rows = ends[:-1][single]
-            where = single.tolist()
-            written = write_singles(
-                batch.take(rows),
-                [messages[at].offset for at in where],
-                phases[rows].tolist(),
-                [self._said(after[at]) for at in where],
-            )
-            texts = dict(zip(where, written, strict=True))
-        for at, (source, last) in enumerate(zip(messages, ends.tolist()[1:], strict=True)):
-            if (text := texts.get(at)) is not None:
-                output.send(Record(self.reports_topic, self.partition, None, text))
-            else:
-                part = slice(last - int(count[at]), last)
-                self._report(output, source, batch.take(part), phases[part], before[at], after[at])
-
-    def _said(self, passed: Passed) -> tuple[int | None, int | None]:
-        """What a message of reports says is closed, and settled: a report may still come for a slot
-        that is so far back.
-        """
-        return _slot(passed.closed, self.method.delay), _slot(passed.settled)
-
-    def _report(
-        self,
-        output: Output,
-        source: Message,
-        batch: Reports,
-        phases: NDArray[np.int64],
-        before: Passed,
-        after: Passed,
-    ) -> None:
-        """One batch a raw message and phase, in chunks where it is large; one without rows where it
-        only tells how far the partition is, which the last chunk alone does. Each phase is sorted
-        whole before it is cut: which chunk a row is in says nothing of its user either.
-        """
-        if not len(batch) and before == after:
-            return
-        passed = self._said(before), self._said(after)
-        width = batch.values.itemsize * prod(batch.values.shape[1:])
-        most = min(CHUNK_ROWS, max(1, CHUNK_BYTES // (ROW_BYTES + width)))
-        parts = [
-            (phase, part)
-            for phase, rows in by_phase(phases)
-            for part in batch.take(rows).sort().chunk_by(most)
-        ]
-        for chunk, (phase, part) in enumerate(parts):
-            stamped = part.stamp(source.offset, chunk, phase, *passed[chunk == len(parts) - 1])
-            output.send(Record(self.reports_topic, self.partition, None, write_reports(stamped)))
-
     def dirty(self, state: PerturbState) -> set[str]:
         found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
         state.users.changed[:] = False
@@ -385,13 +382,15 @@ class Perturb:
         return ledger.largest(state.users.state), ledger.budget
 
     def meta(self, state: PerturbState) -> dict[str, Any]:
-        return {"watermark": state.watermark, "closed": state.closed}
+        since = {"since": state.since} if self.report_rows else {}
+        return {"watermark": state.watermark, "closed": state.closed, **since}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> PerturbState:
         state = self.fresh()
         state.watermark, state.closed = meta["watermark"], meta["closed"]
+        state.since = meta["since"] if self.report_rows else 0
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():
             state.shard_offsets[int(shard)] = cover
@@ -399,15 +398,11 @@ class Perturb:
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The users of the partition, shard by shard, and their ledgers."""
-        found = look_at_users(shards, self.shards, self.fields, self.method.ledger)
+        ledger = self.method.ledger
+        found = look_at_users(shards, self.shards, self.fields, ledger, self._kept_as)
         found.watermark = int(meta["watermark"]) if meta["watermark"] >= 0 else None
         found.closed = int(meta["closed"]) if meta["closed"] != NEVER else None
         return found
-
-
-def _slot(last: int | None, back: int = 0) -> int | None:
-    """A slot so far back; None where there is none yet."""
-    return None if last is None or last == NEVER else last - back
 
 
 def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | None) -> Perturb:
@@ -436,4 +431,5 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
         shards=topology.runtime.shards,
         per_user=topology.per_user,
         partitions=raw.partitions,
+        report_rows=topology.report_rows,
     )

@@ -2,14 +2,15 @@
 
 Compressed are the ledger's columns, which follow from the reports: when a user was last heard, and
 what it spent when. A method's own columns may hold values. They come first and are written as they
-are: how well they could be compressed would tell how alike users' values are, under any seal.
+are: how well they could be compressed would tell how alike users' values are, under any seal. So
+are reports that wait: they are drawn already, but whose they are is the edge's own.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +19,15 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import Field
 from ldp_kafka.errors import StateError
 from ldp_kafka.randomness import Digests
+from ldp_kafka.runtime.stages.waiting import Kept, kept_of
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES, read_batch, write_batch
 
-__all__ = ["packed", "read_shards", "unpacked", "write_shard"]
+__all__ = ["Held", "packed", "read_shards", "unpacked", "write_shard"]
 
 _HEAD = struct.Struct(">II")  # bytes that are not compressed, and bytes that are
 _CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
 _END = 8  # bytes with which a stream ends
+_WAITING = "waiting"  # the column of reports that wait, where they may
 
 
 def write_shard(
@@ -32,6 +35,7 @@ def write_shard(
     fields: Mapping[str, Field],
     columns: Mapping[str, NDArray[Any]],
     ledger: Collection[str],
+    kept: Kept | None = None,
 ) -> bytes:
     """A column a field, rings one list a user.
 
@@ -40,6 +44,7 @@ def write_shard(
     users : (n, 2)
     columns : of each field (n,), or (length, n)
     ledger : the fields that are compressed
+    kept : the reports of these users that wait; None where none do, ever
     """
     own = [name for name in fields if name not in ledger]
     arrays = [pa.Array.from_buffers(pa.binary(16), len(users), [None, pa.py_buffer(users)])]
@@ -50,8 +55,12 @@ def write_shard(
             if length
             else pa.array(cells)
         )
-    written = write_batch("state", ["user", *own, *ledger], arrays)
-    return packed(written, _END + sum(map(_size, arrays[1 + len(own) :])))
+    names = ["user", *own, *ledger]
+    if kept is not None:
+        names.insert(1 + len(own), _WAITING)
+        arrays.insert(1 + len(own), kept.column())
+    written = write_batch("state", names, arrays)
+    return packed(written, _END + sum(map(_size, arrays[len(arrays) - len(ledger) :])))
 
 
 def _size(column: Any) -> int:
@@ -84,10 +93,28 @@ def unpacked(payload: bytes) -> bytes:
 _DAMAGED = "a shard of the changelog is damaged"
 
 
+class Held(NamedTuple):
+    """What lies in some shards."""
+
+    users: Digests
+    """(n, 2)"""
+    columns: dict[str, NDArray[Any]]
+    """Each field's array: (n,), or (length, n)."""
+    kept: Kept | None
+    """The reports that wait; None where none do, ever."""
+
+    def __repr__(self) -> str:
+        return f"Held({len(self.users)})"  # never a value
+
+
 def read_shards(
-    payloads: Sequence[bytes], fields: Mapping[str, Field]
-) -> tuple[Digests, dict[str, NDArray[Any]]]:
-    """Users (n, 2) of these shards, and each field's array: (n,), or (length, n).
+    payloads: Sequence[bytes], fields: Mapping[str, Field], kind: np.dtype[Any] | None = None
+) -> Held:
+    """What lies in these shards.
+
+    Parameters
+    ----------
+    kind : of a report that waits; None where none do, ever
 
     Raises
     ------
@@ -95,7 +122,8 @@ def read_shards(
     """
     batches = [read_batch(unpacked(payload))[0] for payload in payloads]
     whole = pa.Table.from_batches(batches).combine_chunks()
-    if sorted(whole.schema.names) != sorted(["user", *fields]):
+    waiting = [] if kind is None else [_WAITING]
+    if sorted(whole.schema.names) != sorted(["user", *fields, *waiting]):
         raise StateError(
             "the changelog's state has other fields than this method's: it was written by another"
             " version"
@@ -111,7 +139,7 @@ def read_shards(
             if field.length
             else column.to_numpy()
         )
-    return digests, columns
+    return Held(digests, columns, None if kind is None else kept_of(_one(whole, _WAITING), kind))
 
 
 def _one(whole: Any, name: str) -> Any:

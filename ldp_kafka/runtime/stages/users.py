@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.randomness import Digests, Ids, Keyed, take16
 from ldp_kafka.runtime.log import Look
 from ldp_kafka.runtime.stages.shards import read_shards, write_shard
+from ldp_kafka.runtime.stages.waiting import Kept, Waiting
 
 __all__ = ["UNREADABLE", "Users", "look_at_users"]
 
@@ -93,6 +95,7 @@ class Users:
     ----------
     fields : of the method's state
     ledger : those of them that say when a user was heard and what it spent
+    blank : of the reports that may wait, see `Waiting`; None: none do, ever
     """
 
     def __init__(
@@ -101,8 +104,10 @@ class Users:
         ledger: Collection[str],
         randomness: Keyed,
         shards: int,
+        blank: NDArray[Any] | None = None,
     ) -> None:
         self.state, self._ledger = State(fields), ledger
+        self.waiting = None if blank is None else Waiting(blank)
         self._randomness, self._shards = randomness, shards
         self._index = Index()
         self._mark = np.empty(0, np.int32)
@@ -155,42 +160,56 @@ class Users:
         of_row = self.shard[:count]
         order = np.argsort(of_row, kind="stable")
         starts = np.searchsorted(of_row[order], np.arange(self._shards + 1))
+        kept = None if self.waiting is None else self.waiting.by(order)
         return {
-            shard: self._write(order[starts[int(shard)] : starts[int(shard) + 1]])
+            shard: self._write(order, int(starts[int(shard)]), int(starts[int(shard) + 1]), kept)
             for shard in shards
         }
 
-    def _write(self, rows: NDArray[np.intp]) -> bytes:
+    def _write(self, order: NDArray[np.intp], start: int, stop: int, kept: Kept | None) -> bytes:
+        rows = order[start:stop]
         columns = {name: cells[..., rows] for name, cells in self.state.columns.items()}
         users = np.ascontiguousarray(self.state.users[rows])
-        return write_shard(users, self.state.fields, columns, self._ledger)
+        mine = None if kept is None else Kept(kept.ends[start : stop + 1], kept.rows)
+        return write_shard(users, self.state.fields, columns, self._ledger, mine)
 
     def load(self, shards: Mapping[str, bytes]) -> None:
         """Fill an empty state from what `dump` wrote."""
         if not shards:
             return
-        digests, columns = read_shards(list(shards.values()), self.state.fields)
+        kind = None if self.waiting is None else self.waiting.kind
+        digests, columns, kept = read_shards(list(shards.values()), self.state.fields, kind)
         rows = self.state.append(digests)
         self._enter(digests, rows)
         for name, cells in columns.items():
             self.state.columns[name][..., : len(rows)] = cells
+        if self.waiting is not None and kept is not None:
+            self.waiting.put(np.repeat(rows, np.diff(kept.ends)), kept.rows)
 
     def __repr__(self) -> str:
         return f"Users({self.state.count})"  # never a digest
 
 
 def look_at_users(
-    shards: Mapping[str, bytes], count: int, fields: Mapping[str, Field], ledger: BudgetLedger
+    shards: Mapping[str, bytes],
+    count: int,
+    fields: Mapping[str, Field],
+    ledger: BudgetLedger,
+    kind: np.dtype[Any] | None = None,
 ) -> Look:
     """What lies in these shards of ``count``: that every user lies in its own, once, and that every
     ledger adds up and is within the budget.
+
+    Parameters
+    ----------
+    kind : of a report that waits; None where none do, ever
     """
     found = Look(users=0, spent=0, budget=ledger.budget)
     most = everybody = 0
     unreadable = strangers = twice = torn = over = 0
     for name, payload in shards.items():
         try:
-            digests, columns = read_shards([payload], fields)
+            digests, columns, _ = read_shards([payload], fields, kind)
             users = State(fields, digests)
             for column, cells in columns.items():
                 users.columns[column][..., : len(digests)] = cells

@@ -96,7 +96,7 @@ def encode_json(
     """One record; a `Reports` must have one row."""
     if isinstance(record, Reports):
         passed = record.closed, record.settled
-        return write_singles(record, [record.offset], [record.phase], [passed])[0]
+        return write_singles(record, [record.offset], [record.chunk], [record.phase], [passed])[0]
     if isinstance(record, Report):
         return encode_json(reports_of([record]))
     body = {each.name: getattr(record, each.name) for each in fields(record)}  # asdict copies deep

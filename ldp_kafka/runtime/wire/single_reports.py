@@ -36,6 +36,7 @@ _BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
 def write_singles(
     batch: Reports,
     offsets: Sequence[int],
+    chunks: Sequence[int],
     phases: Sequence[int],
     passed: Sequence[tuple[int | None, int | None]],
 ) -> list[bytes]:
@@ -43,8 +44,8 @@ def write_singles(
 
     Parameters
     ----------
-    batch : its own offset, phase, closed and settled do not count
-    offsets, phases : (n,) of each report
+    batch : its own offset, chunk, phase, closed and settled do not count
+    offsets, chunks, phases : (n,) of each report
     passed : (n,) what the edge has closed, and what has settled, when each report is sent
     """
     head = f'{{"{MARK}":{VERSION},"type":"report","fingerprint":{_json(batch.fingerprint)},"id":"'
@@ -55,19 +56,20 @@ def write_singles(
         else [f'{scale},"series":"{link}"' for link in hexadecimal(batch.series)]
     )
     ends = {}
-    for closed, settled in set(passed):
-        last = {"chunk": batch.chunk, "closed": closed, **of_phases(batch.cost, settled)}
-        ends[closed, settled] = f",{_json(last)[1:]}"
+    lasts = list(zip(chunks, passed, strict=True))
+    for chunk, (closed, settled) in set(lasts):
+        last = {"chunk": chunk, "closed": closed, **of_phases(batch.cost, settled)}
+        ends[chunk, (closed, settled)] = f",{_json(last)[1:]}"
     rows = zip(
         hexadecimal(batch.ids), batch.slots.tolist(), phases, _emitted(batch), links, offsets,
-        passed, strict=True,
+        lasts, strict=True,
     )  # fmt: skip
     return [
         (
             f'{head}{name}","slot":{slot},"phase":{phase},{value}{link}'
-            f',"offset":{offset}{ends[far]}'
+            f',"offset":{offset}{ends[last]}'
         ).encode()
-        for name, slot, phase, value, link, offset, far in rows
+        for name, slot, phase, value, link, offset, last in rows
     ]
 
 

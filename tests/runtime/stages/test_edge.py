@@ -20,7 +20,7 @@ from ldp_kafka.records import Events, Reports, Tick
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.partitioning import partitions_of
-from ldp_kafka.runtime.stages import perturb as edge_module
+from ldp_kafka.runtime.stages import report_messages
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.records import header
 from ldp_kafka.runtime.wire.reports import read_reports
@@ -334,7 +334,7 @@ def test_a_large_batch_comes_in_chunks(monkeypatch, chunk_rows):
     whole = Fed(statistics="mean, per_user")
     whole.send(("x", 4, 1))
     [expected] = whole.send(*rows)
-    monkeypatch.setattr(edge_module, "CHUNK_ROWS", chunk_rows)
+    monkeypatch.setattr(report_messages, "CHUNK_ROWS", chunk_rows)
     fed = Fed(statistics="mean, per_user")
     fed.send(("x", 4, 1))
     chunks = fed.send(*rows)
@@ -362,7 +362,7 @@ def test_a_large_batch_comes_in_chunks(monkeypatch, chunk_rows):
 
 def test_the_first_chunks_of_a_first_batch_close_nothing(monkeypatch):
     """Nothing had been closed before it."""
-    monkeypatch.setattr(edge_module, "CHUNK_ROWS", 2)
+    monkeypatch.setattr(report_messages, "CHUNK_ROWS", 2)
     assert [
         chunk.closed for chunk in Fed(lateness=0).send(*((f"u{i}", 5, i) for i in range(5)))
     ] == [None, None, 4]

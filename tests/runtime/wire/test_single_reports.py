@@ -36,10 +36,13 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
     batch = _batch(VALUES[kind], scale=scale, series=series, cost=cost)
     offsets, phases = [2**40 + at for at in range(N)], [0, 1, 2, 0, 1]
     passed = [(None, None), (4, None), (4, 3), (-1, -2), (10**12, None)]
-    written = write_singles(batch, offsets, phases, passed)
+    chunks = [0, 0, 1, 2**14, 0]
+    written = write_singles(batch, offsets, chunks, phases, passed)
     assert len(written) == N
     for at in range(N):
-        alone = batch.take(slice(at, at + 1)).stamp(offsets[at], 0, phases[at], *passed[at])
+        alone = batch.take(slice(at, at + 1)).stamp(
+            offsets[at], chunks[at], phases[at], *passed[at]
+        )
         assert written[at] == write_reports(alone)
         told = passed[at][1] is not None
         emitted = (
@@ -58,7 +61,7 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
             **({"scale": scale} if scale != 1 else {}),
             **({"series": hexadecimal(DIGESTS[1])[at]} if series else {}),
             "offset": offsets[at],
-            "chunk": 0,
+            "chunk": chunks[at],
             "closed": passed[at][0],
             **({"cost": cost} if cost else {}),
             **({"settled": passed[at][1]} if told else {}),
@@ -67,7 +70,7 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
         back = read_reports(written[at])
         assert (back.offset, back.chunk, back.phase, back.cost) == (
             offsets[at],
-            0,
+            chunks[at],
             phases[at],
             cost,
         )
@@ -77,4 +80,4 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
 
 
 def test_none_are_no_message():
-    assert write_singles(_batch(VALUES["index"]).take(slice(0, 0)), [], [], []) == []
+    assert write_singles(_batch(VALUES["index"]).take(slice(0, 0)), [], [], [], []) == []
