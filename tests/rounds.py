@@ -22,7 +22,7 @@ topology: fold
 input: {{slot: 1m, lateness: {lateness}, partitions: {partitions}, max_ahead: 1h, hold: {hold}}}
 privacy: {{method: {name}, epsilon: {epsilon}, window: {window}, {kind}}}
 output: {{statistics: [{statistic}]}}
-runtime: {{shards: 3}}
+runtime: {{shards: 3, report_rows: 6}}
 """
 
 

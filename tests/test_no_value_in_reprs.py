@@ -61,6 +61,7 @@ PUBLIC = {
         runtime.stages.collect_phases.CountingSecond
         runtime.stages.coordinate.Coordinate
         runtime.stages.releases.Publisher runtime.stages.processed.Processed
+        runtime.stages.report_messages.ReportMessages
         runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.worker.private_api.Private
         topology.budget_file.Admitted
@@ -104,7 +105,9 @@ PUBLIC = {
         runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof
         runtime.tools.prove_once.Recomputed
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
-        runtime.stages.perturb.Passed runtime.tools.state.Move runtime.tools.state.Plan
+        runtime.replay.send.Position runtime.stages.bounds.Bound
+        runtime.stages.report_messages.Passed runtime.stages.report_messages.Place
+        runtime.stages.report_messages.Stamp runtime.tools.state.Move runtime.tools.state.Plan
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
@@ -227,6 +230,12 @@ def edge(text=TOPOLOGY):
     return stage, state, output
 
 
+def waiting():
+    made = edge()[1].users.waiting
+    assert len(made) == 1
+    return made
+
+
 def state():
     made = State({"last": Field("i8", initial=WHOLE)}, np.full((3, 2), WHOLE, np.uint64))
     assert str(WHOLE) in str(made.columns) and str(WHOLE) in str(made.users)
@@ -292,6 +301,7 @@ INSTANCES = {
     "runtime.stages.answer.Answer": lambda _: said_by(edge(ASKING)[0]),
     "runtime.stages.answer.AnswerState": lambda _: said_by(edge(ASKING)[1]),
     "runtime.stages.users.Users": lambda _: said_by(edge()[1].users),
+    "runtime.stages.waiting.Waiting": lambda _: said_by(waiting()),
 }
 
 

@@ -64,6 +64,14 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             "who reports from two devices has two budgets, which add up; any device can send any"
             " report, as often as its credentials allow"
         )
+    elif rows := topology.report_rows:
+        yield (
+            "a user's reports can be linked by their partition, which stays the same. Reports of a"
+            f" slot are sent in groups, all together or some {rows:,} at a time (divided by the"
+            " slots that are open): in a partition with more events, who reports in a fixed order"
+            " or at fixed times is in the same group each time; what is guaranteed holds all the"
+            " same; runtime.report_rows sets how many"
+        )
     elif INPUT_FORMATS[topology.input.format].batches:
         yield (
             "the reports of one raw message can be linked to each other: they share a batch, which"

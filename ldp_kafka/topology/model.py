@@ -36,6 +36,7 @@ from ldp_kafka.topology.sources import SOURCES
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 
+WAITING_BYTES = 32  # of a report that waits, beside what it says
 _VERSION = 3  # of the two digests: what they cover, and how it is written
 
 
@@ -253,6 +254,8 @@ class Topology(Checked):
             return "a pseudonym"
         if self.flow.raw is None:
             return "connection or time of arrival"
+        if self.report_rows:
+            return f"partition; by order or time beyond {self.report_rows:,} events of one"
         return "raw message, order or time"
 
     @cached_property
@@ -320,13 +323,15 @@ class Topology(Checked):
 
     @property
     def report_rows(self) -> int:
-        """Events of a partition behind which the edge sends the reports that wait; 0: each message
-        has a batch of its own. Where offsets may be missing, one that is compacted away would move
-        a bound; what is released per user is shrunk towards the batches that come.
+        """Events of a partition behind which the edge sends the reports that wait, which have a
+        mebibyte at most; 0: each message has a batch of its own. Where offsets may be missing, one
+        that is compacted away would move a bound; what is released per user is shrunk towards the
+        batches that come.
         """
         if self.per_user or self.flow.raw is None or self.reader(self.raw_topic)[1].gaps:
             return 0
-        return self.runtime.report_rows
+        row = WAITING_BYTES + self.method.blank(1).nbytes
+        return min(self.runtime.report_rows, max(1, 2**20 // row))
 
     @property
     def raw_topic(self) -> str:

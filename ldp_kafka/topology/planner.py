@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import inf
+from math import ceil, inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,6 +139,8 @@ class Plan:
     def _crossing(self) -> str:
         if self.devices:
             return f"{_traffic(self.single)} from devices, one report each"
+        if self.single == self.batched:
+            return f"{_traffic(self.batched)}, those of a partition and slot together"
         return (
             f"{_traffic(self.batched)} from gateways (one batch a partition),"
             f" {_traffic(self.single)} from single events"
@@ -340,6 +342,10 @@ def _crossing(
     if rounds is not None and rounds.second:
         answers = sources
         rows += rounds.second * (REPORT_BYTES + max(0, rounds.packed - INDEX_BYTES))
+    if topology.report_rows:  # whatever messages events come in
+        together = sources * ceil(users / sources / topology.report_rows) + answers
+        made = Traffic(together, together * BATCH_BYTES + rows)
+        return made, made
     batched = sources + answers
     # one a report, and an empty one a partition where the slot closes
     single = reports + sources + answers

@@ -37,13 +37,16 @@ output: {{statistics: {statistics}}}
 runtime: {{shards: 3, report_rows: 4}}
 """
 CAPP = "{method: capp, epsilon: 2.0, window: 3, block: 2, domain: [0, 10]}"
+PER_USER, CROWDS = "[mean, per_user]", "[mean]"
+"""A batch of reports a message; and batches between bounds, each of few rows."""
+BOTH = (PER_USER, CROWDS)
 
 
 @cache
 def topology(
     partitions: int = 2,
     privacy: str = CAPP,
-    statistics: str = "[mean, per_user]",
+    statistics: str = PER_USER,
     lateness: int = LATENESS,
 ) -> Topology:
     """The default one is stateful: a report depends on the reports before it."""
@@ -143,14 +146,14 @@ def wild(seed: int, partitions: int = 2, slots: int = 8) -> list[list[Message]]:
     return logs
 
 
-_judges: dict[tuple[str, str, int], tuple[Any, Judge]] = {}
+_judges: dict[tuple[str, str, str, int], tuple[Any, Judge]] = {}
 
 
 def judge(of: Topology, role: str, given: Any, make: Callable[[], Judge]) -> Judge:
     """A judge's straight fold of what a role is given is made once. It is kept with the judge, so
     that nothing else has its id.
     """
-    key = (of.fingerprint, role, id(given))
+    key = (of.fingerprint, of.layout, role, id(given))
     if key not in _judges:
         _judges[key] = given, make()
     return _judges[key][1].fresh()

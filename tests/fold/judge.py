@@ -222,6 +222,11 @@ class EdgeJudge(Judge):
             self.complaints.add("missing report")
         if any(what != {self.expected.get(name)} for name, what in seen.items()):
             self.complaints.add("second report")
+        if any(
+            first_copies(records) != first_copies(pure)
+            for records, pure in zip(reports, self.run.reports, strict=True)
+        ):
+            self.complaints.add("different batch")
         if self.overspent(seen):
             self.complaints.add("over budget")
         dead = [
@@ -254,6 +259,15 @@ class EdgeJudge(Judge):
             for by in spent.values()
             for slot in list(by)
         )
+
+
+def first_copies(records: Sequence[Record]) -> dict[tuple[int, int], bytes]:
+    """Of each batch, by its place, what came first: all that counts."""
+    found: dict[tuple[int, int], bytes] = {}
+    for record in records:
+        if (batch := read_reports(record.value)) is not None:
+            found.setdefault((batch.offset, batch.chunk), record.value)
+    return found
 
 
 def said(number: int, records: Sequence[Record]) -> list[tuple[tuple[int, str], Any]]:

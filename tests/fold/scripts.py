@@ -41,6 +41,27 @@ def crash_before_commit(world: World) -> None:
     worker.crash()
 
 
+def crash_before_meta_while_rows_wait(world: World) -> None:
+    """All shards are ahead, and hold reports that their ``meta`` would have counted."""
+    worker = world.begin(0)
+    worker.deliver(0, 4)
+    keep(worker)
+    worker.deliver(0, 7)
+    worker.snapshot(0)
+    while len(worker.waits) != 1 or "meta" not in worker.waits[0].what:
+        worker.step()
+    worker.crash()
+
+
+def kept_behind_each_message(world: World) -> None:
+    """Every message is kept by itself, and the next owner goes on from the middle."""
+    worker = world.begin(0)
+    for _ in range(8):
+        worker.deliver(0)
+        keep(worker)
+    worker.crash()
+
+
 def crash_between_shards_and_meta(world: World) -> None:
     """One shard is ahead; the next owner keeps it before it has come as far, and dies too."""
     worker = world.begin(0)
@@ -346,6 +367,8 @@ SCRIPTS: dict[str, Script] = {
         crash_before_commit,
         crash_between_shards_and_meta,
         crash_before_meta,
+        crash_before_meta_while_rows_wait,
+        kept_behind_each_message,
         crash_in_first_snapshot,
         second_owner,
         crash_before_dropping,
@@ -378,10 +401,14 @@ def one_source_behind(world: World) -> None:
 
 
 def edge_world(
-    logs: list[list[Message]], recipe: Recipe | None = None, *, header: bool = True
+    logs: list[list[Message]],
+    recipe: Recipe | None = None,
+    *,
+    header: bool = True,
+    statistics: str = cases.PER_USER,
 ) -> World:
-    """A world that perturbs."""
-    topology = cases.topology(len(logs))
+    """A world that perturbs; where nothing is released per user, reports wait for bounds."""
+    topology = cases.topology(len(logs), statistics=statistics)
     randomness = cases.randomness(topology)
     return World(
         lambda number: make_perturb(topology, number, randomness),
@@ -405,11 +432,16 @@ def finish(world: World, script: Script) -> set[str]:
         return world.watch.judge(world)
 
 
-def play(script: Script, recipe: Recipe | None = None, *, header: bool = True) -> set[str]:
+def play(
+    script: Script,
+    recipe: Recipe | None = None,
+    *,
+    header: bool = True,
+    statistics: str = cases.PER_USER,
+) -> set[str]:
     """The same over the standard input of the edge."""
-    return finish(
-        edge_world(cases.orderly(1, first=1 if header else 0), recipe, header=header), script
-    )
+    logs = cases.orderly(1, first=1 if header else 0)
+    return finish(edge_world(logs, recipe, header=header, statistics=statistics), script)
 
 
 def collect_world(

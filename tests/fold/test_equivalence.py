@@ -237,7 +237,7 @@ privacy:
   {domain}
   {more}
 output: {{statistics: {statistics}}}
-runtime: {{shards: {shards}, snapshot_messages: {snapshot}}}
+runtime: {{shards: {shards}, snapshot_messages: {snapshot}, report_rows: {rows}}}
 """
 OLD = {
     "topology": "old",
@@ -258,6 +258,7 @@ OLD = {
     "more": "block: 2",
     "statistics": "[mean]",
     "shards": 3,
+    "rows": 5,
     "snapshot": 100,
 }
 CATEGORIES = {
@@ -297,6 +298,7 @@ LAYOUT = [
     {"partitioning": "murmur2"},
     {"max_ahead": "2h"},
     {"shards": 4},
+    {"rows": 7},
 ]
 HARMLESS = [{}, {"more": ""}, {"snapshot": 5}]
 
@@ -347,6 +349,7 @@ CHANGES = [
                 "partitioning",
                 "max_ahead",
                 "shards",
+                "report_rows",
             ],
             strict=True,
         )

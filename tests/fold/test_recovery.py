@@ -4,7 +4,7 @@ that the straight fold does not make.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, product
 from random import Random
 
 import pytest
@@ -37,14 +37,15 @@ APART = depth(3, 1)
 STRIDE = depth(13, 2)
 
 
+@pytest.mark.parametrize("statistics", cases.BOTH)
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("header", [True, False])
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_named_fault(name, header, chunk):
+def test_named_fault(name, header, chunk, statistics):
     """Each fault by itself, on a log of ours and on a foreign one without a committed offset;
     messages come one by one, and in chunks.
     """
-    assert play(SCRIPTS[name], Recipe(chunk=chunk), header=header) == set()
+    assert play(SCRIPTS[name], Recipe(chunk=chunk), header=header, statistics=statistics) == set()
 
 
 def test_undisturbed():
@@ -160,14 +161,19 @@ def disturbed(how, at):
         leave,
     ],
 )
+@pytest.mark.parametrize("statistics", cases.BOTH)
 @pytest.mark.parametrize("chunk", [0, 2])
-def test_at_every_await(how, chunk):
+def test_at_every_await(how, chunk, statistics):
     """The fault comes at each point of the routine in turn."""
-    logs, recipe = cases.orderly(1, SLOTS), Recipe(chunk=chunk)
-    count = sum(1 for _ in points(lambda: edge_world(logs, recipe)))
+    logs = cases.orderly(1, SLOTS)
+
+    def world():
+        return edge_world(logs, Recipe(chunk=chunk), statistics=statistics)
+
+    count = sum(1 for _ in points(world))
     assert count >= POINTS
     for at in range(count):
-        assert finish(edge_world(logs, recipe), disturbed(how, at)) == set(), f"at await {at}"
+        assert finish(world(), disturbed(how, at)) == set(), f"at await {at}"
 
 
 def points(make):
@@ -290,9 +296,10 @@ def test_random_scripts():
     random = Random(1)
     for number in range(SCRIPTED):
         steps = random_script(random)
-        for chunk in CHUNKS:
-            world = edge_world(cases.wild(number % 4), Recipe(chunk=chunk))
-            assert finish(world, wild_script(steps)) == set(), (number, steps, chunk)
+        for chunk, statistics in product(CHUNKS, cases.BOTH):
+            logs = cases.wild(number % 4)
+            world = edge_world(logs, Recipe(chunk=chunk), statistics=statistics)
+            assert finish(world, wild_script(steps)) == set(), (number, steps, chunk, statistics)
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,24 @@
-"""Who reads nothing but the reports topic pairs the reports of one user across slots: by the raw
-message that they answer, by their rank in the slot, or by what they say.
+"""Who reads nothing but the reports topic pairs the reports of one user across slots: by the
+message that they are in, by their rank in the slot, or by what they say.
 
 What ``plan`` says is measured here with 1,000 users, each later slot paired with the first. Chance
 is one user in 1,000: a random order of n users has one in its place on average, with a variance of
-one.
+one. Of what is sent a batch a message (gaps allowed), and of what is sent between bounds:
 
-====================================================  ===========  ======  =========  ======
-raw messages                                          paired by    right   of         chance
-====================================================  ===========  ======  =========  ======
-Arrow, one household's 24 slots each                  raw message  23,000  23,000     23
-one event each, meters in a fixed order               rank         7,000   7,000      7
-one event each, meters in a fresh order in each slot  rank         6       7,000      7
-Arrow, all users of a slot, always in one order       rank         22      23,000     23
-the same                                              value        24      23,000     23
-the same, epsilon 80 in place of 1                    value        16,467  23,000     23
-====================================================  ===========  ======  =========  ======
+======================================================  ===========  =======  ========  ======
+raw messages                                            paired by    of each  between   of
+======================================================  ===========  =======  ========  ======
+Arrow, one household's 24 slots each                    message      23,000   24        23,000
+one event each, meters in a fixed order                 rank         7,000    8         7,000
+one event each, meters in a fresh order in each slot    rank         6        5         7,000
+Arrow, all users of a slot, always in one order         rank         22       22        23,000
+the same                                                value        24       24        23,000
+the same, epsilon 80 in place of 1                      value        16,467   16,467    23,000
+======================================================  ===========  =======  ========  ======
+
+Where a partition has ten times the events that wait together, a fixed order puts users into the
+same tenth of each slot: 1,000 users with 100 rows at a time are paired ten times as often as by
+chance, and no more.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Event, Events, Tick
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.stages import bounds, perturb
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.wire.reports import read_reports
@@ -41,14 +46,19 @@ VALUES = np.linspace(0, 10, USERS)
 TEXT = """
 topology: meters
 kafka: {{bootstrap_servers: "127.0.0.1:1"}}
-input: {{slot: 1s, lateness: {slots}, partitions: 1, format: {format}}}
+input: {{slot: 1s, lateness: {lateness}, partitions: 1, format: {format}, gaps: {gaps}}}
 privacy: {{method: sw_direct, epsilon: {epsilon}, window: {window}, domain: [0, 10]}}
 output: {{statistics: [mean]}}
+runtime: {{report_rows: {rows}}}
 """
 
 
-def topology_of(form, epsilon=1.0):
-    return loads(TEXT.format(format=form, epsilon=epsilon, window=WINDOW, slots=SLOTS))
+def topology_of(form, epsilon=1.0, gaps="strict", rows=2**16, lateness=SLOTS):
+    return loads(
+        TEXT.format(
+            format=form, epsilon=epsilon, window=WINDOW, lateness=lateness, gaps=gaps, rows=rows
+        )
+    )
 
 
 def at(slot):
@@ -107,7 +117,7 @@ def seen(topology, messages):
 
 
 def by_message(batch):
-    """Those of the same raw message are one user's."""
+    """Those of the same message, or of the same raw one, are one user's."""
     return np.full(len(batch), batch.offset)
 
 
@@ -135,44 +145,82 @@ def paired(records, whose, key):
     return (by_slot[1:] == by_slot[0]).sum(1).tolist()
 
 
-def says(topology, warning):
+def says(topology, warning, line):
     """That plan warns of it once, and its line says that reports are not anonymous."""
     made = plan(topology, USERS)
     return sum(warning in one for one in made.warnings) == 1 and made.guarantee_line.endswith(
-        "not anonymous: reports of a user can be linked by raw message, order or time"
+        f"not anonymous: reports of a user can be linked by {line}"
     )
 
 
-def test_the_slots_of_one_raw_message_are_linked():
-    topology = topology_of("arrow")
+EACH = "raw message, order or time"
+
+
+def test_the_slots_of_one_raw_message_are_linked_where_each_has_its_batch():
+    topology = topology_of("arrow", gaps="allow")
     records, whose = seen(topology, households())
     assert paired(records, whose, by_message) == [USERS] * (SLOTS - 1)
-    assert says(topology, "the reports of one raw message can be linked to each other")
+    assert says(topology, "the reports of one raw message can be linked to each other", EACH)
 
 
-def test_a_fixed_order_links_by_rank():
-    topology = topology_of("json")
+def test_a_fixed_order_links_by_rank_where_each_message_has_its_batch():
+    topology = topology_of("json", gaps="allow")
     records, whose = seen(topology, singles(fixed))
     assert paired(records, whose, by_rank) == [USERS] * (SINGLE_SLOTS - 1)
-    assert says(topology, "who reports in a fixed order or at fixed times can be linked")
+    assert says(topology, "who reports in a fixed order or at fixed times can be linked", EACH)
 
 
-def is_chance(right):
+def is_chance(right, of=1):
     """Within five standard errors; another key would fail less than once in 50,000."""
-    chance = len(right)  # and its variance
+    chance = of * len(right)  # and its variance
     return abs(sum(right) - chance) < 5 * sqrt(chance)
 
 
-def test_a_fresh_order_leaves_chance():
-    assert is_chance(paired(*seen(topology_of("json"), singles(fresh)), by_rank))
-
-
-@pytest.mark.parametrize("key", [by_rank, by_value])
-def test_a_batch_of_all_users_leaves_chance(key):
-    """Their order in the message is fixed, and that of the reports is not."""
+@pytest.mark.parametrize("key", [by_message, by_rank])
+def test_between_bounds_a_household_leaves_chance(key):
+    """Its slots are in different batches, each with those of all others."""
     topology = topology_of("arrow")
-    assert is_chance(paired(*seen(topology, batches()), key))
-    assert says(topology, "send all users of a slot in one message")
+    assert is_chance(paired(*seen(topology, households()), key))
+    line = "partition; by order or time beyond 26,214 events of one"
+    assert says(topology, "can be linked by their partition, which stays the same", line)
+
+
+@pytest.mark.parametrize("lateness", [0, 1, SLOTS])
+@pytest.mark.parametrize("key", [by_message, by_rank])
+def test_between_bounds_a_fixed_order_leaves_chance(key, lateness):
+    """Also of who is always the first one of a slot: that report waits for others."""
+    topology = topology_of("json", lateness=lateness)
+    assert is_chance(paired(*seen(topology, singles(fixed)), key))
+    by_user = first_ones(topology)
+    assert len(by_user) == SINGLE_SLOTS
+    assert min(by_user) == USERS
+
+
+def first_ones(topology):
+    """How many reports each slot's first batch has: among so many the first one hides."""
+    records, _ = seen(topology, singles(fixed))
+    read = [read_reports(record.value) for record in records]
+    return list({int(one.slots[0]): len(one) for one in reversed(read) if len(one)}.values())
+
+
+def test_beyond_what_waits_a_fixed_order_links_groups_and_no_more():
+    """With a tenth of the users together: one of a hundred in its place, in place of a thousand."""
+    right = paired(*seen(topology_of("json", rows=100, lateness=0), singles(fixed)), by_message)
+    assert is_chance(right, of=10)
+    assert not is_chance(right)
+
+
+def test_a_fresh_order_leaves_chance():
+    each, between = topology_of("json", gaps="allow"), topology_of("json")
+    assert is_chance(paired(*seen(each, singles(fresh)), by_rank))
+    assert is_chance(paired(*seen(between, singles(fresh)), by_rank))
+
+
+@pytest.mark.parametrize("gaps", ["allow", "strict"])
+@pytest.mark.parametrize("key", [by_rank, by_value])
+def test_a_batch_of_all_users_leaves_chance(key, gaps):
+    """Their order in the message is fixed, and that of the reports is not."""
+    assert is_chance(paired(*seen(topology_of("arrow", gaps=gaps), batches()), key))
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0, 8.0])
@@ -196,5 +244,27 @@ def test_a_link_by_value_would_be_found():
 
 def test_rows_in_the_order_of_users_would_be_found(monkeypatch):
     """An edge that does not sort a batch by its ids."""
-    monkeypatch.setattr("ldp_kafka.records.Reports.sort", lambda batch: batch)
-    assert paired(*seen(topology_of("arrow"), batches()), by_rank) == [USERS] * (SLOTS - 1)
+    monkeypatch.setattr(bounds, "_sorted", lambda ids, keys: np.lexsort(keys[::-1]))
+    for topology, messages in (
+        (topology_of("arrow", gaps="allow"), batches()),
+        (topology_of("json"), singles(fixed)),
+    ):
+        right = paired(*seen(topology, messages), by_rank)
+        assert right == [USERS] * len(right)
+
+
+def test_a_first_report_that_does_not_wait_would_be_found(monkeypatch):
+    """An edge that sends all that waits with what it closes: the first one of each slot is alone
+    in its batch.
+    """
+
+    def all_of_it(counts, *rest):
+        found = [bound._replace(full=tuple(range(START, START + SLOTS))) for bound in real(
+            counts, *rest)]  # fmt: skip
+        if found:
+            counts.clear()
+        return found
+
+    real = perturb.find_bounds
+    monkeypatch.setattr(perturb, "find_bounds", all_of_it)
+    assert min(first_ones(topology_of("json", lateness=0))) == 1

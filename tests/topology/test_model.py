@@ -50,6 +50,7 @@ runtime:
   snapshot_seconds: 1
   shards: 4
   session_timeout: 10s
+  report_rows: 100
 """
 LPU = (
     GOOD.replace("method: capp", "method: lpu")
@@ -104,6 +105,7 @@ KEYS = [
     ("snapshot_seconds: 1", "snapshot_seconds: 2", ""),
     ("shards: 4", "shards: 5", "layout"),
     ("session_timeout: 10s", "session_timeout: 11s", ""),
+    ("report_rows: 100", "report_rows: 101", ""),  # no effect where releases are per user
 ]
 
 
@@ -130,6 +132,16 @@ def test_each_key_moves_the_digest_it_belongs_to_and_no_other(old, new, moves):
     assert (before.fingerprint != after.fingerprint) == (moves == "fingerprint")
     assert (before.layout != after.layout) == (moves == "layout")
     assert before != after, "the loader does not read this key"
+
+
+def test_how_many_reports_wait():
+    """It is of the state where they do: not where a message has a batch of its own."""
+    assert loads(LPU).report_rows == 100
+    assert loads(LPU).layout != loads(LPU.replace("rows: 100", "rows: 101")).layout
+    assert loads(GOOD).report_rows == 0
+    assert loads(GOOD.replace("gaps: strict", "gaps: allow")).report_rows == 0
+    wide = LPU.replace("mechanism: grr", "mechanism: oue").replace("[a, b]", "8192")
+    assert loads(wide.replace("rows: 100", "rows: 1000000")).report_rows == 2**20 // (32 + 1024)
 
 
 def test_every_key_is_read():

@@ -104,7 +104,7 @@ def test_the_error_of_one_release_is_that_of_the_law():
 def test_lpu_reports_once_a_window():
     found = plan(topology("lpu", "frequencies", window=8), users=1000)
     assert found.predictions[0].reports == 125
-    assert found.single.messages == 127
+    assert found.single.messages == 2
     assert found.batched.messages == 2
 
 
@@ -192,8 +192,14 @@ WARNINGS = [
         "calibration published: nothing is guaranteed, not even of the first slots of a stream",
     ),
     ({"method": "capp", "statistics": "mean"}, 1000, "use sw_direct for crowds"),
-    ({}, 1000, "one event a message shows the collector the order"),
-    ({"source": "format: arrow"}, 1000, "the reports of one raw message can be linked"),
+    ({}, 1000, "a user's reports can be linked by their partition"),
+    ({"source": "format: arrow"}, 1000, "a user's reports can be linked by their partition"),
+    ({"source": "gaps: allow"}, 1000, "one event a message shows the collector the order"),
+    (
+        {"source": "format: arrow, gaps: allow"},
+        1000,
+        "the reports of one raw message can be linked",
+    ),
     (
         {"source": "create: false"},
         1000,
@@ -253,7 +259,7 @@ edge: {budget_file: "${BUDGET_FILE}"}
 """
     monkeypatch.delenv("BUDGET_FILE", raising=False)
     (batches,) = plan(loads(good)).warnings
-    assert batches.startswith("the reports of one raw message can be linked")  # true of any batch
+    assert batches.startswith("a user's reports can be linked by their partition")  # true of any
 
 
 @cases("users", [0, -1, 1.5, True, "1", 10**11])

@@ -246,7 +246,7 @@ RULES: dict[str, Rule] = {
         "the state was written under this topology's raw topic, fields, partitions and shards",
         lambda case: case.other("layout"),
         f"{_OTHER.format('layout')}: the raw topic, its fields, partitions or partitioning, the"
-        " lateness, max_ahead, the shards or per_user changed",
+        " lateness, max_ahead, the shards, report_rows or per_user changed",
         "give the topology a new name, or its old parameters (`ldp-kafka state verify` looks at all"
         " of it)",
     ),

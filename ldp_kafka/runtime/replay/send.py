@@ -51,6 +51,14 @@ def check_ahead(topology: Topology, source: Source, now_ms: int | None = None) -
         )
 
 
+class Position(NamedTuple):
+    """How far a group is in one partition."""
+
+    committed: int | None
+    end: int
+    """Of the log."""
+
+
 class Unread:
     """How much of the log nobody has read yet: of the raw topic, and of the reports that come of
     it.
@@ -59,7 +67,7 @@ class Unread:
     ----------
     edge, collector : configurations of confluent-kafka clients
     limit : bytes of a partition that may be unread
-    ask : (role) -> committed offset by partition; default: the brokers
+    ask : (role) -> by partition how far its group is; default: the brokers
 
     """
 
@@ -69,60 +77,85 @@ class Unread:
         edge: Mapping[str, Any],
         collector: Mapping[str, Any],
         limit: int = UNREAD_BYTES,
-        ask: Callable[[str], Mapping[int, int | None]] | None = None,
+        ask: Callable[[str], Mapping[int, Position]] | None = None,
     ) -> None:
         self._topology, self._limit = topology, limit
         # of the users who report in a slot
         self._share = min(1.0, topology.method.influence / topology.method.window)
         self._row = row_bytes(topology)
         # Who reads the raw records, and who the reports that answer them
-        self._sides = {
-            topology.reader(topic)[0].name: (config, topic)
-            for config, topic in ((edge, topology.raw_topic), (collector, topology.reports_topic))
-        }
-        self._ask = ask or self._committed
-        partitions = range(topology.input.partitions)
-        # (messages sent so far, bytes): of the raw records, and about, of the reports that answer
-        # them
-        self._open: dict[str, list[deque[tuple[int, int]]]] = {
-            role: [deque() for _ in partitions] for role in self._sides
-        }
-        self._bytes = {role: [0 for _ in partitions] for role in self._sides}
-        self._sent = [0 for _ in partitions]
-        self._start: dict[str, Mapping[int, int | None]] = {}
-
-    def _committed(self, role: str) -> Mapping[int, int | None]:
-        config, topic = self._sides[role]
-        return admin.committed(
-            config, self._topology.group(role), topic, range(self._topology.input.partitions)
+        self._perturb, self._collect = (
+            topology.reader(topic)[0].name for topic in (topology.raw_topic, topology.reports_topic)
         )
+        self._sides = {
+            self._perturb: (edge, topology.raw_topic),
+            self._collect: (collector, topology.reports_topic),
+        }
+        self._ask = ask or self._positions
+        partitions = range(topology.input.partitions)
+        # (messages sent so far, bytes, and about, of the reports that answer them)
+        self._open: list[deque[tuple[int, int, int]]] = [deque() for _ in partitions]
+        self._bytes = {role: [0 for _ in partitions] for role in self._sides}
+        # of the reports that are in their topic, or wait for a bound
+        self._answered = [0 for _ in partitions]
+        self._slots = [-1 for _ in partitions]
+        self._sent = [0 for _ in partitions]
+        self._start: dict[int, int] | None = None
+        self._read: dict[int, int] = {}
+
+    def _positions(self, role: str) -> Mapping[int, Position]:
+        config, topic = self._sides[role]
+        partitions = range(self._topology.input.partitions)
+        committed = admin.committed(config, self._topology.group(role), topic, partitions)
+        ends = admin.extents(config, topic, partitions)
+        return {each: Position(committed[each], ends[each][1]) for each in partitions}
 
     def add(self, raw: Raw) -> bool:
         """Note a message; whether its partition has too much unread now."""
-        self._start = self._start or {role: self._ask(role) for role in self._sides}
+        at, answer = raw.partition, self._answer(raw)
+        if self._start is None:
+            self._start = {of: each.committed or 0 for of, each in self._ask(self._perturb).items()}
+            self._read = {of: each.committed or 0 for of, each in self._ask(self._collect).items()}
+        self._sent[at] += 1
+        self._open[at].append((self._sent[at], len(raw.value) + 100, answer))
+        self._bytes[self._perturb][at] += len(raw.value) + 100
+        self._bytes[self._collect][at] += answer
+        return any(count[at] > self._limit for count in self._bytes.values())
+
+    def _answer(self, raw: Raw) -> int:
+        """About so many bytes of reports come of a message."""
+        rows = int(self._share * self._row * raw.events)
+        if self._topology.report_rows:
+            slot = self._topology.slot_of(raw.timestamp)
+            moves = slot > self._slots[raw.partition]
+            self._slots[raw.partition] = max(slot, self._slots[raw.partition])
+            return rows + BATCH_BYTES * moves
         # A single report is a JSON object, with packed bits in hexadecimal; a batch has its schema
-        answer = (
-            int(self._share * (_SINGLE_BYTES + 2 * self._row))
-            if raw.events == 1
-            else BATCH_BYTES + int(self._share * self._row * raw.events)
-        )
-        self._sent[raw.partition] += 1
-        for role, size in zip(self._sides, (len(raw.value) + 100, answer), strict=True):
-            self._open[role][raw.partition].append((self._sent[raw.partition], size))
-            self._bytes[role][raw.partition] += size
-        return any(count[raw.partition] > self._limit for count in self._bytes.values())
+        if raw.events == 1:
+            return int(self._share * (_SINGLE_BYTES + 2 * self._row))
+        return BATCH_BYTES + rows
 
     def refresh(self) -> bool:
         """Ask the brokers; whether anything has been read since the last time."""
+        assert self._start is not None
         moved = False
-        for role, parts in self._open.items():
-            start = self._start[role]
-            for partition, offset in self._ask(role).items():
-                read = (offset or 0) - (start[partition] or 0)
-                part = parts[partition]
-                while part and part[0][0] <= read:
-                    self._bytes[role][partition] -= part.popleft()[1]
-                    moved = True
+        for at, position in self._ask(self._perturb).items():
+            waiting, read = self._open[at], (position.committed or 0) - self._start[at]
+            while waiting and waiting[0][0] <= read:
+                _, size, answer = waiting.popleft()
+                self._bytes[self._perturb][at] -= size
+                self._answered[at] += answer
+                moved = True
+        for at, position in self._ask(self._collect).items():
+            # How many reports a message has is not known: what is unread is shared out evenly. What
+            # is answered and not there waits at the edge for a bound: less than a partition holds
+            before = self._read[at]
+            now = max(position.committed or 0, before)
+            unread, new = max(0, position.end - now), position.end - before
+            left = self._answered[at] * unread // new if unread else 0
+            self._bytes[self._collect][at] -= self._answered[at] - left
+            self._answered[at] = left
+            moved, self._read[at] = moved or now > before, now
         return moved
 
     @property

@@ -1,62 +1,132 @@
-"""Where one batch of a partition's reports ends and the next begins: at places that the log alone
-decides.
+"""Which reports of a partition are sent together, and where: at places that the log alone decides.
 
-A bound is a message at which so many valid rows have come since the last bound, or one that closes
-slots. It depends neither on time, nor on which messages are folded together, nor on what a shard
-has folded already: whoever folds the log again finds the same bounds, and the same batches.
+Rows wait by the slot of their event. A *bound* is a message behind which the rows of some slots are
+sent: of all that it closes, and, where as many rows wait as may, of the slot that has most of them.
+So reports of a slot go together, many of them or all that there are; the first one of a new slot
+waits for others.
+
+A bound depends neither on time, nor on which messages are folded together, nor on what a shard has
+folded already. Whoever folds the log again finds the same bounds, and the same batches.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import MutableMapping, Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bounds", "Cut", "cut", "find_bounds"]
+__all__ = ["Bound", "Cut", "assign", "cut", "find_bounds"]
+
+FEW = 32  # rows that are counted one by one
 
 
-class Bounds(NamedTuple):
-    """The bounds in a run of messages."""
+class Bound(NamedTuple):
+    """A message behind which rows are sent."""
 
-    at: list[int]
-    """Places of messages in the run, rising."""
-    since: int
-    """Valid rows since the last bound, behind the run."""
+    at: int
+    """Its place in the run."""
+    closed: int | None
+    """The last slot that it closes, all before which go; None where it closes none."""
+    full: tuple[int, ...] = ()
+    """Slots that go since as many rows wait as may."""
 
 
-def find_bounds(counts: NDArray[np.int64], moved: Sequence[int], since: int, most: int) -> Bounds:
+def find_bounds(
+    counts: MutableMapping[int, int],
+    slots: NDArray[np.int64],
+    message: NDArray[np.intp],
+    closes: Sequence[tuple[int, int]],
+    messages: int,
+    most: int,
+) -> list[Bound]:
     """The bounds in a run of messages.
 
     Parameters
     ----------
-    counts : (n,) valid rows of each message, whatever becomes of them
-    moved : places of messages that close slots, rising
-    since : valid rows since the last bound, before the run
-    most : valid rows at which a bound comes, at least 1
+    counts : rows that wait of each slot, fewer than ``most``; brought up to date
+    slots, message : (n,) of each row that is in time, whatever becomes of it, in the order of
+        messages
+    closes : (place, last slot) of each message that closes slots, rising
+    messages : of the run
+    most : rows that may not wait, at least 1
 
     Examples
     --------
-    >>> find_bounds(np.array([2, 3, 0, 1, 1]), [3], 1, 4)
-    Bounds(at=[1, 3], since=1)
+    >>> counts = {7: 1}
+    >>> slots, message = np.array([7, 7, 8, 8]), np.array([0, 1, 1, 3])
+    >>> find_bounds(counts, slots, message, [(2, 7)], 4, 4)
+    [Bound(at=1, closed=None, full=(7,)), Bound(at=2, closed=7, full=())]
+    >>> counts
+    {8: 2}
     """
-    ends = (since + np.cumsum(counts)).tolist()
-    found: list[int] = []
-    base, at, of_moved = 0, 0, 0
-    while at < len(ends):
-        full = bisect_left(ends, base + most, at)
-        while of_moved < len(moved) and moved[of_moved] < at:
-            of_moved += 1
-        if of_moved < len(moved):
-            full = min(full, moved[of_moved])
-        if full >= len(ends):
-            break
-        found.append(full)
-        base, at = ends[full], full + 1
-    return Bounds(found, (ends[-1] if ends else since) - base)
+    ends = np.searchsorted(message, np.arange(messages), "right").tolist()
+    found: list[Bound] = []
+    total, row, next_close = sum(counts.values()), 0, 0
+    while True:
+        start = found[-1].at + 1 if found else 0
+        at = bisect_left(ends, row + most - total, start)
+        closed = None
+        if next_close < len(closes) and closes[next_close][0] <= at:
+            at, closed = closes[next_close]
+            next_close += 1
+        end = ends[at] if at < messages else len(slots)
+        _count(counts, slots[row:end])
+        total, row = total + end - row, end
+        if at >= messages:
+            return found
+        if closed is not None:
+            total -= sum(counts.pop(slot) for slot in [slot for slot in counts if slot <= closed])
+        full = []
+        while total >= most:
+            fullest = max(counts, key=lambda slot: (counts[slot], -slot))
+            full.append(fullest)
+            total -= counts.pop(fullest)
+        found.append(Bound(at, closed, tuple(full)))
+
+
+def _count(counts: MutableMapping[int, int], slots: NDArray[np.int64]) -> None:
+    """Count rows by their slots."""
+    if not len(slots):
+        return
+    if len(slots) <= FEW:
+        some = Counter(slots.tolist())
+    elif slots.min() == slots.max():
+        some = Counter({int(slots[0]): len(slots)})
+    else:
+        some = Counter(dict(zip(*(each.tolist() for each in np.unique_counts(slots)), strict=True)))
+    for slot, count in some.items():
+        counts[slot] = counts.get(slot, 0) + count
+
+
+def assign(
+    bounds: Sequence[Bound], slots: NDArray[np.int64], first: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The bound with which each row goes, (n,); ``len(bounds)`` where it goes on waiting.
+
+    Parameters
+    ----------
+    slots : (n,) of each row's event
+    first : (n,) the first bound that is not before its message
+    """
+    full: dict[int, list[int]] = {}
+    for number, bound in enumerate(bounds):
+        for slot in bound.full:
+            full.setdefault(slot, []).append(number)
+    closing = [number for number, bound in enumerate(bounds) if bound.closed is not None]
+    closed = [bound.closed for bound in bounds if bound.closed is not None]
+    result = np.empty(len(slots), np.intp)
+    distinct, counts = np.unique_counts(slots)
+    by_slot = np.split(np.argsort(slots, kind="stable"), np.cumsum(counts))
+    for slot, rows in zip(distinct.tolist(), by_slot[:-1], strict=True):
+        end = bisect_left(closed, slot)
+        goes = np.array(sorted({*full.get(slot, ()), *closing[end : end + 1], len(bounds)}))
+        result[rows] = goes[np.searchsorted(goes, first[rows])]
+    return result
 
 
 class Cut(NamedTuple):
@@ -70,6 +140,9 @@ class Cut(NamedTuple):
     """(m,) which message of its bound each is."""
     last: NDArray[np.bool_]
     """(m,) whether it is the last one of its bound."""
+
+    def __repr__(self) -> str:
+        return f"Cut({len(self.chunk)})"  # never the order, which is that of users
 
 
 def cut(

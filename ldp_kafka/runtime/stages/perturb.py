@@ -11,7 +11,7 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.sealing import Seal
-from ldp_kafka.runtime.stages.bounds import find_bounds
+from ldp_kafka.runtime.stages.bounds import assign, find_bounds
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.report_messages import Drawn, Passed, Place, ReportMessages
 from ldp_kafka.runtime.stages.rows import Answered, Answers, Placed, Rows, by_phase, rounds
@@ -55,8 +55,8 @@ class PerturbState:
     """Greatest event time accepted, milliseconds."""
     closed: int = NEVER
     """Last closed slot."""
-    since: int = 0
-    """Valid rows since the last bound."""
+    waiting: dict[int, int] = field(default_factory=dict)
+    """Rows in time since they were last sent, by slot; of all users, whatever became of them."""
 
     def __repr__(self) -> str:
         return f"PerturbState({self.users!r}, closed={self.closed})"  # never a time of a user
@@ -96,7 +96,7 @@ class Perturb:
     second budget.
     """
     report_rows: int = 0
-    """Valid rows behind which the reports that wait are sent together; 0: a batch a message."""
+    """Rows in time of which fewer wait before their reports are sent; 0: a batch a message."""
 
     @property
     def key(self) -> str:
@@ -167,13 +167,17 @@ class Perturb:
         rows, latest = self._raw.read(messages, output)
         before, after = self._watermarks(state, latest)
         output.count("events", len(rows.slots))
-        made = self._perturb(state, messages, rows, before, output)
+        closed = np.array([passed.closed for passed in before], np.int64)
+        in_time = rows.slots > (closed[rows.message] if len(messages) > 1 else closed[:1])
+        output.count("late", int(np.count_nonzero(~in_time)))
+        made = self._perturb(state, messages, rows, in_time, output)
         places = [
             Place(message.offset, *passed)
             for message, *passed in zip(messages, before, after, strict=True)
         ]
         if self.report_rows:
-            self._at_bounds(state, places, rows, made, output)
+            came = rows.slots[in_time], rows.message[in_time]
+            self._at_bounds(state, places, *came, made, output)
         else:
             batch = self._batch(state, made.users, made.slots, made.phases, made.values)
             self._messages.send(output, places, Drawn(batch, made.phases, made.message))
@@ -212,20 +216,17 @@ class Perturb:
         state: PerturbState,
         messages: Sequence[Message],
         rows: Rows,
-        before: list[Passed],
+        keep: NDArray[np.bool_],
         output: Output,
     ) -> Answered:
-        """The reports that the rows of a run of messages give."""
+        """The reports that rows of a run of messages give: those that are to be kept."""
         if not len(rows.slots):
             none = np.empty(0, np.int64)
-            return Answered(none, none, none, self.method.blank(0), none)
+            return Answered(none, none, none, none, self.method.blank(0), none)
         found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
-        closed = [passed.closed for passed in before]
-        keep = found.slots > (np.array(closed)[found.message] if len(messages) > 1 else closed[0])
-        output.count("late", int(np.count_nonzero(~keep)))
         # some shards are ahead: their rows were folded and reported before the crash
         if messages[0].offset <= int(state.shard_offsets.max()):
-            keep &= (
+            keep = keep & (
                 state.shard_offsets[state.users.shard[found.users]]
                 < np.array([m.offset for m in messages])[found.message]
             )
@@ -249,40 +250,53 @@ class Perturb:
         self,
         state: PerturbState,
         places: list[Place],
-        rows: Rows,
+        slots: NDArray[np.int64],
+        message: NDArray[np.intp],
         made: Answered,
         output: Output,
     ) -> None:
-        """Have reports wait, and send those that a bound in a run of messages ends.
+        """Have reports wait, and send those that have a bound in a run of messages.
+
+        Parameters
+        ----------
+        slots, message : of the rows that came in time, see `bounds.find_bounds`
+        made : their reports, as far as their shards were not ahead
 
         Notes
         -----
-        Where a shard was written at offset s, ahead of the offset m of the rest of the state, its
-        rows are neither drawn nor sent again up to s. All that it sent was in the topic before it
-        was written; what it holds was drawn behind the last bound at or before s, and is sent at
-        the next one, since no row goes to a bound before its own offset. So nothing that waits is
-        lost or sent at two bounds, whichever shards a crash leaves ahead. Would it lie in ``meta``
-        instead, what a shard has drawn between m and s would be nowhere.
+        Bounds are the log's own: they are found from the rows that came in time, before any shard
+        skips one, and ``meta`` has what was counted. Where a crash leaves a shard that was written
+        at offset s, ahead of the offset m of ``meta``, its rows up to s are neither drawn nor sent
+        again. What the shard had sent by then was in the topic before it was written. What it holds
+        has no bound between m and s: a bound takes all rows of a slot up to its own offset. So it
+        waits for the same bound as before, and nothing is lost. Would it lie in ``meta``, what such
+        a shard has drawn between m and s would be nowhere.
         """
         waiting = state.users.waiting
         assert waiting is not None
-        counts = np.bincount(rows.message, minlength=len(places))
-        moved = [at for at, place in enumerate(places) if place.before != place.after]
-        bounds, state.since = find_bounds(counts, moved, state.since, self.report_rows)
-        offsets = np.array([place.offset for place in places])
-        waiting.add(made.users, offsets[made.message], made.slots, made.phases, made.values)
+        closes = [
+            (at, place.after.closed)
+            for at, place in enumerate(places)
+            if place.before != place.after
+        ]
+        most = self.report_rows
+        bounds = find_bounds(state.waiting, slots, message, closes, len(places), most)
+        offsets = np.array([place.offset for place in places], np.int64)
+        waiting.add(made, offsets[made.message])
         if not bounds:
             return
         users, kept = waiting.take()
-        bound = np.searchsorted(offsets[bounds], kept["offset"])
-        go = bound < len(bounds)
-        if not go.all():
+        first = np.searchsorted(offsets[[bound.at for bound in bounds]], kept["offset"])
+        goes = assign(bounds, kept["event_slot"], first)
+        if not (go := goes < len(bounds)).all():
             waiting.put(users[~go], kept[~go])
-            users, kept, bound = users[go], kept[go], bound[go]
+            users, kept, goes = users[go], kept[go], goes[go]
         state.users.touch(users)
-        slots, phases = kept["slot"], kept["phase"]
-        batch = self._batch(state, users, slots, phases, kept["value"])
-        self._messages.send(output, [places[at] for at in bounds], Drawn(batch, phases, bound))
+        phases = kept["phase"]
+        batch = self._batch(state, users, kept["slot"], phases, kept["value"])
+        self._messages.send(
+            output, [places[each.at] for each in bounds], Drawn(batch, phases, goes)
+        )
 
     def _batch(
         self,
@@ -382,15 +396,15 @@ class Perturb:
         return ledger.largest(state.users.state), ledger.budget
 
     def meta(self, state: PerturbState) -> dict[str, Any]:
-        since = {"since": state.since} if self.report_rows else {}
-        return {"watermark": state.watermark, "closed": state.closed, **since}
+        waiting = {"waiting": sorted(state.waiting.items())} if self.report_rows else {}
+        return {"watermark": state.watermark, "closed": state.closed, **waiting}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> PerturbState:
         state = self.fresh()
         state.watermark, state.closed = meta["watermark"], meta["closed"]
-        state.since = meta["since"] if self.report_rows else 0
+        state.waiting = dict(meta["waiting"]) if self.report_rows else {}
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():
             state.shard_offsets[int(shard)] = cover

@@ -82,6 +82,8 @@ class Answered(NamedTuple):
 
     users: NDArray[np.intp]
     """Rows of the state."""
+    event_slots: NDArray[np.int64]
+    """Of the events that they answer."""
     slots: NDArray[np.int64]
     phases: NDArray[np.int64]
     values: NDArray[Any]
@@ -146,9 +148,11 @@ class Answers:
         if self._several:
             return self._expanded(rows, sent)
         if sent.all():
-            return Answered(rows.users, rows.slots, self._phases, self._values, rows.message)
+            users, slots, _, message = rows
+            return Answered(users, slots, slots, self._phases, self._values, message)
         return Answered(
             rows.users[sent],
+            rows.slots[sent],
             rows.slots[sent],
             self._phases[sent],
             self._values[sent],
@@ -167,6 +171,7 @@ class Answers:
         source = source[order]
         return Answered(
             rows.users[source],
+            rows.slots[source],
             slots[order],
             self._phases[source],
             values[order],

@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.stages.rows import Answered
 
 __all__ = ["Kept", "Waiting", "kept_of"]
 
@@ -55,6 +56,7 @@ class Waiting:
         self.kind = np.dtype(
             [
                 ("offset", np.int64),
+                ("event_slot", np.int64),
                 ("slot", np.int64),
                 ("phase", np.int64),
                 ("value", blank.dtype, blank.shape[1:]),
@@ -63,20 +65,14 @@ class Waiting:
         self._users: list[NDArray[np.intp]] = []
         self._rows: list[NDArray[Any]] = []
 
-    def add(
-        self,
-        users: NDArray[np.intp],
-        offsets: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        phases: NDArray[np.int64],
-        values: NDArray[Any],
-    ) -> None:
-        """Have reports wait: of these rows of the state, drawn for messages at these offsets."""
-        if not len(users):
+    def add(self, made: Answered, offsets: NDArray[np.int64]) -> None:
+        """Have reports wait that were drawn for messages at these offsets (n,)."""
+        if not len(made.users):
             return
-        rows = np.empty(len(users), self.kind)
-        rows["offset"], rows["slot"], rows["phase"], rows["value"] = offsets, slots, phases, values
-        self.put(users, rows)
+        rows = np.empty(len(made.users), self.kind)
+        rows["offset"], rows["event_slot"], rows["slot"] = offsets, made.event_slots, made.slots
+        rows["phase"], rows["value"] = made.phases, made.values
+        self.put(made.users, rows)
 
     def put(self, users: NDArray[np.intp], rows: NDArray[Any]) -> None:
         """Have rows wait that were taken out, or kept."""

@@ -33,7 +33,7 @@ from ldp_kafka.runtime.replay import (
     send,
 )
 from ldp_kafka.runtime.replay.files import read_slices
-from ldp_kafka.runtime.replay.send import check_ahead
+from ldp_kafka.runtime.replay.send import Position, check_ahead
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import loads
 from tests.cases import cases
@@ -400,21 +400,35 @@ def test_times_that_would_be_misread_are_refused():
 def test_unread_holds_back_and_lets_go():
     """It waits for the slower of the two groups, and gives up where nobody reads."""
     made = topology()
-    committed = {"perturb": {0: 1, 1: 1}, "collect": {0: 1, 1: 1}}
-    unread = Unread(made, {}, {}, limit=10_000, ask=lambda role: dict(committed[role]))
+    at = {role: {0: Position(1, 1), 1: Position(1, 1)} for role in ("perturb", "collect")}
+    unread = Unread(made, {}, {}, limit=10_000, ask=lambda role: dict(at[role]))
     raw = Raw(0, START, bytes(900), 1)
     assert [unread.add(raw) for _ in range(11)] == [False] * 10 + [True]
     with pytest.raises(BrokerError, match="ldp-kafka run"):
         unread.wait(0.01, 0.05)
-    committed["perturb"] = {0: 12, 1: 1}
+    at["perturb"] = {0: Position(12, 12), 1: Position(1, 1)}
     unread.refresh()
     assert not unread.full
-    for _ in range(40):
+    for _ in range(600):
         unread.add(Raw(1, START, b"", 1))
-    committed["perturb"] = {0: 12, 1: 41}
+    at["perturb"] = {0: Position(12, 12), 1: Position(601, 601)}
+    at["collect"] = {0: Position(1, 3), 1: Position(1, 11)}
     unread.refresh()
-    assert unread.full  # 51 reports of about 400 bytes, none of them read
-    committed["collect"] = {0: 12, 1: 41}
+    assert unread.full  # 600 reports of some 30 bytes, none of them read
+    at["collect"] = {0: Position(1, 3), 1: Position(4, 11)}
+    unread.refresh()
+    assert unread.full  # seven tenths are left
+    at["collect"] = {0: Position(1, 3), 1: Position(8, 11)}
+    unread.wait(0.01, 0.05)
+    assert not unread.full
+
+
+def test_reports_that_wait_for_a_bound_hold_nothing_back():
+    """They are at the edge: the next messages bring them out."""
+    at = {role: {0: Position(1, 1), 1: Position(1, 1)} for role in ("perturb", "collect")}
+    unread = Unread(topology(), {}, {}, limit=10_000, ask=lambda role: dict(at[role]))
+    assert [unread.add(Raw(0, START, b"", 1)) for _ in range(400)][-1]
+    at["perturb"] = {0: Position(401, 401), 1: Position(1, 1)}
     unread.wait(0.01, 0.05)
     assert not unread.full
 
@@ -440,7 +454,7 @@ def test_unread_knows_how_large_the_answers_are(bits, batch, per_user):
     stream = list(
         messages(made, from_arrays(made, values if bits else values.astype(float), START), batch)
     )
-    unread = Unread(made, {}, {}, limit=0, ask=lambda _: {0: 1})
+    unread = Unread(made, {}, {}, limit=0, ask=lambda _: {0: Position(1, 1)})
     for raw in stream:
         unread.add(raw)
     written = sum(

@@ -5,6 +5,7 @@ look like.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -44,12 +45,12 @@ runtime: {{shards: 8}}
 
 
 class Fed:
-    """An edge, its state, and a log that grows."""
+    """An edge that sends a batch a message, its state, and a log that grows."""
 
     def __init__(self, **options):
         self.topology = topology(**options)
         self.randomness = edge_randomness(self.topology, KEY, "here")
-        self.edge = make_perturb(self.topology, 0, self.randomness)
+        self.edge = replace(make_perturb(self.topology, 0, self.randomness), report_rows=0)
         self.state, self.offset, self.counts = self.edge.fresh(), 0, {}
 
     def send(self, *rows):
@@ -430,6 +431,7 @@ def test_noise_is_keyed():
     made = []
     for key in (KEY, KEY, bytes(32)):
         edge = make_perturb(topology(), 0, edge_randomness(topology(), key, "here"))
+        edge = replace(edge, report_rows=0)
         made.append(edge.fold(edge.fresh(), log).records)
     assert made[0] == made[1]
     assert all(a.value != b.value for a, b in zip(made[0], made[2], strict=True))
@@ -444,6 +446,7 @@ privacy: {method: lpu, mechanism: grr, epsilon: 2.0, window: 3, categories: 4}
 output: {statistics: [frequencies]}
 """)
     edge = make_perturb(apps, 0, edge_randomness(apps, KEY, "here"))
+    edge = replace(edge, report_rows=0)
     state, seen = edge.fresh(), {}
     for slot in range(6):
         made = pa.RecordBatch.from_pydict(
@@ -526,7 +529,7 @@ output: {statistics: [mean]}
 """)
     randomness = edge_randomness(made, KEY, "here")
     for partition in (0, 1):
-        stage = make_perturb(made, partition, randomness)
+        stage = replace(make_perturb(made, partition, randomness), report_rows=0)
         folded = stage.fold(
             stage.fresh(), [Message(0, -1, message([(user, 5, 1.0) for user in users]))]
         )

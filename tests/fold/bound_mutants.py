@@ -1,0 +1,106 @@
+"""Broken ways to have reports wait, each with a named script that finds it, and what the judge then
+says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from ldp_kafka.runtime.stages.perturb import Perturb
+from ldp_kafka.runtime.stages.report_messages import Drawn
+from tests.fold import scripts
+from tests.fold.driver import Recipe
+from tests.fold.mutants import EarlyAck, Mutant
+
+
+class WaitingInMeta(Perturb):
+    """What waits lies in ``meta``: of a shard that is ahead, what it drew since is nowhere."""
+
+    def meta(self, state: Any) -> Any:
+        users, rows = state.users.waiting.all()
+        whose = state.users.state.digests(users).tobytes().hex()
+        return {**super().meta(state), "reports": [whose, rows.tobytes().hex()]}
+
+    def load(self, meta: Any, shards: Any) -> Any:
+        state = super().load(meta, shards)
+        whose, rows = meta["reports"]
+        digests = np.frombuffer(bytes.fromhex(whose), np.uint64).reshape(-1, 2)
+        users = state.users._index.find(digests, state.users.state.users)
+        state.users.waiting.take()
+        state.users.waiting.put(users, np.frombuffer(bytes.fromhex(rows), self._kept_as))
+        return state
+
+
+class BoundsOfFolds(Perturb):
+    """All that waits goes where a fold ends: when that is depends on time."""
+
+    def _at_bounds(self, state: Any, places: Any, *rest: Any) -> None:
+        super()._at_bounds(state, places, *rest)
+        users, kept = state.users.waiting.take()
+        state.waiting.clear()
+        state.users.touch(users)
+        phases = kept["phase"]
+        batch = self._batch(state, users, kept["slot"], phases, kept["value"])
+        drawn = Drawn(batch, phases, np.zeros(len(users), np.intp))
+        self._messages.send(rest[-1], places[-1:], drawn)
+
+
+class CountsWhatIsDrawn(Perturb):
+    """Counts the rows that its shards do not skip."""
+
+    def _at_bounds(
+        self, state: Any, places: Any, slots: Any, message: Any, made: Any, output: Any
+    ) -> None:
+        super()._at_bounds(state, places, made.event_slots, made.message, made, output)
+
+
+class KeepsWhatIsSent(Perturb):
+    """Does not note that a shard changes when what waited in it is sent."""
+
+    def _at_bounds(self, state: Any, *rest: Any) -> None:
+        state.users.touch = lambda rows: None
+        super()._at_bounds(state, *rest)
+        del state.users.touch
+
+
+class SendsWhatIsAhead(Perturb):
+    """Sends what waits whatever message it was drawn for."""
+
+    def _at_bounds(self, state: Any, *rest: Any) -> None:
+        users, kept = state.users.waiting.take()
+        kept = kept.copy()
+        kept["offset"] = 0
+        state.users.waiting.put(users, kept)
+        super()._at_bounds(state, *rest)
+
+
+def like(kind: type[Perturb]) -> Recipe:
+    """A recipe whose edges are of this kind."""
+    return Recipe(
+        stage=lambda stage: kind(**{each.name: getattr(stage, each.name) for each in fields(stage)})
+    )
+
+
+MUTANTS: dict[str, Mutant] = {
+    "what waits in meta": Mutant(
+        like(WaitingInMeta), scripts.crash_before_meta_while_rows_wait, "missing report"
+    ),
+    "a bound where a fold ends": Mutant(
+        like(BoundsOfFolds), scripts.crash_before_snapshot, "different batch"
+    ),
+    "what is skipped not counted": Mutant(
+        like(CountsWhatIsDrawn), scripts.crash_before_meta_while_rows_wait, "different batch"
+    ),
+    "what is sent not noted": Mutant(
+        like(KeepsWhatIsSent), scripts.kept_behind_each_message, "different release"
+    ),
+    "what a shard has ahead sent early": Mutant(
+        like(SendsWhatIsAhead), scripts.crash_before_meta_while_rows_wait, "different release"
+    ),
+    "acknowledged ahead of the checkpoint": Mutant(
+        Recipe(EarlyAck, chunk=1), scripts.commit_before_snapshot, "acknowledged"
+    ),
+}

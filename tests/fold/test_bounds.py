@@ -1,0 +1,141 @@
+"""Reports that wait for bounds: the bounds by a slow twin, and no crash that loses one of them or
+sends it in another batch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+
+from ldp_kafka.runtime.stages.bounds import Bound, assign, cut, find_bounds
+from tests.depth import depth
+from tests.fold import cases
+from tests.fold.bound_mutants import MUTANTS
+from tests.fold.driver import Recipe
+from tests.fold.scripts import edge_world, finish, play
+from tests.fold.test_recovery import random_script, wild_script
+
+CRASHES = depth(40, 3000)
+LOGS = depth(200, 5000)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_broken_wait_is_found(name, monkeypatch):
+    mutant = MUTANTS[name]
+    for chunk in {0, mutant.recipe.chunk}:
+        assert play(mutant.script, Recipe(chunk=chunk), statistics=cases.CROWDS) == set()
+    mutant.patch(monkeypatch)
+    assert mutant.complaint in play(mutant.script, mutant.recipe, statistics=cases.CROWDS)
+
+
+def test_random_crashes_lose_nothing_that_waits():
+    """Any order of all faults, over logs of all kinds."""
+    random = Random(9)
+    for number in range(CRASHES):
+        steps, chunk = random_script(random), random.choice((0, 0, 2, 100))
+        world = edge_world(cases.wild(number % 4), Recipe(chunk=chunk), statistics=cases.CROWDS)
+        assert finish(world, wild_script(steps)) == set(), (number, steps, chunk)
+
+
+def slowly(log, most, counts):
+    """(place, rows that go) of each bound of a log, and what waits: row by row. A message is
+    ([(slot, name)], the last slot that it closes, or None).
+    """
+    waiting = [(slot, -1 - at) for slot, n in counts.items() for at in range(n)]
+    found = []
+    for at, (rows, closed) in enumerate(log):
+        waiting += rows
+        going = [] if closed is None else [row for row in waiting if row[0] <= closed]
+        waiting = [row for row in waiting if row not in going]
+        while len(waiting) >= most:
+            sizes = Counter(slot for slot, _ in waiting)
+            fullest = min(sizes, key=lambda slot: (-sizes[slot], slot))
+            going += [row for row in waiting if row[0] == fullest]
+            waiting = [row for row in waiting if row[0] != fullest]
+        if going or closed is not None:
+            found.append((at, sorted(going)))
+    return found, waiting
+
+
+def random_log(random, slots, names):
+    """Messages of some rows; what is closed gets no more."""
+    log, closed = [], 0
+    for _ in range(random.randrange(12)):
+        size = random.choice((0, 1, 1, 2, 5, 60))
+        rows = [(random.randrange(closed + 1, closed + slots), next(names)) for _ in range(size)]
+        moves = random.random() < 0.3
+        closed += random.randrange(1, 3) * moves
+        log.append((rows, closed if moves else None))
+    return log
+
+
+def test_bounds_are_those_of_a_slow_twin():
+    """However the log is cut into runs."""
+    random = Random(4)
+    for number in range(LOGS):
+        most, names = random.choice((1, 2, 3, 10, 70)), iter(range(10**6))
+        log = random_log(random, random.choice((2, 4)), names)
+        expected, waits = slowly(log, most, {})
+        counts, held, found, at = {}, [], [], 0
+        while at < len(log):
+            run = log[at : at + random.randint(1, 5)]
+            rows = [(*row, at + nth) for nth, (some, _) in enumerate(run) for row in some]
+            slots = np.array([row[0] for row in rows], np.int64)
+            message = np.array([row[2] - at for row in rows], np.intp)
+            closes = [(nth, closed) for nth, (_, closed) in enumerate(run) if closed is not None]
+            bounds = find_bounds(counts, slots, message, closes, len(run), most)
+            held += rows
+            places = [at + bound.at for bound in bounds]
+            first = np.searchsorted(places, [row[2] for row in held])
+            goes = assign(bounds, np.array([row[0] for row in held], np.int64), first)
+            for nth, place in enumerate(places):
+                sent = [row[:2] for row, to in zip(held, goes, strict=True) if to == nth]
+                found.append((place, sorted(sent)))
+            held = [row for row, to in zip(held, goes, strict=True) if to == len(bounds)]
+            at += len(run)
+        assert (found, sorted(row[:2] for row in held)) == (expected, sorted(waits)), number
+        assert counts == Counter(slot for slot, _ in waits)
+        assert sum(counts.values()) < most
+
+
+def test_a_bound_is_where_enough_wait_and_not_before():
+    """Of two slots with as many rows the earlier one goes; what is closed goes all."""
+    counts = {}
+    slots, message = np.array([5, 6, 6, 5, 7]), np.array([0, 0, 1, 2, 3])
+    assert find_bounds(counts, slots, message, [], 4, 4) == [Bound(2, None, (5,))]
+    assert counts == {6: 2, 7: 1}
+    assert find_bounds(counts, slots[:0], message[:0], [(0, 6)], 1, 4) == [Bound(0, 6)]
+    assert counts == {7: 1}
+
+
+def test_messages_are_cut_as_a_slow_twin_cuts_them():
+    """By bound, then key by key, each part sorted by id and cut: numbered over the whole bound."""
+    rng = np.random.default_rng(3)
+    for number in range(depth(100, 2000)):
+        n, most = int(rng.integers(0, 40)), int(rng.integers(1, 6))
+        ids = rng.permutation(n).astype(np.uint64)
+        bound = np.sort(rng.integers(0, 3, n))
+        # of some keys one number is not enough to hold all of them together
+        keys = [rng.integers(0, 3, n) * int(rng.choice((1, 10**12))), rng.integers(0, 2, n)]
+        if number % 2:
+            bound = rng.permutation(bound)
+        made = cut(ids, bound, keys, most)
+        expected = []
+        for of in range(3):
+            parts = []
+            for a, b in sorted({(x, y) for x, y in zip(*keys, strict=True)}):
+                rows = np.flatnonzero((bound == of) & (keys[0] == a) & (keys[1] == b))
+                rows = rows[np.argsort(ids[rows])].tolist()
+                parts += [rows[start : start + most] for start in range(0, len(rows), most)]
+            expected += [(part, chunk, part is parts[-1]) for chunk, part in enumerate(parts)]
+        ends = made.ends.tolist()
+        found = [
+            (made.order[ends[at] : ends[at + 1]].tolist(), chunk, last)
+            for at, (chunk, last) in enumerate(
+                zip(made.chunk.tolist(), made.last.tolist(), strict=True)
+            )
+        ]
+        assert found == expected
