@@ -238,7 +238,11 @@ def test_validate_and_plan_promise_the_same(good, statistics, capsys):
     line = capsys.readouterr().out.removeprefix(f"{good}: valid; ").strip()
     assert main(["plan", str(good)]) == 0
     assert f"guarantee    {line}\n" in capsys.readouterr().out
-    by = "a pseudonym" if "per_user" in statistics else "partition; by order or time beyond 16,384 events of one"
+    by = (
+        "a pseudonym"
+        if "per_user" in statistics
+        else "partition; by order or time beyond 16,384 events of one"
+    )
     assert line.endswith(f"; not anonymous: reports of a user can be linked by {by}")
 
 

@@ -168,7 +168,9 @@ def test_its_plan():
     assert made.guarantee_line.endswith("can be linked by connection or time of arrival")
     for word in ("gateways", "partitioning trusted", "perturb "):
         assert word not in text
-    assert "gateways" in "\n".join(plan(topology("topic"), 500).lines())
+    assert "those of a partition and slot together" in "\n".join(
+        plan(topology("topic"), 500).lines()
+    )
 
 
 def test_devices_that_are_asked():
