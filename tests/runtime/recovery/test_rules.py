@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.runtime.recovery import rules_page, start
+from ldp_kafka.runtime.recovery import rules_page
+from ldp_kafka.runtime.recovery import start as starting
 from ldp_kafka.runtime.recovery.checkpoints import VERSION, checkpoints, latest
 from ldp_kafka.runtime.recovery.packing import pack
 from ldp_kafka.runtime.recovery.rules import RULES, Facts, PartitionOffsets
@@ -106,7 +107,7 @@ def test_a_broken_rule_refuses_the_start(name):
 @pytest.mark.parametrize("name", BROKEN)
 def test_without_a_rule_its_case_would_start(name, monkeypatch):
     # a rule that is put back into the table itself would stand at its end
-    monkeypatch.setattr(start, "RULES", {key: RULES[key] for key in RULES if key != name})
+    monkeypatch.setattr(starting, "RULES", {key: RULES[key] for key in RULES if key != name})
     assert isinstance(decided(*BROKEN[name]), Start)
 
 
