@@ -82,8 +82,12 @@ class EventReader:
         for one in self._formats:
             if not (mine := [pair for pair in left if pair[1].startswith(one.begins)]):
                 continue
-            if len(mine) < len(left):
-                left = [pair for pair in left if not pair[1].startswith(one.begins)]
+            # the last format begins with nothing: it would try whatever is left here
+            left = (
+                [pair for pair in left if not pair[1].startswith(one.begins)]
+                if len(mine) < len(left)
+                else []
+            )
             at = np.array([at for at, _ in mine], np.intp)
             for events, places in one.read_plain([text for _, text in mine], self._fields):
                 plain.append((events, at[places]))
