@@ -269,7 +269,7 @@ class Perturb:
         if not len(who):
             return
         slot = int(slots[group][0])
-        new = state.users.state.columns["last"].take(who) < slot
+        new = state.users.state.columns["last"][who] < slot
         if not new.all():
             output.count("duplicates", int(np.count_nonzero(~new)))
             group = np.arange(len(users))[group][new]
