@@ -208,15 +208,16 @@ class Perturb:
     ) -> None:
         found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
         closed = [passed.closed for passed in before]
-        keep = found.slots > (np.array(closed)[found.message] if len(messages) > 1 else closed[0])
-        output.count("late", int(np.count_nonzero(~keep)))
+        if found.slots.min() <= max(closed):
+            keep = found.slots > np.array(closed)[found.message]
+            output.count("late", int(np.count_nonzero(~keep)))
+            found = found.take(keep)
         # some shards are ahead: their rows were folded and reported before the crash
         if messages[0].offset <= int(state.shard_offsets.max()):
-            keep &= (
+            keep = (
                 state.shard_offsets[state.users.shard[found.users]]
                 < np.array([m.offset for m in messages])[found.message]
             )
-        if not keep.all():
             found = found.take(keep)
         found = found.in_order()
         users, slots, values, _ = found
