@@ -28,6 +28,8 @@ __all__ = [
 ]
 
 HIDDEN = "..."
+RADIX = 2**10  # keys from which on a sort by radix is faster
+TWO_PASSES = 2**15  # keys that 32 bits tell apart, all but once in ten times
 KEPT = 32  # report ids that are sampled of a slot, a phase and a source
 
 
@@ -309,6 +311,20 @@ class Release:
     """Of an event, whose value is 1 or 0: the threshold (``above``), and the probability that the
     truth is on the other side of it (``error``).
     """
+
+
+def ascending(keys: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """The order (n,) of keys that are as good as random: by their highest bits, which numpy sorts
+    by radix, 16 at a time. Where these do not tell all of them apart it is numpy's own order.
+    """
+    if len(keys) < RADIX:
+        return np.argsort(keys)
+    parts = keys.view(np.uint16).reshape(-1, 4)  # the lowest bits first
+    order = np.argsort(parts[:, 1 if len(keys) > TWO_PASSES else 2], kind="stable")
+    for part in (2, 3) if len(keys) > TWO_PASSES else (3,):
+        order = order[np.argsort(parts[order, part], kind="stable")]
+    found = keys[order]
+    return order if (found[1:] > found[:-1]).all() else np.argsort(keys)
 
 
 def hexadecimal(digests: Digests) -> list[str]:

@@ -107,7 +107,7 @@ PUBLIC = {
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
         runtime.replay.send.Position runtime.stages.bounds.Bound
         runtime.stages.report_messages.Passed runtime.stages.report_messages.Place
-        runtime.stages.report_messages.Stamp runtime.tools.state.Move runtime.tools.state.Plan
+        runtime.stages.report_messages.Stamps runtime.tools.state.Move runtime.tools.state.Plan
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part

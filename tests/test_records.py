@@ -9,6 +9,8 @@ import pytest
 
 from ldp_kafka import records
 from ldp_kafka.records import (
+    RADIX,
+    TWO_PASSES,
     Event,
     Events,
     Ids,
@@ -19,6 +21,7 @@ from ldp_kafka.records import (
     Request,
     Sums,
     Tick,
+    ascending,
     hexadecimal,
 )
 from tests.cases import cases
@@ -176,3 +179,20 @@ def test_what_a_batch_of_events_does():
     assert both.times.tolist() == [1, 2, 3, 3, 1]
     assert both.values.tolist() == [0.1, 0.2, 0.3, 0.3, 0.1]
     assert Events.join([one]) is one
+
+
+SIZES = [0, 1, RADIX - 1, RADIX, 5000, TWO_PASSES, TWO_PASSES + 1, 3 * TWO_PASSES]
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("bits", [64, 40, 33, 16, 0])
+def test_the_order_by_radix_is_the_plain_one(n, bits):
+    """Also where the highest bits do not tell the keys apart, or nothing does."""
+    keys = np.random.default_rng(n + bits).integers(0, 2**64, n, np.uint64)
+    if bits < 64:  # only the lowest ones differ: what decides is anywhere
+        keys &= np.uint64(2**bits - 1)
+    order = ascending(keys)
+    assert (order == np.argsort(keys)).all()
+    assert (keys[order] == np.sort(keys)).all()
+    keys[: n // 2] = keys[n - n // 2 :]  # repeats
+    assert (ascending(keys) == np.argsort(keys)).all()

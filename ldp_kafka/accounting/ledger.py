@@ -96,7 +96,7 @@ class Ledger:
         price = whole_cost(cost)
         check_slot(slot)
         ends, ring, spent = (state.columns[name] for name in ("ring_end", "ring", "spent"))
-        end, total, here = ends.take(rows), spent.take(rows), ring[slot % self.length]
+        end, total, here = ends[rows], spent[rows], ring[slot % self.length]
         gap = slot - end
         gap[end == NEVER] = 1  # an empty ring has nothing to forget
         self._advance(ring, rows, slot, gap, total)
@@ -114,7 +114,7 @@ class Ledger:
         allowed = self._worst(ring, rows, now, behind, total) <= self.budget - price
         allowed &= behind <= self.lag
         charged = allowed * price
-        here[rows] = np.where(ahead, 0, here.take(rows)) + charged
+        here[rows] = np.where(ahead, 0, here[rows]) + charged
         total += charged * (behind < self.run)
         spent[rows] = total
         ends[rows] = now

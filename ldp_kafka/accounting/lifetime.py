@@ -61,7 +61,7 @@ class LifetimeLedger:
         price = whole_cost(cost)
         check_slot(slot)
         spent = state.columns["spent"]
-        before = spent.take(rows)
+        before = spent[rows]
         allowed: NDArray[np.bool_] = before <= self.reports - price
         spent[rows] = before + allowed * price
         return allowed

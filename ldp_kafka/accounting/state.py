@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +15,8 @@ from ldp_kafka.randomness import Digests
 __all__ = ["NEVER", "Field", "State", "take16"]
 
 NEVER = -(2**62)  # a slot before all others: the last one of a user who has had none
+LINE = 64  # bytes that a processor fetches at once
+USER = "user"  # the digest's name in a record
 
 
 class Field(NamedTuple):
@@ -24,7 +28,12 @@ class Field(NamedTuple):
 
 
 class State:
-    """Users as a structure of arrays: one array a field, one row a user.
+    """Users as arrays: one array a field, one row a user.
+
+    A user's digest and single values lie side by side, in one line of the cache or few: among many
+    users each look at another line is a wait for memory, and a step looks at nearly all of them.
+    The arrays of these are views with gaps. ``column[rows]`` reads what it needs of one;
+    ``column.take(rows)`` would copy the whole array first.
 
     A ring lies slot by slot, ``(length, users)``: what one slot needs of many users lies together.
     Arrays grow by doubling; ``count`` rows are in use.
@@ -33,11 +42,9 @@ class State:
     def __init__(self, fields: Mapping[str, Field], users: Digests | None = None) -> None:
         self.fields = dict(fields)
         self.count = 0
-        self.users: Digests = np.empty((0, 2), np.uint64)
-        self.columns: dict[str, NDArray[Any]] = {
-            name: np.empty(self._shape(field, 0), field.dtype)
-            for name, field in self.fields.items()
-        }
+        self.users: Digests
+        self.columns: dict[str, NDArray[Any]]
+        self._lay_out(0)
         if users is not None:
             self.append(users)
 
@@ -66,17 +73,26 @@ class State:
         return part
 
     def _grow(self, capacity: int) -> None:
-        users = np.empty((capacity, 2), np.uint64)
-        users[: len(self.users)] = self.users
+        users, columns = self.users, self.columns
+        self._lay_out(capacity)
+        self.users[: len(users)] = users
         for name, field in self.fields.items():
-            column = np.full(self._shape(field, capacity), field.initial, field.dtype)
-            column[..., : len(self.users)] = self.columns[name]
-            self.columns[name] = column
-        self.users = users
+            self.columns[name][..., : len(users)] = columns[name]
+            self.columns[name][..., len(users) :] = field.initial
 
-    @staticmethod
-    def _shape(field: Field, capacity: int) -> tuple[int, ...]:
-        return (field.length, capacity) if field.length else (capacity,)
+    def _lay_out(self, capacity: int) -> None:
+        """New arrays of so many rows, not filled."""
+        kind = _record(
+            tuple((name, field.dtype) for name, field in self.fields.items() if not field.length)
+        )
+        room = np.empty(capacity * kind.itemsize + LINE, np.uint8)
+        start = -room.ctypes.data % LINE
+        records = room[start : start + capacity * kind.itemsize].view(kind)
+        self.users = records[USER]
+        self.columns = {
+            name: np.empty((field.length, capacity), field.dtype) if field.length else records[name]
+            for name, field in self.fields.items()
+        }
 
     def __len__(self) -> int:
         return self.count
@@ -85,8 +101,25 @@ class State:
         return f"State({self.count} users; {', '.join(self.fields)})"  # never a value
 
 
+@lru_cache(maxsize=64)
+def _record(single: tuple[tuple[str, str], ...]) -> np.dtype[Any]:
+    """A digest and these fields, the widest first so that each is aligned, in whole lines."""
+    kinds = [(name, np.dtype(kind)) for name, kind in single]
+    kinds = [(USER, np.dtype((np.uint64, 2))), *sorted(kinds, key=lambda one: -one[1].itemsize)]
+    ends = [0, *accumulate(kind.itemsize for _, kind in kinds)]
+    return np.dtype(
+        {
+            "names": [name for name, _ in kinds],
+            "formats": [kind for _, kind in kinds],
+            "offsets": ends[:-1],
+            "itemsize": -(-ends[-1] // LINE) * LINE,
+        }
+    )
+
+
 def take16(pairs: NDArray[np.uint64], rows: NDArray[np.integer]) -> NDArray[np.uint64]:
     """``pairs[rows]``: as elements of 16 bytes, which numpy gathers three times as fast as rows of
     two.
     """
-    return pairs.view(np.complex128).ravel().take(rows).view(np.uint64).reshape(-1, 2)
+    found: Digests = pairs.view(np.complex128)[:, 0][rows].view(np.uint64).reshape(-1, 2)
+    return found

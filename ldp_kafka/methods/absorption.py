@@ -119,9 +119,9 @@ class BudgetAbsorption(Method):
         randomness: Randomness,
     ) -> Step:
         reported, units, held = (state.columns[name] for name in ("reported", "units", "held"))
-        last = reported.take(rows)
+        last = reported[rows]
         last[last == NEVER] = slot - 1
-        since = slot - last - np.maximum(units.take(rows) - 1, 0)
+        since = slot - last - np.maximum(units[rows] - 1, 0)
         tested = since > 0
         allowed = self.ledger.charge(state, rows, slot, tested * np.int32(self.spend))
         reported[rows] = last
@@ -130,7 +130,7 @@ class BudgetAbsorption(Method):
         at = np.flatnonzero(tested & allowed)
         if not len(at):
             return Step(answers, status)
-        r = held.take(rows[at])
+        r = held[rows[at]]
         distance = np.minimum(np.abs(values[at] - r), FIXED)
         seen = np.abs(
             self._draw(

@@ -170,7 +170,7 @@ class Method(Estimates):
         """
         values = as_array(values, "iu", "values must be those that `bound` gave")
         last = state.columns["last"]
-        if not (last.take(rows) < slot).all():
+        if not (last[rows] < slot).all():
             raise ValueError("a user's slots must increase")
         step = self._step(state, rows, slot, values, randomness.within(self.use))
         last[rows] = slot

@@ -121,7 +121,7 @@ class Chain:
         self, state: State, rows: NDArray[np.intp], slot: int, values: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], Aimed]:
         """The mechanism's inputs z (n,), and the integers that they are a function of."""
-        turn = state.columns["count"][slot % self.lag].take(rows).astype(np.int64)
+        turn = state.columns["count"][slot % self.lag][rows].astype(np.int64)
         before = self._get(state, "kept", rows, slot)
         kept = self._clipped(
             values, turn, self._get(state, "raw", rows, slot) if self._raw else before
@@ -172,7 +172,7 @@ class Chain:
         return clipped
 
     def _get(self, state: State, name: str, rows: NDArray[np.intp], slot: int) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = state.columns[name][slot % self.lag].take(rows)
+        found: NDArray[np.int64] = state.columns[name][slot % self.lag][rows]
         return found
 
     def _set(

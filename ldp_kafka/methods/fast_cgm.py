@@ -126,7 +126,7 @@ class FastCorrelated(Sampled):
         values: NDArray[np.int64],
         randomness: Randomness,
     ) -> Observed:
-        last = state.columns["reported"][0].take(rows)
+        last = state.columns["reported"][0][rows]
         inputs, aimed = self.chain.aim(state, rows, slot, values)
         noisy = self.chain.report(
             state,

@@ -194,8 +194,8 @@ class IterativePerturbation(Feedback):
 
     def _remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
         began = state.columns["began"]
-        deviation: NDArray[np.int64] = state.columns["deviation"].take(rows)
-        deviation *= began.take(rows) == turn - 1
+        deviation: NDArray[np.int64] = state.columns["deviation"][rows]
+        deviation *= began[rows] == turn - 1
         began[rows] = turn
         return deviation
 
@@ -266,10 +266,10 @@ class AccumulatedPerturbation(Feedback):
         return self.block - 1 if self.calibration == "sound" else inf
 
     def _remembered(self, state: State, rows: NDArray[np.intp], turn: int) -> NDArray[np.int64]:
-        deviation: NDArray[np.int64] = state.columns["deviation"].take(rows)
+        deviation: NDArray[np.int64] = state.columns["deviation"][rows]
         if self.calibration == "sound":
             block, began = turn // self.block, state.columns["began"]
-            deviation *= began.take(rows) == block
+            deviation *= began[rows] == block
             began[rows] = block
         return deviation
 

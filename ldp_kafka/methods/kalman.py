@@ -133,7 +133,7 @@ class Sampled(UserLevel):
         values: NDArray[np.int64],
         randomness: Randomness,
     ) -> Step:
-        due = state.columns["due"].take(rows) <= slot
+        due = state.columns["due"][rows] <= slot
         allowed = self.ledger.charge(state, rows, slot, due.astype(np.int32))
         sent = due & allowed
         answers = np.zeros(len(rows))
@@ -159,7 +159,7 @@ class Sampled(UserLevel):
         new, noise, reuse = self._observe(state, rows, slot, values, randomness)
         columns = state.columns
         before, spread, sampled = (
-            columns[name].take(rows) for name in ("estimate", "spread", "sampled")
+            columns[name][rows] for name in ("estimate", "spread", "sampled")
         )
         gap = np.where(sampled == NEVER, 0, slot - sampled)
         drifted, kept = np.minimum(gap, 2**20) * self._growth, 1 - reuse / RATIO
@@ -173,7 +173,7 @@ class Sampled(UserLevel):
         )
         columns["sampled"][rows] = slot
         columns["due"][rows] = slot + self._wait(state, rows, np.abs(moved), gap)
-        estimate: NDArray[np.int64] = columns["estimate"].take(rows)
+        estimate: NDArray[np.int64] = columns["estimate"][rows]
         return estimate
 
     def _wait(
@@ -193,7 +193,7 @@ class Sampled(UserLevel):
         control += derivative * ((moved - latest) / np.maximum(gap, 1))
         growth = STRIDE * (1 - natural_exp(control / (GOAL * FIXED) - 1))
         interval = np.clip(
-            intervals.take(rows) + np.rint(growth * TICK).astype(np.int64), TICK, 2**16 * TICK
+            intervals[rows] + np.rint(growth * TICK).astype(np.int64), TICK, 2**16 * TICK
         )
         intervals[rows] = interval
         return np.asarray((interval + TICK // 2) // TICK)

@@ -195,9 +195,9 @@ class PegasusLocal(PerSlot):
             self._draw(state, rows, slot, values / FIXED, (values,), randomness) * FIXED
         ).astype(np.int64)
         columns, block = state.columns, turn // self.block
-        count = columns["count"].take(rows) * (columns["began"].take(rows) == block)
+        count = columns["count"][rows] * (columns["began"][rows] == block)
         columns["began"][rows] = block
-        asked = np.flatnonzero((count > 0) & (columns["open"].take(rows) == _OPEN))
+        asked = np.flatnonzero((count > 0) & (columns["open"][rows] == _OPEN))
         stays = np.zeros(len(rows), bool)
         if len(asked):
             stays[asked] = self._stays(
@@ -210,7 +210,7 @@ class PegasusLocal(PerSlot):
         columns["values"][count, rows] = values
         columns["open"][rows] = np.where(alone, _OPEN, _CLOSED)
         columns["count"][rows] = count = count + 1
-        columns["total"][rows] = total = np.where(stays, columns["total"].take(rows), 0) + noisy
+        columns["total"][rows] = total = np.where(stays, columns["total"][rows], 0) + noisy
         return on_grid(total // count)
 
     def _stays(
@@ -232,7 +232,7 @@ class PegasusLocal(PerSlot):
         answers = self._draw(
             state, rows, slot, share, (deviation, size), randomness, 1, mechanism=self.test
         )
-        level = state.columns["level"].take(rows) / FIXED if self.threshold is not None else 0.5
+        level = state.columns["level"][rows] / FIXED if self.threshold is not None else 0.5
         return np.asarray(answers < level)
 
     def _begin(

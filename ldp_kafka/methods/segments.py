@@ -215,10 +215,10 @@ class Segmented(PerSlot):
     ) -> NDArray[np.int64]:
         """Add values to their users' segments; the means so far (n,)."""
         began, total, taken = (state.columns[name] for name in ("segment", "total", "taken"))
-        fresh = began.take(rows) != turn
+        fresh = began[rows] != turn
         began[rows] = turn
-        sums = np.where(fresh, 0, total.take(rows)) + values
-        counts = np.where(fresh, 0, taken.take(rows)) + 1
+        sums = np.where(fresh, 0, total[rows]) + values
+        counts = np.where(fresh, 0, taken[rows]) + 1
         total[rows], taken[rows] = sums, counts
         return np.asarray(sums // counts)
 

@@ -166,7 +166,7 @@ class SingleWindow(Timed):
         randomness: Randomness,
     ) -> Step:
         columns, begin = state.columns, slot - self.length + 1
-        since = np.where(columns["last"].take(rows) == slot - 1, columns["since"].take(rows), slot)
+        since = np.where(columns["last"][rows] == slot - 1, columns["since"][rows], slot)
         ends = begin >= 0 and begin % self.stride == 0
         whole = (since <= begin) & ends
         allowed = self.ledger.charge(state, rows, slot, whole * np.int32(self.spend))

@@ -123,7 +123,7 @@ class ThresholdPerturbation(Method):
     ) -> Step:
         allowed = self.ledger.charge(state, rows, slot, self.spend)
         answers = np.zeros(len(rows))
-        scouting = state.columns["count"].take(rows) < self.first
+        scouting = state.columns["count"][rows] < self.first
         early, late = np.flatnonzero(allowed & scouting), np.flatnonzero(allowed & ~scouting)
         if len(early):
             answers[early] = self._draw(
@@ -137,7 +137,7 @@ class ThresholdPerturbation(Method):
             )
             self._note(state, rows[early], answers[early])
         if len(late):
-            threshold = state.columns["threshold"].take(rows[late]).astype(np.int64)
+            threshold = state.columns["threshold"][rows[late]].astype(np.int64)
             ceiling = threshold * (FIXED // BINS)
             share = np.minimum(values[late], ceiling) / ceiling
             answers[late] = self._draw(
@@ -148,7 +148,7 @@ class ThresholdPerturbation(Method):
     def _note(self, state: State, rows: NDArray[np.intp], answers: NDArray[np.float64]) -> None:
         """Keep early reports; find the threshold of those who have all of them."""
         early, count = state.columns["early"], state.columns["count"]
-        turn = count.take(rows)
+        turn = count[rows]
         early[turn, rows] = np.searchsorted(self._outputs, answers)
         count[rows] = turn + 1
         done = rows[turn + 1 == self.first]

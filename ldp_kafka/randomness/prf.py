@@ -61,26 +61,29 @@ class Chain:
         prefix of another.
         """
         ids = users if isinstance(users, Ids) else Ids.of(users)
-        lengths = np.diff(ids.offsets)
+        lengths = ids.offsets[1:] - ids.offsets[:-1]
         size = int(lengths.max(initial=0))
+        least = int(lengths.min(initial=size))
         width = -(-size // BLOCK) * BLOCK
         padded = np.zeros((len(ids), width), np.uint8)
-        if size and lengths.min() == size:
-            padded[:, :size] = ids.data[ids.offsets[0] : ids.offsets[-1]].reshape(-1, size)
-        elif size:
-            padded[np.arange(width) < lengths[:, None]] = ids.data[ids.offsets[0] : ids.offsets[-1]]
-        words = padded.view(np.uint64)
-        block = np.zeros((len(ids), 2), np.uint64)
-        block[:, 0] = lengths
-        if not size or lengths.min() == size:
-            block[:] = self._aes(block[:1])  # one length: one first block
+        data = ids.data[ids.offsets[0] : ids.offsets[-1]]
+        if least == size:
+            padded[:, :size] = data.reshape(len(ids), size)
         else:
-            block = self._aes(block)
+            padded[np.arange(width) < lengths[:, None]] = data
+        words = padded.view(np.uint64)
+        # one length: one first block
+        block = np.zeros((1 if least == size else len(ids), 2), np.uint64)
+        block[:, 0] = size if least == size else lengths
+        block = self._aes(block)
         for start in range(0, width, BLOCK):
             pair = words[:, start // 8 : start // 8 + 2]
-            rows = slice(None) if start < lengths.min() else np.flatnonzero(lengths > start)
-            block[rows] = self._aes(block[rows] ^ pair[rows])
-        return block
+            if start < least:
+                block = self._aes(block ^ pair)
+            else:
+                rows = np.flatnonzero(lengths > start)
+                block[rows] = self._aes(block[rows] ^ pair[rows])
+        return block if width else block.repeat(len(ids) // len(block), axis=0)
 
     def _aes(self, blocks: Digests) -> Digests:
         out = np.empty(2 * len(blocks) + 2, np.uint64)  # the cipher wants room for one block more

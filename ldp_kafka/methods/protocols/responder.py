@@ -105,9 +105,9 @@ class Responder:
         ValueError : the slot is not later than the last one of each user; nothing was drawn
         """
         last, met = state.columns["last"], state.columns["met"]
-        if not (last.take(rows) < slot).all():
+        if not (last[rows] < slot).all():
             raise ValueError("a user's slots must increase")
-        strange = met.take(rows) == NEVER
+        strange = met[rows] == NEVER
         if strange.any():
             self.meet(state, rows[strange & present], slot, history, randomness)
             last[rows[present | ~strange]] = slot
@@ -139,7 +139,7 @@ class Responder:
         """
         if not self.valid(request):
             return self._nothing(rows, request.cost, REFUSED)
-        known = state.columns["met"].take(rows) != NEVER
+        known = state.columns["met"][rows] != NEVER
         fresh = known.copy()
         fresh[known] = self.fresh(state, rows[known], request.slot)
         selected = np.zeros(len(rows), np.bool_)
@@ -160,7 +160,7 @@ class Responder:
     def fresh(self, state: State, rows: NDArray[np.intp], slot: int) -> NDArray[np.bool_]:
         """Whose first request of this slot it is, and of no slot before the last one; notes it."""
         asked = state.columns["asked"]
-        found: NDArray[np.bool_] = asked.take(rows) < slot
+        found: NDArray[np.bool_] = asked[rows] < slot
         asked[rows[found]] = slot
         return found
 
@@ -198,7 +198,7 @@ class Responder:
         met by its slot where the budget is divided; else see `Selection`.
         """
         if self.selection is None:
-            return np.asarray(state.columns["met"].take(rows) <= request.slot)
+            return np.asarray(state.columns["met"][rows] <= request.slot)
         return self.selection.select(state, rows, request, history, randomness)
 
     def meet(

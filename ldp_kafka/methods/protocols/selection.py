@@ -85,11 +85,11 @@ class Selection:
         """
         digests, slot = state.digests(rows), request.slot
         second, last = in_second_half(digests), state.columns["selected"]
-        later = state.columns["met"].take(rows) > slot
+        later = state.columns["met"][rows] > slot
         if later.any():
             self._select_later(state, rows[later & second], request, history, randomness)
             second &= ~later
-        who = np.flatnonzero(second & (last.take(rows) <= slot - self.window))
+        who = np.flatnonzero(second & (last[rows] <= slot - self.window))
         source = randomness.within(self._use).at(digests[who], slot, SELECTION, nothing(len(who)))
         words = source.words(len(who))[:, 0].astype(np.uint64)
         who = who[words < np.uint64(request.share * WORD // request.of)]
@@ -107,7 +107,7 @@ class Selection:
         randomness: Randomness,
     ) -> None:
         """Note which users of half B, all met after the request's slot, count as selected."""
-        met, amount = state.columns["met"].take(rows), history.amount(request)
+        met, amount = state.columns["met"][rows], history.amount(request)
         for each in np.unique(met).tolist():
             if each - request.slot >= self.window:
                 continue

@@ -20,6 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.records import ascending
+
 __all__ = ["Bound", "Cut", "assign", "cut", "find_bounds"]
 
 FEW = 32  # rows that are counted one by one
@@ -175,7 +177,7 @@ def cut(
 
 def _sorted(ids: NDArray[np.uint64], keys: Sequence[NDArray[np.int64]]) -> NDArray[np.intp]:
     """The order by these keys, the first one first, and then by id."""
-    order = np.argsort(ids)
+    order = ascending(ids)
     if not keys:
         return order
     widths = [int(key.max()) - int(key.min()) + 1 for key in keys]

@@ -167,14 +167,13 @@ class Perturb:
         rows, latest = self._raw.read(messages, output)
         before, after = self._watermarks(state, latest)
         output.count("events", len(rows.slots))
-        closed = np.array([passed.closed for passed in before], np.int64)
-        in_time = rows.slots > (closed[rows.message] if len(messages) > 1 else closed[:1])
-        output.count("late", int(np.count_nonzero(~in_time)))
+        in_time: slice | NDArray[np.bool_] = slice(None)
+        closed = [passed.closed for passed in before]
+        if len(rows.slots) and rows.slots.min() <= max(closed):
+            in_time = rows.slots > np.array(closed)[rows.message]
+            output.count("late", int(np.count_nonzero(~in_time)))
         made = self._perturb(state, messages, rows, in_time, output)
-        places = [
-            Place(message.offset, *passed)
-            for message, *passed in zip(messages, before, after, strict=True)
-        ]
+        places = list(map(Place, [message.offset for message in messages], before, after))
         if self.report_rows:
             came = rows.slots[in_time], rows.message[in_time]
             self._at_bounds(state, places, *came, made, output)
@@ -216,21 +215,21 @@ class Perturb:
         state: PerturbState,
         messages: Sequence[Message],
         rows: Rows,
-        keep: NDArray[np.bool_],
+        in_time: slice | NDArray[np.bool_],
         output: Output,
     ) -> Answered:
-        """The reports that rows of a run of messages give: those that are to be kept."""
+        """The reports that rows of a run of messages give: those that are in time."""
         if not len(rows.slots):
             none = np.empty(0, np.int64)
             return Answered(none, none, none, none, self.method.blank(0), none)
         found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
+        found = found.take(in_time)
         # some shards are ahead: their rows were folded and reported before the crash
         if messages[0].offset <= int(state.shard_offsets.max()):
-            keep = keep & (
+            keep = (
                 state.shard_offsets[state.users.shard[found.users]]
                 < np.array([m.offset for m in messages])[found.message]
             )
-        if not keep.all():
             found = found.take(keep)
         found = found.in_order()
         users, slots, values, _ = found
@@ -347,7 +346,7 @@ class Perturb:
         if not len(who):
             return
         slot = int(slots[group][0])
-        new = state.users.state.columns["last"].take(who) < slot
+        new = state.users.state.columns["last"][who] < slot
         if not new.all():
             output.count("duplicates", int(np.count_nonzero(~new)))
             group = np.arange(len(users))[group][new]

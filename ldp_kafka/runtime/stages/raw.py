@@ -75,7 +75,7 @@ class RawPartition:
         if len(early) < len(run.ticks):
             ahead = [(at, 0, Reason.AHEAD) for at, time in run.ticks if time > limits[at]]
             run = run._replace(ticks=early, bad=[*run.bad, *ahead])
-        if run.events is None:
+        if run.events is None or run.events.times.max(initial=-1) <= min(limits):
             return run
         return run.without(run.events.times > np.array(limits)[run.message], Reason.AHEAD)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import prod
 from typing import NamedTuple
 
@@ -51,13 +50,18 @@ class Drawn(NamedTuple):
         return f"Drawn({len(self.phases)})"  # never a value
 
 
-class Stamp(NamedTuple):
-    """What a message says beside its rows."""
+class Stamps(NamedTuple):
+    """What messages (m,) say beside their rows."""
 
-    offset: int
-    chunk: int
-    phase: int
-    passed: tuple[int | None, int | None]
+    offsets: list[int]
+    chunks: list[int]
+    phases: list[int]
+    passed: list[tuple[int | None, int | None]]
+
+    def of(self, which: NDArray[np.intp]) -> Stamps:
+        """Of some of them."""
+        at = which.tolist()
+        return Stamps(*([column[each] for each in at] for column in self))
 
 
 class Place(NamedTuple):
@@ -96,56 +100,53 @@ class ReportMessages:
         parts = cut(batch.ids[:, 0].byteswap(), drawn.bound, keys, most)
         heads = parts.order[parts.ends[:-1]]
         to = drawn.bound[heads]
-        stamps = [
-            Stamp(places[at].offset, chunk, phase, self._said(places[at], whole=last))
-            for at, chunk, phase, last in zip(
-                to.tolist(),
-                parts.chunk.tolist(),
-                phases[heads].tolist(),
-                parts.last.tolist(),
-                strict=True,
-            )
-        ]
-        texts = iter(_written(batch.gather(parts.order), parts.ends, stamps))
-        counts = np.bincount(to, minlength=len(places)).tolist()
-        for place, count in zip(places, counts, strict=True):
-            for text in islice(texts, count):
+        behind = [places[at] for at in to.tolist()]
+        passed = {place.before for place in places} | {place.after for place in places}
+        said = {each: self._said(each) for each in passed}
+        stamps = Stamps(
+            [place.offset for place in behind],
+            parts.chunk.tolist(),
+            phases[heads].tolist(),
+            [
+                said[place.after if last else place.before]
+                for place, last in zip(behind, parts.last.tolist(), strict=True)
+            ],
+        )
+        texts = _written(batch.gather(parts.order), parts.ends, stamps)
+        start, ends = 0, np.searchsorted(to, np.arange(len(places)), "right").tolist()
+        for place, end in zip(places, ends, strict=True):
+            for text in texts[start:end]:
                 output.send(Record(self.topic, self.partition, None, text))
-            if not count and place.before != place.after:
-                stamp = Stamp(place.offset, 0, 0, self._said(place, whole=True))
-                text = _batch(batch.take(slice(0, 0)), stamp)
-                output.send(Record(self.topic, self.partition, None, text))
+            if start == end and place.before != place.after:
+                empty = batch.take(slice(0, 0)).stamp(place.offset, 0, 0, *said[place.after])
+                output.send(Record(self.topic, self.partition, None, write_reports(empty)))
+            start = end
 
-    def _said(self, place: Place, *, whole: bool) -> tuple[int | None, int | None]:
+    def _said(self, passed: Passed) -> tuple[int | None, int | None]:
         """What a message says is closed, and settled: a report may still come for a slot that is so
         far back.
         """
-        passed = place.after if whole else place.before
         return _slot(passed.closed, self.delay), _slot(passed.settled)
 
 
-def _written(batch: Reports, ends: NDArray[np.intp], stamps: Sequence[Stamp]) -> list[bytes]:
+def _written(batch: Reports, ends: NDArray[np.intp], stamps: Stamps) -> list[bytes]:
     """Messages of consecutive rows; those of one row are written together."""
-    (single,) = np.nonzero(np.diff(ends) == 1)
-    alone = [stamps[at] for at in single.tolist()]
-    texts = write_singles(
-        batch.take(ends[single]),
-        [stamp.offset for stamp in alone],
-        [stamp.chunk for stamp in alone],
-        [stamp.phase for stamp in alone],
-        [stamp.passed for stamp in alone],
-    )
-    if len(texts) == len(stamps):
-        return texts
-    written, cuts = dict(zip(single.tolist(), texts, strict=True)), ends.tolist()
-    return [
-        written[at] if at in written else _batch(batch.take(slice(*cuts[at : at + 2])), stamp)
-        for at, stamp in enumerate(stamps)
-    ]
-
-
-def _batch(rows: Reports, stamp: Stamp) -> bytes:
-    return write_reports(rows.stamp(stamp.offset, stamp.chunk, stamp.phase, *stamp.passed))
+    single = np.diff(ends) == 1
+    if single.all():
+        return write_singles(batch, *stamps)
+    rows = ends[:-1][single]
+    alone = write_singles(batch.take(rows), *stamps.of(np.flatnonzero(single)))
+    written, cuts, texts = iter(alone), ends.tolist(), []
+    for at, (is_alone, stamp) in enumerate(
+        zip(single.tolist(), zip(*stamps, strict=True), strict=True)
+    ):
+        if is_alone:
+            texts.append(next(written))
+        else:
+            offset, chunk, phase, passed = stamp
+            part = batch.take(slice(*cuts[at : at + 2]))
+            texts.append(write_reports(part.stamp(offset, chunk, phase, *passed)))
+    return texts
 
 
 def _slot(last: int | None, back: int = 0) -> int | None:

@@ -45,7 +45,7 @@ class Placed(NamedTuple):
     def __repr__(self) -> str:
         return f"Placed({len(self.slots)})"  # never a value
 
-    def take(self, rows: NDArray[Any]) -> Placed:
+    def take(self, rows: slice | NDArray[Any]) -> Placed:
         """Those at ``rows``, in that order, or those that a mask (n,) keeps."""
         return Placed(*(column[rows] for column in self))
 

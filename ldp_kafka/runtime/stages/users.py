@@ -31,51 +31,97 @@ UNREADABLE = (
 
 
 class Index:
-    """Digest to row, vectorised: an open-addressing table of rows, at most a quarter full. Digests
-    are uniform already, so they are their own hash.
+    """Digest to row, vectorised: tables of rows. Digests are uniform already, so they are their own
+    hash.
+
+    In the first table, at most a quarter full, a digest lies at its one place or not at all. Those
+    whose place was taken, about one in ten, lie in a table of their own that is nearly empty:
+    nearly all are found at the second look. Looking on in the first table took six, each of a few
+    digests and of as many calls as the first.
     """
 
     def __init__(self) -> None:
         self._table = np.full(1 << 10, -1, np.int32)
         self._count = 0
+        self._others = Probing()
 
     def find(self, digests: Digests, known: Digests) -> NDArray[np.intp]:
         """Rows (n,) of ``known`` that hold these digests, -1 where none does."""
-        place = self._places(digests)
-        row = self._table.take(place)
+        found = self._table.take(_places(digests, self._table)).astype(np.intp)
         # -1 takes the last row, whoever that is
-        same = _same(take16(known, row), digests) & (row >= 0)
+        same = _same(take16(known, found), digests) & (found >= 0)
         if same.all():
-            return row.astype(np.intp)
-        found = np.where(same, row, -1).astype(np.intp)
-        left = np.flatnonzero(~same & (row >= 0))
-        while len(left):  # another digest lies there: try the next place
-            place[left] = (place[left] + 1) & (len(self._table) - 1)
-            row = self._table[place[left]]
-            same = _same(take16(known, row), take16(digests, left)) & (row >= 0)
-            found[left[same]] = row[same]
-            left = left[~same & (row >= 0)]
+            return found
+        other = np.flatnonzero(~same & (found >= 0))
+        found[~same] = -1
+        if len(other):
+            found[other] = self._others.find(take16(digests, other), known)
         return found
 
     def add(self, digests: Digests, rows: NDArray[np.intp], known: Digests) -> None:
         """Enter distinct digests that are not in it."""
         self._count += len(rows)
-        if 4 * self._count > len(self._table):
-            size = len(self._table)
-            while 4 * self._count > size:
-                size *= 2
-            self._table = np.full(size, -1, np.int32)
+        size = len(self._table)
+        while 4 * self._count > size:
+            size *= 2
+        if size > len(self._table):
+            self._table, self._others = np.full(size, -1, np.int32), Probing()
             digests, rows = known[: self._count], np.arange(self._count)
-        place = self._places(digests)
-        entry = rows.astype(np.int32)
-        while len(place):
-            free = self._table[place] < 0
-            self._table[place[free]] = entry[free]  # of several at one place the last stays
-            on = self._table[place] != entry
-            place, entry = (place[on] + 1) & (len(self._table) - 1), entry[on]
+        on = _settle(self._table, _places(digests, self._table), rows)
+        self._others.add(digests[on], rows[on], known)
 
-    def _places(self, digests: Digests) -> NDArray[np.intp]:
-        return (digests[:, 0] & np.uint64(len(self._table) - 1)).view(np.intp)
+
+class Probing:
+    """The same, where a digest whose place is taken lies in the next free one: a table that is at
+    most a sixteenth full.
+    """
+
+    def __init__(self) -> None:
+        self._table = np.full(1 << 6, -1, np.int32)
+        self._rows = np.empty(0, np.intp)
+
+    def find(self, digests: Digests, known: Digests) -> NDArray[np.intp]:
+        """See `Index.find`."""
+        found = np.full(len(digests), -1, np.intp)
+        left, place = np.arange(len(digests)), _places(digests, self._table)
+        while len(left):
+            row = self._table[place].astype(np.intp)
+            same = _same(take16(known, row), digests) & (row >= 0)
+            found[left[same]] = row[same]
+            on = np.flatnonzero(~same & (row >= 0))  # another digest lies there
+            left, digests = left[on], take16(digests, on)
+            place = (place[on] + 1) & (len(self._table) - 1)
+        return found
+
+    def add(self, digests: Digests, rows: NDArray[np.intp], known: Digests) -> None:
+        """See `Index.add`."""
+        self._rows = np.concatenate([self._rows, rows])
+        size = len(self._table)
+        while 16 * len(self._rows) > size:
+            size *= 2
+        if size > len(self._table):
+            self._table = np.full(size, -1, np.int32)
+            rows = self._rows
+            digests = take16(known, rows)
+        place = _places(digests, self._table)
+        while len(rows):
+            on = _settle(self._table, place, rows)
+            rows, place = rows[on], (place[on] + 1) & (size - 1)
+
+
+def _places(digests: Digests, table: NDArray[np.int32]) -> NDArray[np.intp]:
+    return (digests[:, 0] & np.uint64(len(table) - 1)).view(np.intp)
+
+
+def _settle(
+    table: NDArray[np.int32], place: NDArray[np.intp], rows: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """Write rows at their places where these are free, the last one where there are several; which
+    of them found no place.
+    """
+    free = table[place] < 0
+    table[place[free]] = rows[free]
+    return np.flatnonzero(table[place] != rows)
 
 
 def _same(a: Digests, b: Digests) -> NDArray[np.bool_]:

@@ -14,8 +14,18 @@ from ldp_kafka.runtime.wire.fields import Decoded
 
 __all__ = ["DecodedRun", "PlainRun", "join_runs"]
 
-PlainRun = tuple[Events, NDArray[np.intp]]
-"""Events, one a message, and the places (n,) of their messages in a run."""
+
+class PlainRun(NamedTuple):
+    """Plain events of several messages, none of which holds anything else."""
+
+    events: Events
+    message: NDArray[np.intp]
+    """Of each event: its place in the run."""
+    row: NDArray[np.int64]
+    """Of each event in its message."""
+
+    def __repr__(self) -> str:
+        return f"PlainRun({len(self.row)} events)"  # never a value
 
 
 class DecodedRun(NamedTuple):
@@ -56,12 +66,12 @@ def join_runs(plain: Sequence[PlainRun], others: Iterable[tuple[int, Decoded]]) 
 
     Parameters
     ----------
-    plain : in order, each message once
+    plain : each message in one of them, in order
     others : (message, what it holds), in order
     """
-    parts = [events for events, _ in plain]
-    messages = [places for _, places in plain]
-    rows = [np.zeros(len(places), np.int64) for places in messages]
+    parts = [run.events for run in plain]
+    messages = [run.message for run in plain]
+    rows = [run.row for run in plain]
     bad, ticks = [], []
     for at, decoded in others:
         bad += [(at, row, reason) for row, reason in decoded.bad]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,12 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events, Ids
-from ldp_kafka.runtime.wire.arrow import MAX_BYTES, kind_of, read_batch
+from ldp_kafka.runtime.wire.arrow import MAX_BYTES, check_size, kind_of, read_batch
+from ldp_kafka.runtime.wire.decoded_run import PlainRun
 from ldp_kafka.runtime.wire.fields import NUDGE, SECONDS, Decoded, Fields, milliseconds
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 
-__all__ = ["read"]
+__all__ = ["read", "read_plain"]
 
 # as a column of bytes has them
 _CATEGORY, _NOT_FINITE, _VALUE = (
@@ -27,21 +30,80 @@ _IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 def read(message: bytes, fields: Fields) -> Decoded:
     """A row an event. BadRecord for what is no batch of them."""
     try:
-        return _read(message, fields)
+        return _decoded(partial(_column, _rows(message)), fields)
     except BadRecord:
         raise
     except (pa.ArrowException, ValueError):  # what Arrow cannot do with a stranger's columns
         raise BadRecord(Reason.NOT_ARROW) from None
 
 
-def _read(message: bytes, fields: Fields) -> Decoded:
+def read_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
+    """The messages whose rows are all events, as `read` reads them one by one: those with columns
+    of the same types together.
+    """
+    if len(messages) < 2:
+        return ()
+    groups: dict[tuple[Any, ...], list[tuple[int, dict[Reason, Any]]]] = {}
+    for at, message in enumerate(messages):
+        try:
+            check_size(message)
+            rows = _rows(message)
+            columns = {
+                what: _column(rows, path, what)
+                for path, what in (
+                    (fields.user, Reason.USER),
+                    (fields.time, Reason.TIME),
+                    (fields.value, Reason.VALUE),
+                )
+            }
+        except (BadRecord, pa.ArrowException, ValueError):
+            continue
+        kinds = tuple(column.type for column in columns.values())
+        # what is checked of these is checked of a message as a whole
+        if not any(pa.types.is_nested(kind) or pa.types.is_dictionary(kind) for kind in kinds):
+            groups.setdefault(kinds, []).append((at, columns))
+    found = (_together(group, fields) for group in groups.values())
+    return [run for run in found if run is not None]
+
+
+def _together(group: Sequence[tuple[int, dict[Reason, Any]]], fields: Fields) -> PlainRun | None:
+    """The rows of several messages as one run; None where they are to be read one by one."""
+    try:
+        decoded = _decoded(
+            lambda _, what: pa.concat_arrays([columns[what] for _, columns in group]), fields
+        )
+    except (BadRecord, pa.ArrowException, ValueError):
+        return None
+    if not decoded.events:
+        return None
+    sizes = np.array([len(columns[Reason.USER]) for _, columns in group])
+    message = np.repeat(np.array([at for at, _ in group], np.intp), sizes)
+    row = np.arange(len(message)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    if decoded.rows is None:
+        return PlainRun(decoded.events, message, row)
+    hurt = message[[at for at, _ in decoded.bad]]
+    (plain,) = np.nonzero(~np.isin(message[decoded.rows], hurt))
+    kept = decoded.rows[plain]
+    return PlainRun(decoded.events.take(plain), message[kept], row[kept]) if len(kept) else None
+
+
+def _rows(message: bytes) -> Any:
     rows, metadata = read_batch(message)
     if kind_of(metadata) not in (None, "event"):
         raise BadRecord(Reason.NOT_A_RECORD)
-    n = rows.num_rows
-    users, no_user = _users(_column(rows, fields.user, Reason.USER))
-    times, no_time = _times(_column(rows, fields.time, Reason.TIME), n)
-    values, bad_value = _values(_column(rows, fields.value, Reason.VALUE), n, fields)
+    return rows
+
+
+def _decoded(column: Callable[[tuple[str | int, ...], Reason], Any], fields: Fields) -> Decoded:
+    """What columns hold, row by row.
+
+    Parameters
+    ----------
+    column : the one at a path; BadRecord for this reason where there is none
+    """
+    users, no_user = _users(column(fields.user, Reason.USER))
+    times, no_time = _times(column(fields.time, Reason.TIME), len(users))
+    values, bad_value = _values(column(fields.value, Reason.VALUE), len(users), fields)
     if not (no_user.any() or no_time.any() or bad_value.view(np.uint8).any()):
         return Decoded(Events(users, times, values))
     good = ~(no_user | no_time | (bad_value != b""))
@@ -75,8 +137,8 @@ def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
     wide = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
     ends = np.frombuffer(offsets, wide, len(column) + 1, wide.itemsize * column.offset)
     ids = Ids(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends)
-    length = np.diff(ends)
-    return ids, ~((length > 0) & (length <= LONGEST))
+    length = ends[1:] - ends[:-1]
+    return ids, (length < 1) | (length > LONGEST)
 
 
 def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[np.bytes_]]:

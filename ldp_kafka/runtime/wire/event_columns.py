@@ -44,7 +44,7 @@ def _runs(records: Sequence[Any], places: NDArray[np.intp], fields: Fields) -> I
         return
     events = _columns(records, fields)
     if events is not None:
-        yield events, places
+        yield PlainRun(events, places, np.zeros(len(places), np.int64))
     elif len(records) > FEWEST:
         half = len(records) // 2
         yield from _runs(records[:half], places[:half], fields)

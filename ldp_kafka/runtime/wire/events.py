@@ -40,7 +40,7 @@ class EventFormat(NamedTuple):
 
 FORMATS: dict[str, EventFormat] = {
     "json": EventFormat(b"", event_json.read, event_json.read_plain),
-    "arrow": EventFormat(ARROW, event_arrow.read),
+    "arrow": EventFormat(ARROW, event_arrow.read, event_arrow.read_plain),
 }
 
 
@@ -82,12 +82,16 @@ class EventReader:
         for one in self._formats:
             if not (mine := [pair for pair in left if pair[1].startswith(one.begins)]):
                 continue
-            if len(mine) < len(left):
-                left = [pair for pair in left if not pair[1].startswith(one.begins)]
+            # the last format begins with nothing: it would try whatever is left here
+            left = (
+                [pair for pair in left if not pair[1].startswith(one.begins)]
+                if len(mine) < len(left)
+                else []
+            )
             at = np.array([at for at, _ in mine], np.intp)
-            for events, places in one.read_plain([text for _, text in mine], self._fields):
-                plain.append((events, at[places]))
-                careful[at[places]] = False
+            for run in one.read_plain([text for _, text in mine], self._fields):
+                plain.append(run._replace(message=at[run.message]))
+                careful[plain[-1].message] = False
         rest = np.flatnonzero(careful).tolist()
         return join_runs(plain, [(at, self.read(messages[at])) for at in rest])
 

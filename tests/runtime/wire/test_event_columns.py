@@ -197,7 +197,7 @@ def test_no_parser_could_say_what_is_no_number(value):
     """Also if one did not refuse NaN."""
     record = {"user": "m1", "time": 5, "value": value}
     assert plain_runs([record], READERS["flat"]._fields) == []
-    [(events, places)] = plain_runs([{**record, "value": 1}], READERS["flat"]._fields)
+    [(events, places, _)] = plain_runs([{**record, "value": 1}], READERS["flat"]._fields)
     assert (events.values.tolist(), places.tolist()) == ([1.0], [0])
 
 

@@ -5,6 +5,7 @@ reader's: shown with one that nobody ships.
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ldp_kafka.errors import BadRecord, Reason, TopologyError
@@ -12,7 +13,8 @@ from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import make_perturb
-from ldp_kafka.runtime.wire.arrow import ARROW
+from ldp_kafka.runtime.wire import event_json
+from ldp_kafka.runtime.wire.arrow import ARROW, write_batch
 from ldp_kafka.runtime.wire.events import FORMATS, EventFormat, EventReader
 from ldp_kafka.runtime.wire.fields import Decoded
 from ldp_kafka.topology import plan, schema
@@ -86,3 +88,25 @@ def test_what_is_of_no_other_format_is_json():
     assert list(FORMATS) == list(INPUT_FORMATS) == ["json", "arrow"]
     assert [one.begins for one in FORMATS.values()] == [b"", ARROW]
     assert reader().read(BEGINS).bad == [(0, Reason.NOT_JSON)]
+
+
+@pytest.mark.parametrize("others", [[], [b'{"user":"a","value":1,"time":5}']])
+def test_a_message_is_asked_of_its_own_format_only(monkeypatch, others):
+    """A run of Arrow batches was tried as single JSON events first, which they never are."""
+    tried = []
+
+    def plain(messages, fields):
+        tried.extend(messages)
+        return event_json.read_plain(messages, fields)
+
+    monkeypatch.setitem(FORMATS, "json", FORMATS["json"]._replace(read_plain=plain))
+    batch = event_batch(["b", "c"], [5, 6], [1.5, 2.5])
+    found = reader().read_run([batch, *others, None, batch])
+    assert tried == others
+    assert found.events.users.texts() == ["b", "c", *["a" for _ in others], "b", "c"]
+    assert [(at, row) for at, row, _ in found.bad] == [(1 + len(others), 0)]
+
+
+def event_batch(users, times, values):
+    columns = [pa.array(users), pa.array(times), pa.array(values)]
+    return write_batch("event", ["user", "time", "value"], columns)

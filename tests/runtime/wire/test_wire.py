@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Event, Events, Ids, Partial, Release, Report, Reports, Request, Tick
-from ldp_kafka.runtime.wire.arrow import MAX_BYTES, MAX_ROWS, read_batch, write_batch
+from ldp_kafka.runtime.wire.arrow import (
+    MAX_BYTES,
+    MAX_ROWS,
+    binary,
+    lists,
+    read_batch,
+    write_batch,
+)
 from ldp_kafka.runtime.wire.codec import decode, encode
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.parsing import LATEST, parse_json
@@ -321,6 +328,33 @@ def test_a_header_is_no_record():
     assert read_reports(message) is None
     assert decode_json(parse_json(message)) is None
     assert EventReader(("u",), ("v",), ("t",)).read(message) == (None, None, (), None)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 5000])
+@pytest.mark.parametrize("shared", [None, {"offset": 3, "closed": None}])
+def test_a_batch_is_what_a_stream_writer_writes(n, shared):
+    """It is put together from its parts, which is faster."""
+    rng = np.random.default_rng(n)
+    columns = {
+        "id": binary(rng.integers(0, 2**64, (n, 2), np.uint64)),
+        "bits": binary(rng.integers(0, 256, (n, 5), np.uint8)),
+        "slot": pa.array(rng.integers(0, 9, n)),
+        "index": lists(rng.integers(0, 9, n).astype(np.int32)),
+        "vector": lists(rng.integers(0, 9, (n, 3)).astype(np.int32)),
+        "value": pa.array(rng.random(n)),
+        "text": pa.array(["é" * at for at in rng.integers(0, 9, n)], pa.string()).slice(n // 3),
+        "gap": pa.array([None, 1] * n, pa.int64()),
+    }
+    least = min(map(len, columns.values()))
+    columns = {name: column.slice(0, least) for name, column in columns.items()}
+    found = write_batch("event", list(columns), list(columns.values()), shared)
+    rows, metadata = read_batch(found)
+    assert rows.to_pydict() == {name: column.to_pylist() for name, column in columns.items()}
+    schema = pa.schema([(name, each.type) for name, each in columns.items()], metadata)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_batch(pa.RecordBatch.from_arrays(list(columns.values()), schema=schema))
+    assert found == sink.getvalue().to_pybytes()
 
 
 def test_the_same_record_is_always_the_same_bytes():
