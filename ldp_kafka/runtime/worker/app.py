@@ -40,6 +40,7 @@ from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
+from ldp_kafka.runtime.worker.garbage import look_seldom
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
@@ -246,6 +247,7 @@ class Worker:
         self.process.ending = self.stop_copying
         for each in self.copying:
             each.start()
+        look_seldom()
         try:
             self.process.execute_from_commandline()
         except SystemExit as stop:
