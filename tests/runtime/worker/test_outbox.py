@@ -16,12 +16,14 @@ class Slow:
     """A producer whose broker confirms when it is told to."""
 
     def __init__(self, config):
-        self.delivered, self.log, self.under_way, self.room = config["on_delivery"], [], [], 1000
+        assert config["enable.idempotence"] and config["enable.gapless.guarantee"]
+        self.log, self.under_way, self.room = [], [], 1000
 
-    def produce(self, topic, *, key, value, partition, headers, timestamp):
+    def produce(self, topic, value, key, partition, callback, on_delivery, timestamp, headers):
         if len(self.under_way) >= self.room:
             raise BufferError
-        self.under_way.append(Note(topic, partition, value))
+        assert on_delivery is None  # another name of the callback
+        self.under_way.append(Note(topic, partition, value, callback))
 
     def poll(self, seconds):
         if seconds:  # whoever waits for room gets some
@@ -31,12 +33,13 @@ class Slow:
         for _ in range(number):
             note = self.under_way.pop(0)
             self.log.append((note.partition(), note.value))
-            self.delivered(None, note)
+            note.delivered(None, note)
 
 
 class Note:
-    def __init__(self, topic, partition, value):
+    def __init__(self, topic, partition, value, delivered):
         self.place, self.value, self.at = (topic, partition), value, -1001
+        self.delivered = delivered
 
     def topic(self):
         return self.place[0]
@@ -144,18 +147,19 @@ class Failing(Slow):
 
     script: ClassVar[list[str]] = []
 
-    def produce(self, topic, **what):
+    def produce(self, *what):
         if self.script[:1] == ["refuse"]:
             del self.script[0]
             raise REFUSED
-        super().produce(topic, **what)
+        super().produce(*what)
 
     def poll(self, seconds):
         happens = self.script.pop(0) if self.script else ""
         if happens == "reason":
             raise REASON
         if happens == "purge":
-            self.delivered(KafkaError(KafkaError._PURGE_QUEUE), self.under_way.pop(0))
+            note = self.under_way.pop(0)
+            note.delivered(KafkaError(KafkaError._PURGE_QUEUE), note)
 
 
 @pytest.mark.parametrize(
