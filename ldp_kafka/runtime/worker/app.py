@@ -96,6 +96,9 @@ class Worker:
             until_idle=until_idle,
             stop=self.stop,
         )
+        written = {topic.name for spec in specs for topic in spec.writes}
+        self.releases = topology.releases_topic in written
+        """Whether releases are among what it writes."""
         self.copying = tuple(self._copying(sides))
         self.last_saved = 0.0
         self.app.timer(1.0)(self.watch.look)
@@ -163,6 +166,8 @@ class Worker:
         self.producers.send(folded.records)
         self.metrics.count(folded, partition)
         self.metrics.step(seconds + time.monotonic() - begin)
+        if not self.releases:
+            return
         for record in folded.records:
             # a release of a crowd is keyed (statistic, slot), one of a user has a third part
             if record.topic == self.topology.releases_topic and (record.key or b"").count(b"/") < 2:
