@@ -59,7 +59,7 @@ FRONT = {"__init__", "__main__", "cli"}
 # Third-party package -> the only files or folders that may import it; what is not here may be
 # imported nowhere but by these.
 ONLY = {
-    "aiokafka": ("runtime/worker/driver.py",),
+    "aiokafka": ("runtime/worker/driver.py", "runtime/worker/fetches.py"),
     "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
     "cryptography": ("randomness", "runtime/sealing.py", "topology/logins.py"),

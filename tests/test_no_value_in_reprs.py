@@ -27,6 +27,7 @@ from ldp_kafka.runtime.log import Message, Output, Record
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.worker.chunks import Chunk
+from ldp_kafka.runtime.worker.fetches import Lot
 from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, shown
@@ -284,6 +285,7 @@ INSTANCES = {
     "runtime.device.client.Client": device,
     "runtime.device.store.DeviceStore": device,
     "runtime.worker.chunks.Chunk": lambda _: said_by(chunk()),
+    "runtime.worker.fetches.Lot": lambda _: said_by(Lot(chunk())),
     "runtime.kafka.security.Security": lambda _: said_by(
         Security(
             {

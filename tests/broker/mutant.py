@@ -21,7 +21,7 @@ from ldp_kafka.methods.feedback import AccumulatedPerturbation, IterativePerturb
 from ldp_kafka.randomness import Keyed, System
 from ldp_kafka.runtime.kafka import forwarder
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
-from ldp_kafka.runtime.recovery.epoch import PART, Epoch
+from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages import answer, coordinate
 from ldp_kafka.runtime.stages import perturb as edge
 from ldp_kafka.runtime.stages.requests import is_request, read_request
@@ -41,7 +41,7 @@ def acknowledging(fold):
     """Acknowledges what is folded, before any state is written."""
 
     def folded(self):
-        events = [event for _, event in self.waiting if event is not PART]
+        events = self.handles[:]
         fold(self)
         for event in events:
             self.acknowledge(event)

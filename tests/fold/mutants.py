@@ -140,7 +140,7 @@ class EarlyAck(Epoch[Any]):
     """Acknowledges what is folded."""
 
     def fold(self) -> None:
-        handles = [handle for _, handle in self.waiting]
+        handles = self.handles[:]
         super().fold()
         for handle in handles:
             self._acknowledge(handle)

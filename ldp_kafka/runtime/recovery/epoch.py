@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
+from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from ldp_kafka.errors import ConfigurationError, GapError
@@ -45,6 +46,7 @@ PART = object()
 ROUND = 64  # bytes that the sealed part of a ``meta`` is a multiple of
 
 S = TypeVar("S")
+_VALUE = itemgetter(2)  # of a message
 
 
 class OffsetAction(Enum):
@@ -157,8 +159,10 @@ class Epoch(Generic[S]):
             self.offset = start.checkpoint.offset
             self.shard_offsets = {shard: offset for shard, (offset, _) in shards.items()}
         self._whole = True  # whether the next snapshot writes all shards: its first one
-        self.waiting: list[tuple[Message, Any]] = []
-        """Taken, and not folded yet, each with its handle."""
+        self.waiting: list[Message] = []
+        """Taken, and not folded yet."""
+        self.handles: list[Any] = []
+        """Of these messages, but `PART`."""
         self.pending: list[Any] = []
         """Handles of what is folded, and not acknowledged yet."""
         self.ended = False
@@ -184,7 +188,7 @@ class Epoch(Generic[S]):
             if handle is not PART:
                 self.pending.append(handle)
         elif action is OffsetAction.FOLD:
-            self._wait([(message, handle)])
+            self._wait([message], handle)
         return action
 
     def take_run(self, messages: Sequence[Message], handle: Any) -> None:
@@ -195,17 +199,19 @@ class Epoch(Generic[S]):
         if self.offset < first == self.next_offset and last - first == len(messages) - 1:
             self._missing_since, self._wait_for_first = None, False
             self.next_offset = last + 1
-            self._wait([*((message, PART) for message in messages[:-1]), (messages[-1], handle)])
+            self._wait(messages, handle)
             return
         for message in messages[:-1]:
             self.take(message, PART)
         self.take(messages[-1], handle)
 
-    def _wait(self, run: Sequence[tuple[Message, Any]]) -> None:
+    def _wait(self, run: Sequence[Message], handle: Any) -> None:
         """Have new messages wait, and fold what waits where that is enough."""
         self.seen = self.clock()
         self.waiting += run
-        self._waiting_bytes += sum(len(message.value or b"") for message, _ in run)
+        if handle is not PART:
+            self.handles.append(handle)
+        self._waiting_bytes += sum(map(len, filter(None, map(_VALUE, run))))
         if len(self.waiting) >= self.run or self._waiting_bytes >= self.limits.run_bytes:
             self.fold()
 
@@ -230,14 +236,15 @@ class Epoch(Generic[S]):
         if not self.waiting:
             return
         run, self.waiting = self.waiting, []
+        handles, self.handles = self.handles, []
         self._folded_bytes += self._waiting_bytes
         self._waiting_bytes = 0
         begin = self.clock()
-        folded = self.stage.fold(self.state, [message for message, _ in run])
-        self.offset = run[-1][0].offset
+        folded = self.stage.fold(self.state, run)
+        self.offset = run[-1].offset
         self.output.send(self.partition, folded, self.clock() - begin)
         self._pace(len(run), self.clock() - begin)
-        self.pending += [handle for _, handle in run if handle is not PART]
+        self.pending += handles
         self._folded += len(run)
 
     def _pace(self, messages: int, seconds: float) -> None:

@@ -40,6 +40,7 @@ from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end
+from ldp_kafka.runtime.worker.garbage import look_seldom
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
@@ -95,6 +96,9 @@ class Worker:
             until_idle=until_idle,
             stop=self.stop,
         )
+        written = {topic.name for spec in specs for topic in spec.writes}
+        self.releases = topology.releases_topic in written
+        """Whether releases are among what it writes."""
         self.copying = tuple(self._copying(sides))
         self.last_saved = 0.0
         self.app.timer(1.0)(self.watch.look)
@@ -162,6 +166,8 @@ class Worker:
         self.producers.send(folded.records)
         self.metrics.count(folded, partition)
         self.metrics.step(seconds + time.monotonic() - begin)
+        if not self.releases:
+            return
         for record in folded.records:
             # a release of a crowd is keyed (statistic, slot), one of a user has a third part
             if record.topic == self.topology.releases_topic and (record.key or b"").count(b"/") < 2:
@@ -246,6 +252,7 @@ class Worker:
         self.process.ending = self.stop_copying
         for each in self.copying:
             each.start()
+        look_seldom()
         try:
             self.process.execute_from_commandline()
         except SystemExit as stop:

@@ -8,7 +8,11 @@ order. Its group, assignor, tables, recovery, flow control and commits go on as 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, chain
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from faust.transport.consumer import Consumer as BaseConsumer
@@ -17,7 +21,9 @@ from faust.types import TP
 from faust.types.tuples import ConsumerMessage
 
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.worker import fetches
 from ldp_kafka.runtime.worker.driver import Consumer
+from ldp_kafka.runtime.worker.fetches import Lot, LotThread
 from ldp_kafka.runtime.worker.private_api import Private
 
 __all__ = ["PRIVATE_API", "Chunk", "ChunkConsumer", "ChunkMessage", "consumers", "messages_of"]
@@ -34,6 +40,11 @@ class Chunk(list[Any]):
 
     def __repr__(self) -> str:
         return f"Chunk({len(self)})"  # never a value
+
+
+_FIELDS = attrgetter("offset", "timestamp", "value")
+_STAMP = itemgetter(1)
+_message: Callable[[Any], Message] = partial(tuple.__new__, Message)  # its own is Python
 
 
 class ChunkMessage(ConsumerMessage):  # type: ignore[misc]
@@ -67,15 +78,18 @@ class ChunkMessage(ConsumerMessage):  # type: ignore[misc]
 
 def chunks(records: Sequence[Any]) -> Iterator[Chunk]:
     """A fetch of one partition in chunks."""
-    chunk, size = Chunk(), 0
-    for record in records:
-        chunk.append(record)
-        size += len(record.value or b"")
-        if len(chunk) == MOST or size >= MOST_BYTES:
-            yield chunk
-            chunk, size = Chunk(), 0
-    if chunk:
-        yield chunk
+    sizes = list(accumulate(len(record.value or b"") for record in records))
+    start = before = 0
+    while start < len(records):
+        last = bisect_left(sizes, before + MOST_BYTES, start)
+        end = min(last + 1, start + MOST, len(records))
+        yield Chunk(records[start:end])
+        start, before = end, sizes[end - 1]
+
+
+def unpacked(found: Sequence[Any]) -> Sequence[Any]:
+    """What the client has fetched of a partition, record by record, where it comes in lots."""
+    return list(chain.from_iterable(found)) if found and isinstance(found[0], Lot) else found
 
 
 def messages_of(event: Any) -> list[Message]:
@@ -85,11 +99,14 @@ def messages_of(event: Any) -> list[Message]:
     message = event.message
     if isinstance(message, ChunkMessage):
         records, message.records = message.records, ()
-        return [Message(each.offset, each.timestamp or -1, each.value) for each in records]
+        found = list(map(_FIELDS, records))
+        if not all(map(_STAMP, found)):
+            found = [(offset, stamp or -1, value) for offset, stamp, value in found]
+        return list(map(_message, found))
     stamp = round((message.timestamp or -0.001) * 1000)
-    found = Message(message.offset, stamp, message.value)
+    single = Message(message.offset, stamp, message.value)
     message.value = event.value = None
-    return [found]
+    return [single]
 
 
 class ChunkConsumer(Consumer):
@@ -111,7 +128,7 @@ class ChunkConsumer(Consumer):
         if not found:  # it may have nothing to say, in more than one way
             return found
         return {
-            place: list(chunks(records)) if place.topic in folded else records
+            place: list(chunks(unpacked(records))) if place.topic in folded else records
             for place, records in found.items()
         }
 
@@ -158,14 +175,29 @@ PRIVATE_API = (
     Private(BaseConsumer, "_acked", "the list is made"),
     Private(BaseConsumer, "on_partitions_revoked", "what was acknowledged is forgotten"),
     Private(ConsumerMessage, "tp", "the partition of a chunk"),
+    Private(aiokafka.Consumer, "_new_consumer_thread", "LotConsumer makes a LotThread"),
 )  # fmt: skip
+
+
+class LotConsumer(ChunkConsumer):
+    """The same, with a client that gives whole batches of the log."""
+
+    def _new_consumer_thread(self) -> LotThread:
+        return LotThread(self, loop=self.loop, beacon=self.beacon)
 
 
 def consumers() -> type[Consumer]:
     """What a worker reads with: in chunks, unless this Faust has other names than those that it
     leans on.
     """
-    if lacking := [str(name) for name in PRIVATE_API if not name.there]:
-        logger.warning("messages are taken one by one: %s", "; ".join(lacking))
+    if gone := _lacking(PRIVATE_API):
+        logger.warning("messages are taken one by one: %s", gone)
         return Consumer
-    return ChunkConsumer
+    if gone := _lacking(fetches.PRIVATE_API):
+        logger.warning("batches are taken apart record by record: %s", gone)
+        return ChunkConsumer
+    return LotConsumer
+
+
+def _lacking(names: Sequence[Private]) -> str:
+    return "; ".join(str(name) for name in names if not name.there)

@@ -7,18 +7,20 @@ import logging
 from types import SimpleNamespace
 
 import pytest
+from aiokafka.consumer.fetcher import PartitionRecords
 from aiokafka.structs import ConsumerRecord
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.worker import chunks
+from ldp_kafka.runtime.worker import chunks, fetches
 from ldp_kafka.runtime.worker.chunks import (
     MOST,
     MOST_BYTES,
     Chunk,
     ChunkConsumer,
     ChunkMessage,
+    LotConsumer,
     consumers,
     messages_of,
 )
@@ -147,9 +149,19 @@ def test_what_is_acknowledged_is_one_number_a_partition(tmp_path):
     assert committed == [{PLACE: 31}, {PLACE: 41, TP("t", 0): 32}, {PLACE: 4}]
 
 
+def test_another_client_gives_its_records_one_by_one(monkeypatch, caplog):
+    """Where a name of the client's is gone; they are cut into chunks as ever."""
+    assert consumers() is LotConsumer
+    gone = Private(PartitionRecords, "_unpack", "a batch stays as it is")
+    monkeypatch.setattr(fetches, "PRIVATE_API", (*fetches.PRIVATE_API, gone))
+    with caplog.at_level(logging.WARNING):
+        assert consumers() is ChunkConsumer
+    (line,) = caplog.messages
+    assert "PartitionRecords has no '_unpack': a batch stays as it is" in line
+
+
 def test_another_faust_hands_over_one_by_one(monkeypatch, caplog):
     """Where a name is gone, and says which."""
-    assert consumers() is ChunkConsumer
     gone = Private(aiokafka.Consumer, "_getmore", "its fetches are cut into chunks")
     monkeypatch.setattr(chunks, "PRIVATE_API", (*chunks.PRIVATE_API, gone))
     with caplog.at_level(logging.WARNING):

@@ -16,12 +16,14 @@ class Slow:
     """A producer whose broker confirms when it is told to."""
 
     def __init__(self, config):
-        self.delivered, self.log, self.under_way, self.room = config["on_delivery"], [], [], 1000
+        assert config["enable.idempotence"] and config["enable.gapless.guarantee"]
+        self.log, self.under_way, self.room = [], [], 1000
 
-    def produce(self, topic, *, key, value, partition, headers, timestamp):
+    def produce(self, topic, value, key, partition, callback, on_delivery, timestamp, headers):
         if len(self.under_way) >= self.room:
             raise BufferError
-        self.under_way.append(Note(topic, partition, value))
+        assert on_delivery is None  # another name of the callback
+        self.under_way.append(Note(topic, partition, value, callback))
 
     def poll(self, seconds):
         if seconds:  # whoever waits for room gets some
@@ -31,12 +33,13 @@ class Slow:
         for _ in range(number):
             note = self.under_way.pop(0)
             self.log.append((note.partition(), note.value))
-            self.delivered(None, note)
+            note.delivered(None, note)
 
 
 class Note:
-    def __init__(self, topic, partition, value):
+    def __init__(self, topic, partition, value, delivered):
         self.place, self.value, self.at = (topic, partition), value, -1001
+        self.delivered = delivered
 
     def topic(self):
         return self.place[0]
@@ -144,18 +147,19 @@ class Failing(Slow):
 
     script: ClassVar[list[str]] = []
 
-    def produce(self, topic, **what):
+    def produce(self, *what):
         if self.script[:1] == ["refuse"]:
             del self.script[0]
             raise REFUSED
-        super().produce(topic, **what)
+        super().produce(*what)
 
     def poll(self, seconds):
         happens = self.script.pop(0) if self.script else ""
         if happens == "reason":
             raise REASON
         if happens == "purge":
-            self.delivered(KafkaError(KafkaError._PURGE_QUEUE), self.under_way.pop(0))
+            note = self.under_way.pop(0)
+            note.delivered(KafkaError(KafkaError._PURGE_QUEUE), note)
 
 
 @pytest.mark.parametrize(
@@ -186,3 +190,44 @@ def test_why_a_producer_fails_is_told_in_whatever_order_it_comes(monkeypatch, sc
     with pytest.raises(kind, match="topic reports: the producer has failed"):
         made.send(records([2], partition=1))
     assert len(told) == (script[0] != "refuse")
+
+
+def test_one_that_fails_among_others_is_heard(monkeypatch):
+    """Whatever comes of those before and after it; it has not arrived, and so no mark behind it
+    has.
+    """
+    monkeypatch.setattr(outbox, "Producer", Slow)
+    told = []
+    made = outbox.OrderedProducer({}, told.append)
+    made.send(records([0]))
+    made._producer.confirm(1)
+    made.send(records(range(1, 5)))
+    made._producer.confirm(2)
+    late = made._producer.under_way.pop(0)
+    late.delivered(KafkaError(KafkaError._MSG_TIMED_OUT), late)
+    made._producer.confirm(1)
+    (error,) = told
+    assert isinstance(error, BrokerError) and "topic reports: not delivered" in str(error)
+    assert not made.arrived(made.mark())
+    assert made.arrived({("reports", 0): 4})
+
+
+def test_a_record_is_handed_over_whole(monkeypatch):
+    """Its key, headers and timestamp too."""
+    given = []
+    monkeypatch.setattr(Slow, "produce", lambda _, *what: given.append(what))
+    monkeypatch.setattr(outbox, "Producer", Slow)
+    made = outbox.OrderedProducer({}, pytest.fail)
+    made.send(
+        [Record("t", 2, b"k", b"v", (("h", b"x"), ("n", None)), 77), Record("t", 3, None, b"w")]
+    )
+    (first, second) = given
+    assert first[:4] == ("t", b"v", b"k", 2) and first[5:] == (None, 77, [("h", b"x"), ("n", None)])
+    assert second[:4] == ("t", b"w", None, 3) and second[5:] == (None, 0, None)
+
+
+def test_a_record_names_its_partition(box):
+    made, producer, _ = box
+    with pytest.raises(ValueError, match="must name its partition"):
+        made.send(records([1], partition=-1))
+    assert not producer.under_way and not made.mark()
