@@ -36,14 +36,14 @@ class Outcome:
     """Events that everything written stands for."""
 
 
-def spawn(words: list[str], log: Path, core: int | None = None) -> subprocess.Popen:
-    """A Python process of ours, on its core from its first instruction on so that all its threads
-    are: it inherits that from us.
+def spawn(words: list[str], log: Path, on: Iterable[int] | None = None) -> subprocess.Popen:
+    """A Python process of ours, on its core (default: that of what is measured) from its first
+    instruction on so that all its threads are: it inherits that from us.
     """
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     try:
         if mine is not None:
-            os.sched_setaffinity(0, {cores()[0] if core is None else core})
+            os.sched_setaffinity(0, {cores()[0]} if on is None else set(on))
         with log.open("ab") as out:
             return subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=out, stderr=out)
     finally:
