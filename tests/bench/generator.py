@@ -33,12 +33,12 @@ def due(
     while count < total:
         passed = now() - begin
         burst = min(int(passed * rate) + 1, total)
-        if count < burst:
-            late.append(passed - count / rate)
+        if burst <= count:
+            sleep(max(count / rate - passed, REST))
+            continue
+        late.append(passed - count / rate)
         yield from range(count, burst)
-        count = max(count, burst)
-        if (rest := begin + count / rate - now()) > 0:
-            sleep(max(rest, REST))
+        count = burst
 
 
 def message(number: int, users: int, seconds: float) -> tuple[bytes, bytes]:

@@ -146,15 +146,11 @@ def run(
 
 def told(shape: str, rate: int, made: Outcome) -> str:
     p50, p99 = np.nanpercentile(made.taken, (50, 99))
-    return "; ".join(
-        [
-            (
-                f"{shape} at {rate:,}/s: {WATCHED[shape].what} p50 {p50:,.1f} ms, p99 {p99:,.1f} ms of"
-                f" {len(made.taken):,}, generator {made.late:.1f} ms late at p99"
-            ),
-            *made.troubles,
-        ]
+    figures = (
+        f"{shape} at {rate:,}/s: {WATCHED[shape].what} p50 {p50:,.1f} ms, p99 {p99:,.1f} ms"
+        f" of {len(made.taken):,}, generator {made.late:.1f} ms late at p99"
     )
+    return "; ".join([figures, *made.troubles])
 
 
 def figures(found: dict[tuple[str, int], list[Outcome]]) -> list[Figure]:
