@@ -55,12 +55,12 @@ def test_what_was_not_run_has_no_ratio_and_costs_are_ours_over_theirs():
 
 
 def test_topologies_say_how_many_reports_a_message_where_they_can(monkeypatch):
-    assert inputs.report_rows(1) is not None
+    assert inputs.runtime(1) is not None
     monkeypatch.setattr(inputs, "OPTION", "shards")
-    assert inputs.report_rows(16) == "runtime: {shards: 16}\n"
+    assert inputs.runtime(16) == 'runtime: {"shards": 16}\n'
     monkeypatch.setattr(inputs, "OPTION", "nothing_of_the_kind")
-    assert inputs.report_rows(16) is None
-    assert inputs.report_rows(1) == ""
+    assert inputs.runtime(16) is None
+    assert inputs.runtime(1, shards=4) == 'runtime: {"shards": 4}\n'
 
 
 def test_the_peer_clips_perturbs_and_keeps_a_state():

@@ -16,7 +16,7 @@ from ldp_kafka.topology.sections import Runtime
 
 ROWS = 2048  # events in a batch
 SLOT = 60_000
-AFTER = 1  # single events that follow those that are counted
+AFTER = 1  # events that follow those that are counted, and close their slots
 LATER = 10  # slots, after which one that was open is closed whatever the lateness
 OPTION = "report_rows"
 BATCHED = 16_384  # rows, where reports are sent in batches
@@ -111,11 +111,22 @@ def single(user: str, time: int, value: float) -> tuple[bytes, bytes]:
     return user.encode(), json.dumps({"user": user, "time": time, "value": value}).encode()
 
 
-def report_rows(rows: int) -> str | None:
-    """What asks for reports in batches of so many rows, 1: each report in its message; None where
-    there is no such thing.
+def closing(slot: int) -> bytes:
+    """A batch of one event that closes all slots before this one, as those of `singles` does."""
+    columns = [
+        pa.array(["meter-000000"]),
+        pa.array([(FIRST + slot + LATER) * SLOT]),
+        pa.array([50.0]),
+    ]
+    return write_batch("event", ["user", "time", "value"], columns)
+
+
+def runtime(rows: int, **settings: float) -> str | None:
+    """The section that asks for reports in batches of so many rows, 1: those of each message by
+    themselves; None where there is no such thing.
     """
-    known = {field.name for field in fields(Runtime)}
-    if OPTION in known:
-        return f"runtime: {{{OPTION}: {rows}}}\n"
-    return "" if rows == 1 else None
+    if OPTION in {field.name for field in fields(Runtime)}:
+        settings[OPTION] = rows
+    elif rows != 1:
+        return None
+    return f"runtime: {json.dumps(settings)}\n"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ldp_kafka.runtime.kafka.setup import prepare
@@ -41,11 +41,14 @@ class Bench:
         say(f"worker: writing {slots * USERS:,} events in batches and {singles:,} single ones")
         self.rows, self.count = slots * USERS, singles
         self.messages = {
-            self.batched: self.topics.fill(
-                self.batched, (value for value, _ in inputs.batches(USERS, slots))
-            ),
+            self.batched: self.topics.fill(self.batched, self._batches(slots)),
             self.single: self.topics.fill_keyed(self.single, inputs.singles(USERS, singles)),
         }
+
+    def _batches(self, slots: int) -> Iterator[bytes]:
+        for value, _ in inputs.batches(USERS, slots):
+            yield value
+        yield inputs.closing(slots)
 
     def ours(
         self,
@@ -83,7 +86,7 @@ class Bench:
     def raw(self, label: str, source: str) -> Outcome:
         target = self.topics.create(f"{self.prefix}-{label}.out")
         count = self.messages[source]
-        events = {self.batched: self.rows, self.single: count}[source]
+        events = {self.batched: self.rows + inputs.AFTER, self.single: count}[source]
         words = [self.topics.boot, source, target, str(count), str(PASSES)]
         try:
             return observe(
@@ -156,7 +159,7 @@ def left_out() -> dict[str, str]:
         found |= dict.fromkeys(
             map("quixstreams, {}".format, PEERS), "it is not installed; install the extra bench"
         )
-    if inputs.report_rows(inputs.BATCHED) is None:
+    if inputs.runtime(inputs.BATCHED) is None:
         found[TOGETHER] = f"topologies have no runtime.{inputs.OPTION}"
     return found
 
@@ -168,7 +171,7 @@ def measure(boot: str, *, quick: bool = False) -> list[Figure]:
 
     def runs(bench: Bench, at: int) -> dict[str, Callable[[], Outcome]]:
         def single(label: str, rows: int) -> Callable[[], Outcome]:
-            more = inputs.report_rows(rows) or ""
+            more = inputs.runtime(rows) or ""
             return lambda: bench.ours(f"{label}{at}", "json", more=more)
 
         def quix(kind: str) -> Callable[[], Outcome]:
