@@ -80,7 +80,12 @@ def test_plain_numpy_samples_what_it_is_compared_with():
 def test_inputs_hold_every_user_once_a_slot():
     sizes = [rows for _, rows in inputs.batches(5000, 2)]
     assert sizes == [2048, 2048, 904] * 2
-    assert len({json.loads(value)["user"] for value in inputs.singles(50, 50)}) == 50
+    *once, last = inputs.singles(50, 50)
+    assert len({json.loads(value)["user"] for _, value in once}) == 50
+    assert all(json.loads(value)["user"].encode() == key for key, value in once)
+    assert json.loads(last[1])["time"] > inputs.SLOT + max(
+        json.loads(value)["time"] for _, value in once
+    )
     assert len(list(inputs.crowd(5000))) == 3
 
 

@@ -14,13 +14,18 @@ from pathlib import Path
 from tests.bench import core, libraries, profiling, seal
 from tests.bench.measure import Figure, table
 
+ALONE = "core", "libraries", "seal"  # what needs no broker
+
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=["core", "libraries", "seal", "worker", "protocols", "cost", "state"],
-        help="one part",
+        choices=[*ALONE, "worker", "protocols", "cost", "state", "latency", "soak"],
+        help="one part; the soak is run only where it is asked for",
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=120.0, help="of the soak (120; with --quick always 1)"
     )
     parser.add_argument(
         "--quick",
@@ -40,7 +45,7 @@ def main(words: list[str] | None = None) -> int:
     figures = (
         profiling.measure(quick=given.quick)
         if given.profile
-        else measure(given.only, quick=given.quick)
+        else measure(given.only, quick=given.quick, minutes=given.minutes)
     )
     print(table(figures))
     if given.json:
@@ -48,15 +53,15 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def measure(only: str | None, *, quick: bool) -> list[Figure]:
+def measure(only: str | None, *, quick: bool, minutes: float) -> list[Figure]:
     figures = core.measure(quick=quick) if only in (None, "core") else []
     if only in (None, "libraries"):
         figures += libraries.measure(quick=quick)
     if only in (None, "seal"):
         figures += seal.measure(quick=quick)
-    if only in ("core", "libraries", "seal"):
+    if only in ALONE:
         return figures
-    from tests.bench import broker, cost, protocols, state, worker
+    from tests.bench import broker, cost, latency, protocols, soak, state, worker
 
     with ExitStack() as stack:
         boot = stack.enter_context(broker.broker())
@@ -68,6 +73,10 @@ def measure(only: str | None, *, quick: bool) -> list[Figure]:
             figures += cost.measure(boot, quick=quick)
         if only in (None, "state"):
             figures += state.memory(quick=quick) + state.recovery(boot, quick=quick)
+        if only in (None, "latency"):
+            figures += latency.measure(boot, quick=quick)
+        if only == "soak":
+            figures += soak.measure(boot, 1.0 if quick else minutes)
     return figures
 
 

@@ -44,10 +44,11 @@ class Topics:
         self.boot = boot
         self.admin = AdminClient({"bootstrap.servers": boot})
 
-    def create(self, name: str, policy: str = "delete") -> str:
-        self.admin.create_topics([NewTopic(name, 1, config={**_TOPIC, "cleanup.policy": policy})])[
-            name
-        ].result(30)
+    def create(self, name: str, policy: str = "delete", **more: str) -> str:
+        """``more``: its configuration, with _ for the dots in Kafka's names."""
+        config = {**_TOPIC, "cleanup.policy": policy}
+        config |= {each.replace("_", "."): value for each, value in more.items()}
+        self.admin.create_topics([NewTopic(name, 1, config=config)])[name].result(30)
         return name
 
     def delete(self, prefix: str) -> None:
@@ -60,6 +61,10 @@ class Topics:
 
     def fill(self, name: str, values: Iterable[bytes]) -> int:
         """Write values in order; how many."""
+        return self.fill_keyed(name, ((None, value) for value in values))
+
+    def fill_keyed(self, name: str, records: Iterable[tuple[bytes | None, bytes]]) -> int:
+        """Write records, (key, value), in order; how many."""
         producer = Producer(
             {
                 "bootstrap.servers": self.boot,
@@ -69,10 +74,10 @@ class Topics:
             }
         )
         count = 0
-        for value in values:
+        for key, value in records:
             while True:
                 try:
-                    producer.produce(name, value=value, partition=0)
+                    producer.produce(name, value, key, partition=0)
                     break
                 except BufferError:
                     producer.poll(0.1)
@@ -98,19 +103,23 @@ class Topics:
             }
         )
 
-    def read(self, name: str, first: int = 0, *, keep: bool = True) -> list[tuple[float, bytes]]:
-        """(seconds, value) of every record from offset ``first`` on; without the value unless it is
-        to be kept.
+    def read(self, name: str, first: int = 0) -> list[tuple[float, bytes]]:
+        """(seconds, value) of every record from offset ``first`` on."""
+        return list(self.records(name, first))
+
+    def records(self, name: str, first: int = 0) -> Iterator[tuple[float, bytes]]:
+        """(seconds, value) of one record after the other, from offset ``first`` to the present
+        end.
         """
-        consumer, found = self.reader(), []
+        consumer, at = self.reader(), first
         try:
             end = self.end(name, consumer)
             consumer.assign([TopicPartition(name, 0, first)])
-            while len(found) < end - first:
-                for message in consumer.consume(2000, 5):
+            while at < end:
+                for message in consumer.consume(min(2000, end - at), 5):
                     if message.error():
                         raise KafkaException(message.error())
-                    found.append((message.timestamp()[1] / 1000, message.value() if keep else b""))
+                    yield message.timestamp()[1] / 1000, message.value()
+                    at += 1
         finally:
             consumer.close()
-        return found

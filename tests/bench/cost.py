@@ -18,16 +18,10 @@ def measure(boot: str, *, quick: bool = False) -> list[Figure]:
 
     def runs(bench: Bench, at: int) -> dict[str, Callable[[], Outcome]]:
         return {
-            "with, batches": lambda: bench.ours(f"on{at}", bench.batched, bench.sizes, "arrow"),
-            "without, batches": lambda: bench.ours(
-                f"off{at}", bench.batched, bench.sizes, "arrow", OFF
-            ),
-            "with, single": lambda: bench.ours(
-                f"onsingle{at}", bench.single, [1] * bench.count, "json"
-            ),
-            "without, single": lambda: bench.ours(
-                f"offsingle{at}", bench.single, [1] * bench.count, "json", OFF
-            ),
+            "with, batches": lambda: bench.ours(f"on{at}", "arrow"),
+            "without, batches": lambda: bench.ours(f"off{at}", "arrow", OFF),
+            "with, single": lambda: bench.ours(f"onsingle{at}", "json"),
+            "without, single": lambda: bench.ours(f"offsingle{at}", "json", OFF),
         }
 
     return figures(in_turns(boot, "cost", runs, quick=quick))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,14 @@ import pyarrow as pa
 
 import ldp_kafka as lk
 from ldp_kafka.runtime.wire.arrow import write_batch
+from ldp_kafka.topology.sections import Runtime
 
 ROWS = 2048  # events in a batch
 SLOT = 60_000
+AFTER = 1  # events that follow those that are counted, and close their slots
+LATER = 10  # slots, after which one that was open is closed whatever the lateness
+OPTION = "report_rows"
+BATCHED = 16_384  # rows, where reports are sent in batches
 FIRST = 1_700_000_040_000 // SLOT
 KEY = bytes(range(100, 132))
 
@@ -82,8 +88,10 @@ def crowd(users: int) -> Iterator[bytes]:
         )
 
 
-def singles(users: int, count: int) -> Iterator[bytes]:
-    """JSON events, one a message."""
+def singles(users: int, count: int) -> Iterator[tuple[bytes, bytes]]:
+    """(user, JSON event), one a message: ``count`` of them, and one more that closes their last
+    slot, so that nothing of theirs waits for what comes next.
+    """
     rng = np.random.default_rng(0)
     made, slot = 0, 0
     while made < count:
@@ -92,8 +100,33 @@ def singles(users: int, count: int) -> Iterator[bytes]:
             (rng.random(users) * 100).tolist(),
             strict=False,
         ):
-            yield json.dumps(
-                {"user": f"meter-{user:06d}", "time": (FIRST + slot) * SLOT, "value": value}
-            ).encode()
+            yield single(f"meter-{user:06d}", (FIRST + slot) * SLOT, value)
             made += 1
         slot += 1
+    yield single("meter-000000", (FIRST + slot + LATER) * SLOT, 50.0)
+
+
+def single(user: str, time: int, value: float) -> tuple[bytes, bytes]:
+    """(key, message) of one event."""
+    return user.encode(), json.dumps({"user": user, "time": time, "value": value}).encode()
+
+
+def closing(slot: int) -> bytes:
+    """A batch of one event that closes all slots before this one, as those of `singles` does."""
+    columns = [
+        pa.array(["meter-000000"]),
+        pa.array([(FIRST + slot + LATER) * SLOT]),
+        pa.array([50.0]),
+    ]
+    return write_batch("event", ["user", "time", "value"], columns)
+
+
+def runtime(rows: int, **settings: float) -> str | None:
+    """The section that asks for reports in batches of so many rows, 1: those of each message by
+    themselves; None where there is no such thing.
+    """
+    if OPTION in {field.name for field in fields(Runtime)}:
+        settings[OPTION] = rows
+    elif rows != 1:
+        return None
+    return f"runtime: {json.dumps(settings)}\n"

@@ -111,9 +111,9 @@ class Recovery:
 
     def topology(self, label: str) -> tuple[Path, Topology]:
         raw = self.topics.create(f"{self.prefix}-{label}.raw")
-        more = (
-            f"runtime: {{shards: {SHARDS}, snapshot_seconds: 3600, snapshot_messages: 1000000}}\n"
-        )
+        # messages are counted: one for each of the raw log
+        more = inputs.runtime(1, shards=SHARDS, snapshot_seconds=3600, snapshot_messages=1000000)
+        assert more is not None
         path, topology = inputs.topology(
             self.folder, f"{self.prefix}-{label}", self.topics.boot, raw, more=more
         )

@@ -7,14 +7,19 @@ import signal
 import subprocess
 import sys
 import time
+from array import array
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from tests.bench.broker import Topics
 from tests.bench.measure import cores
 
 ROOT = Path(__file__).parents[2]
-WARM = 0.1  # of the records, before which nothing counts
+WARM = 0.1  # of the events, before which nothing counts
+LOOK, STILL = 0.02, 25  # seconds between two looks; looks without news, after which it is read
 
 
 @dataclass(frozen=True)
@@ -27,18 +32,18 @@ class Outcome:
     """A second."""
     cpu: float
     """Nanoseconds of CPU an event, the whole process."""
-    values: list[bytes]
-    """What was written."""
+    whole: int
+    """Events that everything written stands for."""
 
 
-def spawn(words: list[str], log: Path, core: int | None = None) -> subprocess.Popen:
-    """A Python process of ours, on its core from its first instruction on so that all its threads
-    are: it inherits that from us.
+def spawn(words: list[str], log: Path, on: Iterable[int] | None = None) -> subprocess.Popen:
+    """A Python process of ours, on its core (default: that of what is measured) from its first
+    instruction on so that all its threads are: it inherits that from us.
     """
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     try:
         if mine is not None:
-            os.sched_setaffinity(0, {cores()[0] if core is None else core})
+            os.sched_setaffinity(0, {cores()[0]} if on is None else set(on))
         with log.open("ab") as out:
             return subprocess.Popen([sys.executable, *words], cwd=ROOT, stdout=out, stderr=out)
     finally:
@@ -61,46 +66,64 @@ def observe(
     words: list[str],
     log: Path,
     output: str,
-    sizes: list[int],
+    events: int,
+    weigh: Callable[[bytes], int],
     *,
-    header: int = 0,
-    keep: bool = True,
-    limit: float = 180.0,
+    limit: float = 300.0,
 ) -> Outcome:
-    """Run it until ``output`` holds a record for each of ``sizes`` (the events that each stands
-    for) after ``header`` others; ``keep`` what it wrote.
+    """Run it until the records of ``output`` stand for so many events; ``weigh`` says of a record's
+    value for how many. What it wrote is read while nothing comes, lest reading takes the broker's
+    core from it.
     """
-    process, consumer, seen, until = (
-        spawn(words, log),
-        topics.reader(),
-        [],
-        time.monotonic() + limit,
-    )
-    want = header + len(sizes)
+    process, consumer = spawn(words, log), topics.reader()
+    seen, found, until = [(0, 0.0)], Found(), time.monotonic() + limit
     try:
-        while not seen or seen[-1][0] < want:
-            time.sleep(0.02)
+        while found.events < events:
+            time.sleep(LOOK)
             if process.poll() is not None or time.monotonic() > until:
                 raise RuntimeError(
-                    f"{words[:3]} ended or stood still at {seen[-1:]} of {want}:"
+                    f"{words[:3]} ended or stood still at {found.events:,} of {events:,} events:"
                     f" {log.read_text(errors='replace')[-2000:]}"
                 )
             seen.append((topics.end(output, consumer), cpu(process.pid)))
+            if still(seen) and seen[-1][0] > len(found.sizes):
+                found.add(topics.records(output, len(found.sizes)), weigh)
     finally:
         stop(process)
         consumer.close()
-    records = topics.read(output, header, keep=keep)[: len(sizes)]
-    warm = int(len(sizes) * WARM)
-    seconds = records[-1][0] - records[warm][0]
-    begun = next(at for at, (done, _) in enumerate(seen) if done >= header + warm)
-    spent, between = (
-        seen[-1][1] - seen[begun][1],
-        sum(sizes[seen[begun][0] - header : seen[-1][0] - header]),
+    return outcome(seen, found, events)
+
+
+class Found:
+    """The records so far: when the broker had each, and for how many events it stands."""
+
+    def __init__(self) -> None:
+        self.seconds, self.sizes, self.events = array("d"), array("q"), 0
+
+    def add(self, records: Iterable[tuple[float, bytes]], weigh: Callable[[bytes], int]) -> None:
+        for seconds, value in records:
+            self.seconds.append(seconds)
+            self.sizes.append(size := weigh(value))
+            self.events += size
+
+
+def still(seen: list[tuple[int, float]]) -> bool:
+    """Whether nothing has come for a while."""
+    return len(seen) > STILL and seen[-STILL][0] == seen[-1][0]
+
+
+def outcome(seen: list[tuple[int, float]], found: Found, events: int) -> Outcome:
+    """Of what was seen: (records, CPU seconds) from time to time, and the records."""
+    sums = np.cumsum(found.sizes)
+    first, last = (int(np.searchsorted(sums, share * events)) for share in (WARM, 1.0))
+    (begun, before), (done, after) = (
+        next((min(end, len(sums)), cpu) for end, cpu in seen if end > at) for at in (first, last)
     )
+    between = int(sums[done - 1] - sums[begun - 1])
     return Outcome(
-        sum(sizes[warm + 1 :]) / max(seconds, 1e-3),
-        1e9 * spent / between if between else float("nan"),
-        [value for _, value in records],
+        int(sums[last] - sums[first]) / max(found.seconds[last] - found.seconds[first], 1e-3),
+        1e9 * (after - before) / between if between else float("nan"),
+        found.events,
     )
 
 
