@@ -7,9 +7,11 @@ order. Its group, assignor, tables, recovery, flow control and commits go on as 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
@@ -121,6 +123,22 @@ class ChunkConsumer(Consumer):
     def __init__(self, *what: Any, **how: Any) -> None:
         super().__init__(*what, **how)
         self._next: dict[TP, int] = {}
+        self._room = asyncio.Event()
+
+    async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109
+        """Where every partition has enough that waits, Faust sleeps for a second. A chunk may be a
+        few messages, and they are soon folded: it sleeps no longer than until there is room.
+        """
+        self._room.clear()
+        if self.flow_active and self._buffered_partitions and not self._get_active_partitions():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._room.wait(), timeout)
+        return await super()._wait_next_records(timeout)
+
+    def on_buffer_drop(self, tp: TP) -> None:
+        """A partition has room again."""
+        super().on_buffer_drop(tp)
+        self._room.set()
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
         found = await super()._getmany(active_partitions, timeout)
@@ -166,6 +184,10 @@ PRIVATE_API = (
     Private(aiokafka.Consumer, "_to_message", "a chunk becomes one message"),
     Private(BaseConsumer, "to_message(tp, record)", "it is called, once a chunk", "getmany"),
     Private(BaseConsumer, "self.scheduler.iterate(records)", "what is iterated over", "getmany"),
+    Private(BaseConsumer, "self._wait_next_records(timeout)", "it waits for room", "getmany"),
+    Private(BaseConsumer, "_get_active_partitions", "which have room"),
+    Private(BaseConsumer, "_buffered_partitions", "which have not"),
+    Private(BaseConsumer, "on_buffer_drop", "one has room again"),
     Private(BaseConsumer, "_add_gap", "a chunk's offset is not the one after the last"),
     Private(BaseConsumer, "self._add_gap(tp,", "it is called", "_drain_messages"),
     Private(BaseConsumer, "_new_offset", "what is committed is ours to say"),

@@ -107,6 +107,34 @@ def test_faust_hands_over_chunks_of_folded_topics(tmp_path, monkeypatch):
     assert not any(isinstance(message, ChunkMessage) for message in others)
 
 
+@pytest.mark.parametrize("kind", [Consumer, ChunkConsumer])
+def test_who_has_enough_waits_until_there_is_room(kind, tmp_path, monkeypatch):
+    """And no second longer, as Faust's own does."""
+
+    async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
+        return {PLACE: [record(1)]} if active else {}
+
+    async def script():
+        made = app(datadir=tmp_path, consumers=kind)
+        reader = made.consumer
+        reader._thread.thread_loop.close()
+        monkeypatch.setattr(aiokafka.Consumer, "_getmany", fetched)
+        monkeypatch.setattr(kind, "highwater", lambda *_: 0)
+        monkeypatch.setattr(type(made), "in_recovery", False, raising=False)
+        reader.flow_active = True
+        reader._set_active_tps({PLACE})
+        reader.on_buffer_full(PLACE)
+        loop = asyncio.get_running_loop()
+        loop.call_later(0.05, reader.on_buffer_drop, PLACE)
+        begin = loop.time()
+        came = [message async for _, message in reader.getmany(timeout=5.0)]
+        return len(came), loop.time() - begin
+
+    came, seconds = asyncio.run(script())
+    waits = kind is Consumer
+    assert (came, seconds > 0.9) == (0 if waits else 1, waits)
+
+
 def test_what_is_acknowledged_is_one_number_a_partition(tmp_path):
     """The greatest; what is gone with its partition is not committed later."""
     committed = []

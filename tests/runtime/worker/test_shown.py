@@ -35,7 +35,10 @@ def test_an_event_hides_nothing_of_the_release_beside_it():
     made = loads(TEXT)
     metrics = Metrics("meters", "collect", "sw_direct")
     worker = SimpleNamespace(
-        topology=made, metrics=metrics, producers=SimpleNamespace(send=lambda _: None)
+        topology=made,
+        metrics=metrics,
+        producers=SimpleNamespace(send=lambda _: None),
+        releases=True,
     )
     answers = made.method.blank(50)
     folded = Output(DeadLetters("dead", "partials", 0))
