@@ -323,15 +323,16 @@ class Topology(Checked):
 
     @property
     def report_rows(self) -> int:
-        """Events of a partition behind which the edge sends the reports that wait, which have a
-        mebibyte at most; 0: each message has a batch of its own. Where offsets may be missing, one
-        that is compacted away would move a bound; what is released per user is shrunk towards the
-        batches that come.
+        """Events of a partition behind which the edge sends the reports that wait, of a mebibyte at
+        most, and less where the state has few records; 0: each message has a batch of its own.
+        Where offsets may be missing, one that is compacted away would move a bound; what is
+        released per user is shrunk towards the batches that come.
         """
         if self.per_user or self.flow.raw is None or self.reader(self.raw_topic)[1].gaps:
             return 0
         row = WAITING_BYTES + self.method.blank(1).nbytes
-        return min(self.runtime.report_rows, max(1, 2**20 // row))
+        room = 2**18 * min(4, self.runtime.shards)
+        return min(self.runtime.report_rows, max(1, room // row))
 
     @property
     def raw_topic(self) -> str:

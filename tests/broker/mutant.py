@@ -24,6 +24,7 @@ from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.stages import answer, coordinate
 from ldp_kafka.runtime.stages import perturb as edge
+from ldp_kafka.runtime.stages.report_messages import Drawn
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 
 
@@ -73,9 +74,25 @@ def arriving(perturb):
 
     def perturbed(self, state, *others):
         ARRIVED[0] = state.watermark // self.slot_ms
-        perturb(self, state, *others)
+        return perturb(self, state, *others)
 
     return perturbed
+
+
+def ending(at_bounds):
+    """Sends what waits where a fold ends: how much is folded together depends on time."""
+
+    def ended(self, state, places, *others):
+        at_bounds(self, state, places, *others)
+        users, kept = state.users.waiting.take()
+        state.waiting.clear()
+        state.users.touch(users)
+        phases = kept["phase"]
+        batch = self._batch(state, users, kept["slot"], phases, kept["value"])
+        drawn = Drawn(batch, phases, np.zeros(len(users), np.intp))
+        self._messages.send(others[-1], places[-1:], drawn)
+
+    return ended
 
 
 def late(charge):
@@ -172,6 +189,8 @@ def break_it(name: str) -> None:
     elif name == "billing at arrival":
         edge.Perturb._perturb = arriving(edge.Perturb._perturb)
         Ledger.charge = late(Ledger.charge)
+    elif name == "bounds where a fold ends":
+        edge.Perturb._at_bounds = ending(edge.Perturb._at_bounds)
     elif name == "answers twice":
         answer.Answer._ask = answering_twice(answer.Answer._ask)
         answer.Answer._forget = lambda *_: None

@@ -34,7 +34,11 @@ privacy: {{method: {method}, {shape}, epsilon: 4.0, window: 3}}
 output: {{statistics: [{statistics}]}}
 edge: {{key_file: {key}}}
 runtime:
-  {{shards: 4, snapshot_messages: 100000, snapshot_seconds: 3600, session_timeout: {session}}}
+  shards: 4
+  report_rows: 14
+  snapshot_messages: 100000
+  snapshot_seconds: 3600
+  session_timeout: {session}
 """
 USERS = 30
 CASES = {
@@ -46,8 +50,12 @@ CASES = {
     "early commit": ("capp", "missing reports"),
     "no de-duplication": ("capp", "second reports"),
     "billing at arrival": ("capp", "perturb states"),
+    "none, of crowds": ("capp", None),
+    "bounds where a fold ends, of crowds": ("capp", "different batches"),
 }
 """Of each mutant: a method, and what the judge must say."""
+CROWDS = "of crowds"
+"""Without releases per user: reports wait for bounds."""
 SHAPE = {"app": "domain: [0.0, 100.0], block: 2"}  # by default it remembers nothing at this epsilon
 TANH = (
     "import numpy as np, sys; sys.stdout.buffer.write(np.tanh(np.arange(4096, dtype=np.float32) /"
@@ -55,14 +63,14 @@ TANH = (
 )
 
 
-def flow_of(boot: str, tmp: Path, name: str, method: str) -> Flow:
+def flow_of(boot: str, tmp: Path, name: str, method: str, statistics: str) -> Flow:
     return Flow(
         boot,
         tmp,
         name,
         method=method,
         shape=SHAPE.get(method, "domain: [0.0, 100.0]"),
-        statistics="mean, per_user",
+        statistics=statistics,
         text=TEXT,
     )
 
@@ -112,9 +120,13 @@ def start(
 def quiet(flows: dict[str, Flow], least: int, limit: float = 60.0) -> None:
     """Until every topology has written so many batches, and none another for three seconds.
 
-    A ledger that bills at arrival refuses all that some messages hold: half as many of that one.
+    A ledger that bills at arrival refuses all that some messages hold, and reports that wait are
+    sent together: half as many of these.
     """
-    wanted = [least // 2 if name == "billing at arrival" else least for name in flows]
+    wanted = [
+        least // 2 if name == "billing at arrival" or name.endswith(CROWDS) else least
+        for name in flows
+    ]
     seen, since, end = [], time.time(), time.time() + limit
     while time.time() < end:
         now = [len(flow.read(flow.topology.reports_topic)) for flow in flows.values()]
@@ -142,8 +154,15 @@ def found(can_start, tmp_path_factory):
         boot = server.start().bootstrap_servers
         with ThreadPoolExecutor(len(CASES)) as pool:  # most of it is waiting
             made = [
-                pool.submit(flow_of, boot, tmp, f"mutant-{at}", method)
-                for at, (method, _) in enumerate(CASES.values())
+                pool.submit(
+                    flow_of,
+                    boot,
+                    tmp,
+                    f"mutant-{at}",
+                    method,
+                    "mean" if name.endswith(CROWDS) else "mean, per_user",
+                )
+                for at, (name, (method, _)) in enumerate(CASES.items())
             ]
         flows.update((name, one.result()) for name, one in zip(CASES, made, strict=True))
         every = list(flows.values())
