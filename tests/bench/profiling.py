@@ -14,7 +14,7 @@ from unittest.mock import patch
 from ldp_kafka import accounting, mechanisms, methods, randomness, records
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages import perturb, users
+from ldp_kafka.runtime.stages import perturb, report_messages, users, waiting
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire import events
 from tests.bench import inputs
@@ -37,8 +37,14 @@ PARTS = [
     (randomness.Bound, "words", "noise"),
     (mechanisms.SquareWave, "perturb", "mechanism"),
     (randomness.Keyed, "report_ids", "ids"),
-    (records.Reports, "sort", "sort"),
-    (perturb, "write_reports", "encode"),
+    (report_messages, "cut", "sort"),
+    (records.Reports, "gather", "sort"),
+    (report_messages, "write_reports", "encode"),
+    (report_messages, "write_singles", "encode"),
+    (perturb, "find_bounds", "bounds"),
+    (perturb, "assign", "bounds"),
+    (waiting.Waiting, "add", "wait"),
+    (waiting.Waiting, "take", "wait"),
     (perturb.Perturb, "dump", "snapshot"),
 ]
 

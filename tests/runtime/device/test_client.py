@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import BadRecord, BrokerError, ConfigurationError, StateError
 from ldp_kafka.metrics import Metrics
-from ldp_kafka.records import Events, Ids
+from ldp_kafka.records import Events, Ids, Tick
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
@@ -114,6 +114,7 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
             client = opened(tmp_path, text, producer=broker)
         client.report(value, slot * SLOT + at, user=user)
     client.close()
+    raw.append(Message(72, -1, encode(Tick((FIRST + 99) * SLOT))))  # an edge's last reports wait
     randomness = edge_randomness(topology, read_key(tmp_path / "m.key"), "here")
     expected = [
         report
