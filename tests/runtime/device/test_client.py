@@ -114,7 +114,7 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
             client = opened(tmp_path, text, producer=broker)
         client.report(value, slot * SLOT + at, user=user)
     client.close()
-    raw.append(Message(72, -1, encode(Tick((FIRST + 99) * SLOT))))  # an edge's last reports wait
+    raw.append(Message(72, -1, encode(Tick((FIRST + 1099) * SLOT))))  # an edge's last reports wait
     randomness = edge_randomness(topology, read_key(tmp_path / "m.key"), "here")
     expected = [
         report
