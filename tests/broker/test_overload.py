@@ -25,7 +25,7 @@ from tests.depth import depth
 
 USERS = 2000
 # LEAST: events a second, or too few would wait to see them
-SECONDS, TIMES, LEAST = depth(20, 60), 10, 20_000
+SECONDS, TIMES, LEAST = depth(20, 60), 10, 30_000
 RUNS, RESTS = 0.0125, 0.375  # seconds
 # bytes: a worker may hold 10,000 messages until they are acknowledged, and Faust, aiokafka and
 # librdkafka some thousands each in buffers
