@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldp_kafka.runtime.stages.perturb import Perturb
-from ldp_kafka.runtime.stages.report_messages import Drawn
+from tests.broker.mutant import ending
 from tests.fold import scripts
 from tests.fold.driver import Recipe
 from tests.fold.mutants import EarlyAck, Mutant
@@ -37,15 +37,7 @@ class WaitingInMeta(Perturb):
 class BoundsOfFolds(Perturb):
     """All that waits goes where a fold ends: when that is depends on time."""
 
-    def _at_bounds(self, state: Any, places: Any, *rest: Any) -> None:
-        super()._at_bounds(state, places, *rest)
-        users, kept = state.users.waiting.take()
-        state.waiting.clear()
-        state.users.touch(users)
-        phases = kept["phase"]
-        batch = self._batch(state, users, kept["slot"], phases, kept["value"])
-        drawn = Drawn(batch, phases, np.zeros(len(users), np.intp))
-        self._messages.send(rest[-1], places[-1:], drawn)
+    _at_bounds = ending(Perturb._at_bounds)
 
 
 class CountsWhatIsDrawn(Perturb):

@@ -41,18 +41,6 @@ def crash_before_commit(world: World) -> None:
     worker.crash()
 
 
-def crash_before_meta_while_rows_wait(world: World) -> None:
-    """All shards are ahead, and hold reports that their ``meta`` would have counted."""
-    worker = world.begin(0)
-    worker.deliver(0, 4)
-    keep(worker)
-    worker.deliver(0, 7)
-    worker.snapshot(0)
-    while len(worker.waits) != 1 or "meta" not in worker.waits[0].what:
-        worker.step()
-    worker.crash()
-
-
 def kept_behind_each_message(world: World) -> None:
     """Every message is kept by itself, and the next owner goes on from the middle."""
     worker = world.begin(0)
@@ -80,16 +68,21 @@ def crash_between_shards_and_meta(world: World) -> None:
     worker.crash()
 
 
-def crash_before_meta(world: World) -> None:
-    """All shards are ahead."""
+def crash_before_meta(world: World, count: int = 8) -> None:
+    """All shards are ahead by so many messages."""
     worker = world.begin(0)
     worker.deliver(0, 4)
     keep(worker)
-    worker.deliver(0, 8)
+    worker.deliver(0, count)
     worker.snapshot(0)
     while len(worker.waits) != 1 or "meta" not in worker.waits[0].what:
         worker.step()
     worker.crash()
+
+
+def crash_before_meta_while_rows_wait(world: World) -> None:
+    """And they hold reports that their ``meta`` would have counted."""
+    crash_before_meta(world, 7)
 
 
 def crash_in_first_snapshot(world: World) -> None:
