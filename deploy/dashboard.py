@@ -103,6 +103,13 @@ OPERATION = (
         "Time from the end of the slot that was released last to its release.",
     ),
     Chart(
+        "Reports that wait",
+        "none",
+        {"{{topology}}": gauge("ldp_waiting_reports", "sum")},
+        "Drawn, and sent together once their slot closes or `report_rows` of them wait in a"
+        " partition.",
+    ),
+    Chart(
         "Slots",
         "none",
         {

@@ -200,6 +200,12 @@ FAMILIES = (
     ),
     Family(
         Gauge,
+        "ldp_waiting_reports",
+        "Reports that are drawn and wait to be sent together, of the assigned partitions.",
+        AT_EDGE,
+    ),
+    Family(
+        Gauge,
         "ldp_closed_slot",
         "Last slot that the edge (or the watermark of devices) has closed, of the assigned"
         " partition where it is smallest.",
@@ -277,15 +283,19 @@ NAMES: dict[str, str] = {family.name: family.help for family in FAMILIES}
 EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.sides == AT_EDGE)
 """Exact functions of raw data: never beyond the processes of the edge."""
 
-PROGRESS = {
-    "watermark": "ldp_watermark_timestamp_seconds",
-    "closed": "ldp_closed_slot",
-    "released": "ldp_released_slot",
-    "waiting": "ldp_waiting_slots",
-    "window_publications": "ldp_window_publications",
-    "dissimilarity": "ldp_dissimilarity",
-    "publication_error": "ldp_publication_error",
+PROGRESS: dict[str, tuple[str, Callable[[Any], float]]] = {
+    "watermark": ("ldp_watermark_timestamp_seconds", min),
+    "reports_waiting": ("ldp_waiting_reports", sum),
+    "closed": ("ldp_closed_slot", min),
+    "released": ("ldp_released_slot", min),
+    "waiting": ("ldp_waiting_slots", min),
+    "window_publications": ("ldp_window_publications", min),
+    "dissimilarity": ("ldp_dissimilarity", min),
+    "publication_error": ("ldp_publication_error", min),
 }
+"""What a fold says of where it stands, by its name there: the metric, and what is shown of all
+partitions held.
+"""
 REASONS: dict[str, type[Reason | Dropped]] = {
     "ldp_dead_letters_total": Reason,
     "ldp_requests_dropped_total": Dropped,
@@ -350,15 +360,16 @@ class Metrics:
                 }
 
     def count(self, output: Counted, partition: int = 0) -> None:
-        """Take what the fold of a partition counted (`ldp_kafka.runtime.log.Output`); of watermark
-        and closed, the least of all partitions held is shown.
+        """Take what the fold of a partition counted, and where it stands
+        (`ldp_kafka.runtime.log.Output`).
         """
         for key, value in output.gauges.items():
             if key not in PROGRESS:
                 raise InvariantError(f"no gauge of the {self.role} role shows how far a fold is")
             if not (key == "watermark" and value < 0):  # -1: no event yet
                 seconds = value / 1000 if key == "watermark" else value
-                self._hold(PROGRESS[key], partition, seconds, min)
+                name, combine = PROGRESS[key]
+                self._hold(name, partition, seconds, combine)
         self.add(output.counts)
 
     def add(self, counts: Mapping[str, float]) -> None:

@@ -43,6 +43,7 @@ PERTURB = {
     "refused": 4,
     "clamped": 6,
     "watermark": 1_500,
+    "reports_waiting": 12,
     "dead_letters:not_json": 8,
 }
 COLLECT = {
@@ -242,12 +243,13 @@ def test_raw_counts_stay_at_the_edge():
         "ldp_refused_total",
         "ldp_late_total",
         "ldp_watermark_timestamp_seconds",
+        "ldp_waiting_reports",
         "ldp_spent_ratio",
     } <= EDGE_ONLY
     assert EDGE_ONLY.isdisjoint(families("collect"))
     assert set(families("perturb")) >= EDGE_ONLY
     metrics = made("collect")
-    for key in ("clamped", "refused", "events", "late", "watermark"):
+    for key in ("clamped", "refused", "events", "late", "watermark", "reports_waiting"):
         with pytest.raises(InvariantError, match="collect role has no metric"):
             metrics.count(output({key: 1}))
     with pytest.raises(InvariantError, match="ldp_spent_ratio"):
@@ -329,7 +331,7 @@ def test_progress_is_that_of_the_slowest_partition():
     """Neither of two partitions hides the other."""
     metrics, other = made(), made("collect")
     for partition, time in ((0, 5_000), (1, 3_000), (0, 9_000)):
-        metrics.count(output({"watermark": time}), partition)
+        metrics.count(output({"watermark": time, "reports_waiting": 2 * time}), partition)
         other.count(output({"closed": time // 1000}), partition=partition)
         metrics.spent(250_000 * (1 + partition), 1_000_000, partition)
     assert (
@@ -338,6 +340,7 @@ def test_progress_is_that_of_the_slowest_partition():
         == 3
     )
     assert samples(metrics)["ldp_spent_ratio"] == 0.5
+    assert samples(metrics)["ldp_waiting_reports"] == 24_000  # of both: it is an amount
 
 
 def test_what_is_revoked_is_forgotten():

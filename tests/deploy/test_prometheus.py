@@ -170,7 +170,8 @@ class Workers:
             "relay_dropped": 1,
         }
         self.perturb.relay(Shown(5, 0.0))
-        self.perturb.count(output(counts | {"watermark": time.time() * 1000}), self.slot % 2)
+        stands = {"watermark": time.time() * 1000, "reports_waiting": 40}
+        self.perturb.count(output(counts | stands), self.slot % 2)
         self.perturb.spent(900_000, 1_000_000)
         counts = {
             "reports": 550,

@@ -98,7 +98,7 @@ class Answer(Perturb):
                 self._ask(state, message, output)
         if messages:
             self._forget(state, before, messages[-1].offset)
-        output.gauge("watermark", state.watermark)
+        self._stand(state, output)
         return output
 
     def latest(self, messages: Sequence[Message]) -> int:

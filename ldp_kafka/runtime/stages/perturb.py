@@ -159,8 +159,14 @@ class Perturb:
         """
         output = self._output()
         self._events(state, messages, output)
-        output.gauge("watermark", state.watermark)
+        self._stand(state, output)
         return output
+
+    def _stand(self, state: PerturbState, output: Output) -> None:
+        """Say where it stands."""
+        output.gauge("watermark", state.watermark)
+        if state.users.waiting is not None:
+            output.gauge("reports_waiting", len(state.users.waiting))
 
     def _events(self, state: PerturbState, messages: Sequence[Message], output: Output) -> None:
         """Fold messages that hold events, or a tick."""

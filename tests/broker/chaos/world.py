@@ -111,7 +111,11 @@ class Crew:
     @property
     def said(self) -> str:
         """The end of what it wrote."""
-        return self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
+        return self.wrote(4000)
+
+    def wrote(self, characters: int) -> str:
+        """So much of the end of what it wrote."""
+        return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
 
 
 class World:
@@ -445,14 +449,12 @@ class World:
         if not self.until(
             lambda: all(self.left() == 0 and not time.sleep(0.5) for _ in range(row)), limit
         ):
-            by = {
-                flow.topology.name: self.answered(lambda flow=flow: self.left([flow]))
-                for flow in self.flows
-            }
-            self.unexpected.append(
-                f"records are not folded after {limit:g} s:"
-                f" { {name: count for name, count in by.items() if count != 0} }"
-            )
+            by = self.answered(self.behind)
+            for crew in self.crews:
+                crew.tell()
+            time.sleep(1)
+            said = "\n".join(crew.wrote(40_000) for crew in self.crews)
+            self.unexpected.append(f"records are not folded after {limit:g} s: {by}\n{said}")
         marks = self.marks()
         for crew in self.crews:
             self.leave(crew)
