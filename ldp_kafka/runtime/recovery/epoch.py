@@ -41,6 +41,7 @@ __all__ = ["PART", "Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 # bytes of a record of the changelog: what a broker takes by default, less its key
 LARGEST = 990_000
 FIRST = 256  # messages of a fold, before it is known how long one takes
+APART = 30.0  # seconds from one snapshot to the next at most, where folding goes on
 PART = object()
 """The handle of a message whose acknowledgement comes with that of a later one."""
 ROUND = 64  # bytes that the sealed part of a ``meta`` is a multiple of
@@ -266,13 +267,21 @@ class Epoch(Generic[S]):
             self._folded >= self.limits.snapshot_messages
             or self._folded_bytes >= self.limits.snapshot_bytes
         )
-        return much and self._age >= 10 * self._cost
+        return much and self._age >= self._apart
 
     @property
     def overdue(self) -> bool:
         """Whether the last snapshot is so old that a timer should take one."""
-        age = max(self.limits.snapshot_seconds, 10 * self._cost)
+        age = max(self.limits.snapshot_seconds, self._apart)
         return self.unsaved and not self.saving and self._age > age
+
+    @property
+    def _apart(self) -> float:
+        """Seconds from one snapshot to the next, so that a tenth of the time goes into them. One
+        that waited for a broker took long, too: what is folded is acknowledged soon, whatever it
+        took.
+        """
+        return min(10 * self._cost, APART)
 
     @property
     def saving(self) -> bool:

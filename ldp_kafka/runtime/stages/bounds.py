@@ -6,7 +6,8 @@ So reports of a slot go together, many of them or all that there are; the first 
 waits for others.
 
 A bound depends neither on time, nor on which messages are folded together, nor on what a shard has
-folded already. Whoever folds the log again finds the same bounds, and the same batches.
+folded already. Whoever folds the log again finds the same bounds. What is sent again there is the
+same batch, or, after a crash, those of its rows whose shards had not been written since.
 """
 
 from __future__ import annotations

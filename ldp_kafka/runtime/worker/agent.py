@@ -15,13 +15,12 @@ from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Seal
-from ldp_kafka.runtime.worker.chunks import messages_of
+from ldp_kafka.runtime.worker.chunks import messages_of, pause_of
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["WAIT", "Agent", "Changelog", "Host"]
 
-PAUSE = 0.01  # seconds that the first message of a run waits for others
 WAIT = 20.0  # seconds for any one thing that is awaited of a broker
 
 
@@ -76,13 +75,14 @@ class Changelog:
         BrokerError : the broker took nothing, or refused the record
         ConfigurationError : the right to write is missing
         """
+        more = {"value_serializer": "raw"} if value is None else {}
         if value is None:
             self._table.data.pop(key, None)
-            sent = self._table.send_changelog(self._partition, key, None, value_serializer="raw")
         else:
             self._table.data[key] = value
-            sent = self._table.send_changelog(self._partition, key, value)
         try:
+            # Faust raises at once where its client does not know the partition just now
+            sent = self._table.send_changelog(self._partition, key, value, **more)
             await asyncio.wait_for(sent, WAIT)
         except TimeoutError:
             raise BrokerError(
@@ -173,7 +173,7 @@ class Agent:
                 await epoch.save()
         if epoch.waiting and partition not in self._timers:
             later = asyncio.get_running_loop().call_later
-            self._timers[partition] = later(PAUSE, self._fold_waiting, partition)
+            self._timers[partition] = later(pause_of(event), self._fold_waiting, partition)
 
     def _fold_waiting(self, partition: int) -> None:
         """Fold what has waited long enough."""

@@ -39,7 +39,7 @@ from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.driver import App, dropped
-from ldp_kafka.runtime.worker.exits import RETRY, end
+from ldp_kafka.runtime.worker.exits import RETRY, end, standing
 from ldp_kafka.runtime.worker.garbage import look_seldom
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
@@ -51,6 +51,7 @@ from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Side", "work"]
 
+STILL = 60  # seconds in which nothing came of the tables that are recovered
 FOLD = 0.05  # seconds that a fold may take: nothing else goes on in the worker meanwhile
 
 
@@ -138,6 +139,7 @@ class Worker:
             broker_session_timeout=session,
             broker_heartbeat_interval=min(3.0, session / 10),
             broker_commit_interval=0.5,
+            broker_max_poll_records=None,  # `fetches` takes each whole
             producer_max_request_size=1_000_000,
             # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over
             # all of this
@@ -210,16 +212,23 @@ class Worker:
             check_newest(spec.topic, agent.stage(0), newest)
 
     def guard(self) -> None:
-        """Look from now on whether the client has given up its group, from a thread: none of
-        Faust's timers runs before its first tables are there, which is when it may happen.
+        """Look from now on whether the client has given up its group, or the recovery of tables
+        stands still, from a thread: none of Faust's timers runs before its first tables are there,
+        which is when it may happen.
         """
 
         def keep() -> None:
-            while not dropped(self.app):
+            seen, looks = None, 0
+            # looks are counted, not seconds: a process that slept has not looked
+            while (found := dropped(self.app)) is None and looks < STILL:
+                before, seen = seen, self.app.recovering
+                looks = looks + 1 if seen is not None and seen == before else 0
                 time.sleep(1)
             end(
-                BrokerError(
-                    "the client has given up its group after an error: a new worker joins it again"
+                found
+                or BrokerError(
+                    f"the recovery of tables stood still for {STILL} s: a new worker begins it"
+                    f" again; it waited here:{standing()}"
                 )
             )
 

@@ -28,13 +28,25 @@ from ldp_kafka.runtime.worker.driver import Consumer
 from ldp_kafka.runtime.worker.fetches import Lot, LotThread
 from ldp_kafka.runtime.worker.private_api import Private
 
-__all__ = ["PRIVATE_API", "Chunk", "ChunkConsumer", "ChunkMessage", "consumers", "messages_of"]
+__all__ = [
+    "PRIVATE_API",
+    "Chunk",
+    "ChunkConsumer",
+    "ChunkMessage",
+    "consumers",
+    "messages_of",
+    "pause_of",
+]
 
 logger = logging.getLogger(__name__)
 
 MOST = 4096  # messages of a chunk ...
 # ... and bytes, about and at most
 MOST_BYTES = 2**19
+PAUSE = 0.01  # seconds that the first single message of a run waits for others
+FEW = 512  # messages of a fetch; after one that brings less ...
+APART = 0.01  # ... so many seconds pass from its begin to the next one's
+FULL = 0.05  # seconds of a fetch while some partition is left out, since it has enough that waits
 
 
 class Chunk(list[Any]):
@@ -94,6 +106,13 @@ def unpacked(found: Sequence[Any]) -> Sequence[Any]:
     return list(chain.from_iterable(found)) if found and isinstance(found[0], Lot) else found
 
 
+def pause_of(event: Any) -> float:
+    """Seconds that what an event brings waits for others before it is folded: a message that came
+    alone does, a chunk has waited to be fetched.
+    """
+    return 0.0 if isinstance(event.message, ChunkMessage) else PAUSE
+
+
 def messages_of(event: Any) -> list[Message]:
     """What an event of Faust's brings. The event lets go of it: it waits for its acknowledgement,
     and its bytes need not.
@@ -124,15 +143,25 @@ class ChunkConsumer(Consumer):
         super().__init__(*what, **how)
         self._next: dict[TP, int] = {}
         self._room = asyncio.Event()
+        self._due = 0.0
+        """When the next fetch may begin, by the loop's clock."""
 
     async def _wait_next_records(self, timeout: float) -> Any:  # noqa: ASYNC109
-        """Where every partition has enough that waits, Faust sleeps for a second. A chunk may be a
-        few messages, and they are soon folded: it sleeps no longer than until there is room.
+        """Fetches that bring little follow each other no faster than `APART`: a fetch, its
+        hand-over and its fold cost as much of one message as of hundreds.
+
+        Where every partition has enough that waits, Faust sleeps for a second. A chunk may be a few
+        messages, and they are soon folded: it sleeps no longer than until there is room.
         """
+        loop = asyncio.get_running_loop()
+        if (early := self._due - loop.time()) > 0:
+            await asyncio.sleep(early)
         self._room.clear()
         if self.flow_active and self._buffered_partitions and not self._get_active_partitions():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._room.wait(), timeout)
+            if not self._get_active_partitions():
+                return {}, set()
         return await super()._wait_next_records(timeout)
 
     def on_buffer_drop(self, tp: TP) -> None:
@@ -141,13 +170,22 @@ class ChunkConsumer(Consumer):
         self._room.set()
 
     async def _getmany(self, active_partitions: Any, timeout: float) -> Any:  # noqa: ASYNC109
+        if self._buffered_partitions:  # one that has room again waits for no other's messages
+            timeout = min(timeout, FULL)
+        begin = asyncio.get_running_loop().time()
         found = await super()._getmany(active_partitions, timeout)
         folded = self.app.folded
         if not found:  # it may have nothing to say, in more than one way
             return found
-        return {
-            place: list(chunks(unpacked(records))) if place.topic in folded else records
+        runs = {
+            place: unpacked(records) if place.topic in folded else records
             for place, records in found.items()
+        }
+        if sum(map(len, runs.values())) < FEW and all(place.topic in folded for place in runs):
+            self._due = begin + APART
+        return {
+            place: list(chunks(records)) if place.topic in folded else records
+            for place, records in runs.items()
         }
 
     def _to_message(self, tp: TP, record: Any) -> Any:

@@ -9,19 +9,25 @@ faster is in `chunks`, which can be left out.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 import faust
 from aiokafka import AIOKafkaConsumer
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
-from aiokafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    TopicAuthorizationFailedError,
+)
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.manager import TableManager
 from faust.tables.recovery import RebalanceAgain, Recovery
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers import aiokafka
 
-from ldp_kafka.errors import BrokerError
+from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.private_api import Private
 from ldp_kafka.runtime.worker.process import forbidden
@@ -83,8 +89,8 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         fetched of it by then was thrown away, and is not fetched again. Such a partition goes to
         the first offset of its log.
 
-        The broker answers on a connection that may wait for a fetch. Where another
-        rebalance begins meanwhile nothing is moved: that is left to the recovery of its assignment.
+        The broker answers on a connection that may wait for a fetch. Where another rebalance begins
+        meanwhile none goes to its first offset: that is left to the recovery of its assignment.
         """
         consumer, rebalance = self._ensure_consumer(), self.app.tables.recovery.rebalance
 
@@ -104,14 +110,27 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
 
         return await self.call_thread(seek)
 
-    async def _fetch_records(self, *what: Any, **how: Any) -> Any:
-        """End the worker where its right to read was taken away. Faust would log that and end too
-        late, as if another start could help.
+    async def _fetch_records(self, consumer: Any, *what: Any, **how: Any) -> Any:
+        """What there is, unless nobody may have it now: then it is left to be fetched again.
+
+        A fetch of the last assignment waits out a rebalance, and takes what comes first after it,
+        of any partition. Faust throws that away, since no message may flow yet. Of a changelog
+        whose place had just been sought it would never come again, and its recovery would wait for
+        it without end.
+
+        A worker whose right to read was taken away ends. Faust would log that and end too late, as
+        if another start could help.
         """
         try:
-            return await super()._fetch_records(*what, **how)
+            found = await super()._fetch_records(consumer, *what, **how)
         except (TopicAuthorizationFailedError, GroupAuthorizationFailedError) as error:
             end(forbidden(error) or error)
+        if not found or self.consumer.flow_active:
+            return found
+        for place, records in found.items():
+            with suppress(IllegalStateError):  # it is another's by now
+                consumer.seek(place, getattr(records[0], "first", records[0].offset))
+        return {}
 
     def verify_event_path(self, now: float, tp: Any) -> None:
         """Nothing: Faust looks for stalled partitions here, and would only log them; the worker
@@ -155,6 +174,8 @@ class TableRecovery(Recovery):  # type: ignore[misc]
     """The number of the rebalance that brought the newest assignment."""
     completing = 0
     """The group's generation whose tables are there."""
+    recovered = True
+    """Whether the tables of the newest assignment are there, and messages flow."""
 
     async def on_rebalance(
         self, assigned: Any, revoked: Any, newly_assigned: Any, generation_id: int = 0
@@ -162,6 +183,7 @@ class TableRecovery(Recovery):  # type: ignore[misc]
         """An assignment has come: its recovery begins, unless it is outdated already."""
         await super().on_rebalance(assigned, revoked, newly_assigned, generation_id)
         if self._generation_id == generation_id:
+            self.recovered = False
             self.rebalance = self.app.rebalancing_count
 
     async def on_recovery_completed(self, generation_id: int = 0) -> None:
@@ -169,16 +191,27 @@ class TableRecovery(Recovery):  # type: ignore[misc]
         self.completing = generation_id
         self.app.flow_control.suspend()
         await super().on_recovery_completed(generation_id)
+        self.recovered = True
 
     async def _resume_streams(self, generation_id: int = 0) -> None:
         """The same where there were no tables to recover."""
         self.app.flow_control.suspend()
         await super()._resume_streams(generation_id)
+        self.recovered = True
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's
         await super()._wait(coro, timeout)
         if self.rebalance != self.app.rebalancing_count:
             raise RebalanceAgain
+
+    @property
+    def progress(self) -> int | None:
+        """Where the recovery of an assignment goes on: how far it has come, in records. None where
+        there is none, or the group is about to give out other partitions.
+        """
+        if self.recovered or self.rebalance != self.app.rebalancing_count:
+            return None
+        return sum(offset or 0 for offset in list(self.active_offsets.values()))
 
     def ends(self) -> bool:
         """Whether the recovery that is completing is of the newest assignment, and no rebalance has
@@ -235,20 +268,34 @@ class App(faust.App):  # type: ignore[misc]
         self.transport.Consumer = self.consumers
         return super()._new_consumer()
 
+    @property
+    def recovering(self) -> int | None:
+        """See `TableRecovery.progress`. It may be asked from any thread."""
+        recovery = self.tables._recovery  # noqa: SLF001 - `recovery` would make one
+        return None if recovery is None else recovery.progress
+
     def on_rebalance_end(self) -> None:
         """A recovery has come to its end: so has its rebalance, unless another has begun since."""
         if self.tables.recovery.ends():
             super().on_rebalance_end()
 
 
-def dropped(app: App) -> bool:
-    """Whether the client's own task for the group has ended, as after a long silence of all
-    brokers. Nobody else asks: Faust fetches past the place where the client would say so.
+def dropped(app: App) -> LdpKafkaError | None:
+    """Why the client does nothing more: its own task for the group, or for fetches, has ended, as
+    after a long silence of all brokers, or waits for somebody to hear of an error. Nobody else
+    asks: Faust fetches past the place where the client would say so. None where it goes on.
     """
     # `consumer` would make one
     client = getattr(getattr(app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001
-    task = getattr(getattr(client, "_coordinator", None), "_coordination_task", None)
-    return task is not None and task.done() and not app.should_stop
+    group, fetcher = (getattr(client, name, None) for name in ("_coordinator", "_fetcher"))
+    tasks = getattr(group, "_coordination_task", None), getattr(fetcher, "_fetch_task", None)
+    unheard = getattr(group, "_pending_exception", None)
+    over = any(task is not None and task.done() for task in tasks) or unheard is not None
+    if not over or app.should_stop:
+        return None
+    return forbidden(unheard) or BrokerError(
+        "the client has given up its group after an error: a new worker joins it again"
+    )
 
 
 PRIVATE_API = (
@@ -295,4 +342,10 @@ PRIVATE_API = (
     Private(AIOKafkaConsumer, "self._coordinator = ", "the client's group", "__init__"),
     Private(GroupCoordinator, "self._coordination_task = create_task(", "dropped asks for it",
          "__init__"),
+    Private(GroupCoordinator, "self._pending_exception = exc", "it waits to be heard",
+         "_push_error_to_user"),
+    Private(AIOKafkaConsumer, "self._fetcher = Fetcher(", "dropped asks it", "start"),
+    Private(Fetcher, "self._fetch_task = create_task(", "dropped asks for it", "__init__"),
+    Private(BaseConsumer, "flow_active", "Thread leaves what nobody may have"),
+    Private(Recovery, "active_offsets", "how far a recovery has come"),
 )  # fmt: skip

@@ -30,6 +30,11 @@ class Lot(list[Any]):
         """Of the last record."""
         return int(self[-1].offset)
 
+    @property
+    def first(self) -> int:
+        """The offset of the first record."""
+        return int(self[0].offset)
+
     def __repr__(self) -> str:
         return f"Lot({len(self)})"  # never a value
 
@@ -92,7 +97,8 @@ class LotFetcher(Fetcher):  # type: ignore[misc]
             if place.topic in self.folded and type(result) is FetchResult:
                 records = result._partition_records  # noqa: SLF001
                 if type(records) is PartitionRecords:
-                    # nobody has asked it for a record yet, so its generator has not begun
+                    # nobody has asked it for a record yet, so its generator has not begun: a fetch
+                    # is taken whole, since the app sets no ``broker_max_poll_records``
                     records.__class__ = LotRecords
                     records._records = _Batches(records._records)  # noqa: SLF001
 

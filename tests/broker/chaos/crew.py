@@ -38,7 +38,7 @@ from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import resolve
 from ldp_kafka.runtime.keys import edge_randomness, read_key
 from ldp_kafka.runtime.worker import app as worker
-from ldp_kafka.runtime.worker.exits import RETRY, end
+from ldp_kafka.runtime.worker.exits import RETRY, end, standing
 from ldp_kafka.runtime.worker.process import passing
 from ldp_kafka.topology import Topology
 from tests.broker.mutant import break_it, kill_between
@@ -68,6 +68,21 @@ def step_clock(place: Path) -> None:
     threading.Thread(target=follow, daemon=True).start()
     time.time = lambda: true() + off[0]
     time.time_ns = lambda: true_ns() + round(off[0] * 1e9)
+
+
+def tell_when_asked() -> None:
+    """On SIGUSR1, write into the log where every coroutine stands; from a thread that waits for it,
+    so that it does not matter what the loop does.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+
+    def wait() -> None:
+        while True:
+            signal.sigwait({signal.SIGUSR1})
+            print(f"--- {os.getpid()} stands here:{standing()}", flush=True)
+            faulthandler.dump_traceback(all_threads=True)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def work(topology: Topology) -> int:
@@ -147,7 +162,7 @@ def fork(topology: Topology) -> int:
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        faulthandler.register(signal.SIGUSR1, all_threads=True)  # where it stands, into the log
+        tell_when_asked()
         if mutant := json.loads(os.environ.get(MUTANT) or "{}").get(topology.name):
             fingerprint = topology.fingerprint
             break_it(mutant)

@@ -181,6 +181,34 @@ def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_ackno
     assert done == ["flushed"]
 
 
+def test_a_changelog_whose_partition_is_unknown_just_now_asks_for_another_start():
+    """Faust raises that before anything is sent: a broker that is just back names it."""
+    made = agent((None, 0, 9, False))
+
+    async def flushed(_mark) -> None:
+        pass
+
+    def unknown(*_, **__) -> None:
+        raise AssertionError("Unrecognized partition")
+
+    made.host.mark, made.host.flush, made.table.send_changelog = list, flushed, unknown
+    epoch = made.begin(0)
+    folded_one(epoch, 0, SimpleNamespace(ack=list))
+    with pytest.raises(BrokerError, match="did not take a record of"):
+        asyncio.run(epoch.save())
+
+
+@pytest.mark.parametrize(("cost", "seconds"), [(0.4, 4.0), (8.0, 30.0)])
+def test_a_snapshot_that_took_long_does_not_put_off_the_next_for_long(cost, seconds):
+    """A broker that stood still made it long: what is folded since waits to be acknowledged."""
+    epoch = agent((None, 0, 9, False)).begin(0)
+    epoch.limits = Limits(snapshot_seconds=1.0, snapshot_messages=1)
+    epoch.pending, epoch._folded, epoch._cost = [object()], 1, cost
+    for age, over in ((seconds - 0.1, False), (seconds + 0.1, True)):
+        epoch.clock = lambda age=age: epoch._saved + age
+        assert (epoch.overdue, epoch.due) == (over, over)
+
+
 def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
     """And then saves what came meanwhile: all of it is acknowledged."""
     made, done = agent((None, 0, 9, False)), []

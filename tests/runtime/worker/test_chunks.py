@@ -15,14 +15,18 @@ from faust.types import TP
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.worker import chunks, fetches
 from ldp_kafka.runtime.worker.chunks import (
+    APART,
+    FEW,
     MOST,
     MOST_BYTES,
+    PAUSE,
     Chunk,
     ChunkConsumer,
     ChunkMessage,
     LotConsumer,
     consumers,
     messages_of,
+    pause_of,
 )
 from ldp_kafka.runtime.worker.driver import Consumer
 from ldp_kafka.runtime.worker.private_api import Private
@@ -133,6 +137,87 @@ def test_who_has_enough_waits_until_there_is_room(kind, tmp_path, monkeypatch):
     came, seconds = asyncio.run(script())
     waits = kind is Consumer
     assert (came, seconds > 0.9) == (0 if waits else 1, waits)
+
+
+def fetching(monkeypatch, made, fetched):
+    """The app's consumer, without its thread, whose client gives what ``fetched`` says."""
+    reader = made.consumer
+    reader._thread.thread_loop.close()
+    monkeypatch.setattr(aiokafka.Consumer, "_getmany", fetched)
+    monkeypatch.setattr(ChunkConsumer, "highwater", lambda *_: 0)
+    monkeypatch.setattr(type(made), "in_recovery", False, raising=False)
+    reader.flow_active = True
+    return reader
+
+
+@pytest.mark.parametrize(("room", "beside"), [(0.05, False), (0.25, False), (0.05, True)])
+def test_who_has_room_again_waits_for_nobody(room, beside, tmp_path, monkeypatch):
+    """Neither for the end of a wait that began before, nor for messages of a quiet partition."""
+    quiet = TP("t", 7)
+
+    async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
+        if PLACE in active:
+            return {PLACE: [record(1)]}
+        await asyncio.sleep(timeout)
+        return {}
+
+    async def script():
+        made = app(datadir=tmp_path, consumers=ChunkConsumer)
+        reader = fetching(monkeypatch, made, fetched)
+        reader._set_active_tps({PLACE, quiet} if beside else {PLACE})
+        reader.on_buffer_full(PLACE)
+        loop = asyncio.get_running_loop()
+        loop.call_later(room, reader.on_buffer_drop, PLACE)
+        begin, came = loop.time(), 0
+        while not came:
+            came = len([message async for _, message in reader.getmany(timeout=0.2)])
+        return loop.time() - begin
+
+    assert room <= asyncio.run(script()) < room + 0.5  # Faust's own second would be more
+
+
+@pytest.mark.parametrize(
+    ("records", "place", "apart"),
+    [(FEW - 1, PLACE, True), (FEW, PLACE, False), (1, CHANGELOG, False)],
+)
+def test_fetches_that_bring_little_are_apart(records, place, apart, tmp_path, monkeypatch):
+    """Where many wait, or a table is recovered, the next one begins at once."""
+    begun = []
+
+    async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
+        begun.append(asyncio.get_running_loop().time())
+        return {place: [record(offset, place=place) for offset in range(records)]}
+
+    async def script():
+        made = app(datadir=tmp_path, consumers=ChunkConsumer)
+        reader = fetching(monkeypatch, made, fetched)
+        reader._set_active_tps({PLACE, CHANGELOG})
+        waits = []
+        monkeypatch.setattr(chunks.asyncio, "sleep", noted(waits, asyncio.sleep))
+        for _ in range(3):
+            [_ async for _ in reader.getmany(timeout=1.0)]
+        return waits
+
+    waits = asyncio.run(script())
+    assert len(begun) == 3
+    assert len(waits) == (2 if apart else 0)
+    assert all(0 < seconds <= APART for seconds in waits)
+
+
+def noted(waits, sleep):
+    """A sleep that is noted."""
+
+    async def sleeps(seconds):
+        waits.append(seconds)
+        await sleep(seconds)
+
+    return sleeps
+
+
+def test_a_chunk_has_waited_already():
+    """A message that came alone has not."""
+    chunk = SimpleNamespace(message=ChunkMessage.of(PLACE, Chunk([record(1)]), 1))
+    assert (pause_of(chunk), pause_of(SimpleNamespace(message=object()))) == (0.0, PAUSE)
 
 
 def test_what_is_acknowledged_is_one_number_a_partition(tmp_path):

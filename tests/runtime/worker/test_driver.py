@@ -11,12 +11,14 @@ from types import SimpleNamespace
 import faust
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.errors import GroupAuthorizationFailedError, IllegalStateError, UnknownError
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.recovery import RebalanceAgain, Recovery
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 
 from ldp_kafka.runtime.worker import chunks, driver, fetches
+from ldp_kafka.runtime.worker.fetches import Lot
 
 ROOM = Path(driver.__file__).parent
 
@@ -61,7 +63,7 @@ def test_the_table_has_every_name_that_is_leaned_on(room, reads, replaces):
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr.startswith("_")
         if not node.attr.endswith("__")  # Python's own
-    } - {"_next", "_room"}  # our own
+    } - {"_due", "_next", "_room"}  # our own
     theirs = {
         name
         for ours in classes
@@ -330,15 +332,70 @@ def test_what_comes_while_a_recovery_ends_is_not_lost(monkeypatch, tmp_path, way
 
 
 @pytest.mark.parametrize(
-    ("done", "stopping", "lost"), [(True, False, True), (False, False, False), (True, True, False)]
+    ("done", "fetched", "unheard", "stopping", "says"),
+    [
+        (True, False, None, False, "given up its group"),
+        (False, True, None, False, "given up its group"),
+        (False, False, UnknownError(), False, "given up its group"),
+        (False, False, GroupAuthorizationFailedError("g"), False, "may not READ group g"),
+        (False, False, None, False, None),
+        (True, True, UnknownError(), True, None),
+    ],
 )
-def test_a_client_that_has_given_up_its_group_is_seen(done, stopping, lost):
+def test_a_client_that_has_given_up_its_group_is_seen(done, fetched, unheard, stopping, says):
     """Its partitions are still assigned, as far as it knows, and nothing comes."""
-    coordinator = SimpleNamespace(_coordination_task=SimpleNamespace(done=lambda: done))
-    consumer = SimpleNamespace(
-        _thread=SimpleNamespace(_consumer=SimpleNamespace(_coordinator=coordinator))
+    task, fetches = (SimpleNamespace(done=lambda is_=is_: is_) for is_ in (done, fetched))
+    coordinator = SimpleNamespace(_coordination_task=task, _pending_exception=unheard)
+    client = SimpleNamespace(
+        _coordinator=coordinator, _fetcher=SimpleNamespace(_fetch_task=fetches)
     )
+    consumer = SimpleNamespace(_thread=SimpleNamespace(_consumer=client))
     made = SimpleNamespace(_consumer=consumer, should_stop=stopping)
-    assert driver.dropped(made) == lost
+    found = driver.dropped(made)
+    assert found is None if says is None else says in str(found)
     made._consumer = None  # not made yet
-    assert not driver.dropped(made)
+    assert driver.dropped(made) is None
+
+
+def test_what_nobody_may_have_now_is_fetched_again(tmp_path, monkeypatch):
+    """A fetch of the last assignment that brings a changelog's records before they may flow: the
+    partition goes back to the first of them. One that is another's by now is let go.
+    """
+    sought = []
+
+    async def fetched(*_, **__):
+        return {
+            "changelog": [SimpleNamespace(offset=4), SimpleNamespace(offset=5)],
+            "folded": [Lot([SimpleNamespace(offset=7), SimpleNamespace(offset=9)])],
+            "another's": [SimpleNamespace(offset=1)],
+        }
+
+    def seek(place, offset):
+        if place == "another's":
+            raise IllegalStateError
+        sought.append((place, offset))
+
+    async def take(flows: bool):
+        thread = object.__new__(driver.ConsumerThread)
+        thread.consumer = SimpleNamespace(flow_active=flows)
+        return await thread._fetch_records(SimpleNamespace(seek=seek), None, timeout=1.0)
+
+    monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, "_fetch_records", fetched)
+    assert len(asyncio.run(take(True))) == 3
+    assert sought == []
+    assert asyncio.run(take(False)) == {}
+    assert sought == [("changelog", 4), ("folded", 7)]
+
+
+def test_how_far_a_recovery_has_come(tmp_path):
+    """While one goes on, and no rebalance does."""
+    made = app(datadir=tmp_path)
+    assert made.recovering is None  # there is none yet
+    recovery = made.tables.recovery
+    assert made.recovering is None
+    recovery.recovered, recovery.rebalance = False, made.rebalancing_count
+    recovery.active_offsets.update({"a": 3, "b": 4})
+    recovery.active_offsets["c"] = None
+    assert made.recovering == 7
+    made.rebalancing_count += 1
+    assert made.recovering is None

@@ -1,0 +1,57 @@
+"""What looks, from a thread, whether a worker's client and the recovery of its tables go on."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.worker import app as room
+
+MOVES = [1, 1, 2, 2, 3, 3, None, None, None, 4, 4]
+
+
+def guarded(monkeypatch, recovering, given_up):
+    """What it ended with, and after how many looks; ``recovering`` gives where the recovery
+    stands.
+    """
+    ended, over, looks = [], threading.Event(), []
+
+    def end(error):
+        ended.append(error)
+        over.set()
+
+    class App:
+        @property
+        def recovering(self):
+            looks.append(1)
+            return next(recovering)
+
+    monkeypatch.setattr(room, "STILL", 3)
+    monkeypatch.setattr(room, "end", end)
+    monkeypatch.setattr(room, "dropped", lambda _: given_up(len(looks)))
+    monkeypatch.setattr(room, "time", SimpleNamespace(sleep=lambda _: None))
+    room.Worker.guard(SimpleNamespace(app=App()))
+    assert over.wait(20)
+    return ended, len(looks)
+
+
+def test_a_recovery_that_stands_still_ends_the_worker(monkeypatch):
+    """After so many looks in a row that found nothing new, while there was one."""
+    ended, looks = guarded(monkeypatch, iter([*MOVES, 7, 7, 7, 7, 8]), lambda _: None)
+    [error] = ended
+    assert isinstance(error, BrokerError)
+    assert "the recovery of tables stood still for 3 s" in str(error)
+    assert looks == len(MOVES) + 4
+
+
+@pytest.mark.parametrize("after", [1, 9])
+def test_a_client_that_has_given_up_ends_the_worker(monkeypatch, after):
+    """With what it gave up for, whatever its tables do."""
+    error = BrokerError("gone")
+    moving = iter(range(100))
+    ended, looks = guarded(monkeypatch, moving, lambda n: error if n >= after else None)
+    assert ended == [error]
+    assert looks == after
