@@ -84,12 +84,11 @@ def ending(at_bounds):
 
     def ended(self, state, places, *others):
         at_bounds(self, state, places, *others)
-        users, kept = state.users.waiting.take()
+        waits = state.users.waiting.take()
         state.waiting.clear()
-        state.users.touch(users)
-        phases = kept["phase"]
-        batch = self._batch(state, users, kept["slot"], phases, kept["value"])
-        drawn = Drawn(batch, phases, np.zeros(len(users), np.intp))
+        state.users.touch(waits.users)
+        batch = self._batch(state, waits.users, waits.slot, waits.phase, waits.value)
+        drawn = Drawn(batch, waits.phase, np.zeros(len(waits.users), np.intp))
         self._messages.send(others[-1], places[-1:], drawn)
 
     return ended

@@ -20,17 +20,18 @@ class WaitingInMeta(Perturb):
     """What waits lies in ``meta``: of a shard that is ahead, what it drew since is nowhere."""
 
     def meta(self, state: Any) -> Any:
-        users, rows = state.users.waiting.all()
-        whose = state.users.state.digests(users).tobytes().hex()
-        return {**super().meta(state), "reports": [whose, rows.tobytes().hex()]}
+        waiting = state.users.waiting
+        whose = state.users.state.digests(waiting.all().users).tobytes().hex()
+        records = waiting.records(waiting.all()).tobytes().hex()
+        return {**super().meta(state), "reports": [whose, records]}
 
     def load(self, meta: Any, shards: Any) -> Any:
         state = super().load(meta, shards)
-        whose, rows = meta["reports"]
+        whose, records = meta["reports"]
         digests = np.frombuffer(bytes.fromhex(whose), np.uint64).reshape(-1, 2)
         users = state.users._index.find(digests, state.users.state.users)
         state.users.waiting.take()
-        state.users.waiting.put(users, np.frombuffer(bytes.fromhex(rows), self._kept_as))
+        state.users.waiting.load(users, np.frombuffer(bytes.fromhex(records), self._kept_as))
         return state
 
 
@@ -62,10 +63,8 @@ class SendsWhatIsAhead(Perturb):
     """Sends what waits whatever message it was drawn for."""
 
     def _at_bounds(self, state: Any, *rest: Any) -> None:
-        users, kept = state.users.waiting.take()
-        kept = kept.copy()
-        kept["offset"] = 0
-        state.users.waiting.put(users, kept)
+        waits = state.users.waiting.take()
+        state.users.waiting.put(waits._replace(offset=np.zeros_like(waits.offset)))
         super()._at_bounds(state, *rest)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.records import ascending
+from ldp_kafka.runtime.stages.rows import stretches
 
 __all__ = ["Bound", "Cut", "assign", "cut", "find_bounds"]
 
@@ -123,13 +124,25 @@ def assign(
     closing = [number for number, bound in enumerate(bounds) if bound.closed is not None]
     closed = [bound.closed for bound in bounds if bound.closed is not None]
     result = np.empty(len(slots), np.intp)
-    distinct, counts = np.unique_counts(slots)
-    by_slot = np.split(np.argsort(slots, kind="stable"), np.cumsum(counts))
-    for slot, rows in zip(distinct.tolist(), by_slot[:-1], strict=True):
+    for slot, rows in _by_slot(slots):
         end = bisect_left(closed, slot)
         goes = np.array(sorted({*full.get(slot, ()), *closing[end : end + 1], len(bounds)}))
         result[rows] = goes[np.searchsorted(goes, first[rows])]
     return result
+
+
+def _by_slot(
+    slots: NDArray[np.int64],
+) -> Iterator[tuple[int, NDArray[np.intp] | slice]]:
+    """Each slot, and where it is."""
+    if (slots[1:] >= slots[:-1]).all():
+        for part in stretches(slots):
+            yield int(slots[part.start]), part
+        return
+    order = np.argsort(slots, kind="stable")
+    rising = slots[order]
+    for part in stretches(rising):
+        yield int(rising[part.start]), order[part]
 
 
 class Cut(NamedTuple):
@@ -170,7 +183,7 @@ def cut(
     new[0] = True
     for key in vary:
         new[1:] |= np.diff(key[order]) != 0
-    starts = np.flatnonzero(new | (_since(new) % most == 0))
+    starts = _pieces(np.append(np.flatnonzero(new), len(order)), most)
     of = bound[order[starts]]
     first = np.concatenate([[True], of[1:] != of[:-1]])
     return Cut(order, np.append(starts, len(order)), _since(first), np.append(first[1:], True))
@@ -189,6 +202,16 @@ def _sorted(ids: NDArray[np.uint64], keys: Sequence[NDArray[np.int64]]) -> NDArr
         joined = joined * width + (key - key.min())
     # numbers of 16 bits are sorted by their digits, without comparing
     return order[np.argsort(joined.astype(np.uint16)[order], kind="stable")]
+
+
+def _pieces(ends: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Where rows begin that are cut at ``ends``, of which the first is 0, and behind each of them
+    once more every ``most`` rows.
+    """
+    counts = -(-np.diff(ends) // most)
+    nth = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts: NDArray[np.intp] = np.repeat(ends[:-1], counts) + nth * most
+    return starts
 
 
 def _since(marked: NDArray[np.bool_]) -> NDArray[np.intp]:

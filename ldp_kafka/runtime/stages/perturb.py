@@ -241,7 +241,7 @@ class Perturb:
         users, slots, values, _ = found
         others = output.counts["duplicates"]
         answers = Answers(self.method, len(users))
-        for group in rounds(users, slots, distinct=state.users.distinct(users)):
+        for group in rounds(users, slots, state.users.distinct):
             self._step(state, group, users, slots, values, answers, output)
         state.users.touch(users)
         output.count("refused", answers.refused)
@@ -290,17 +290,18 @@ class Perturb:
         waiting.add(made, offsets[made.message])
         if not bounds:
             return
-        users, kept = waiting.take()
-        first = np.searchsorted(offsets[[bound.at for bound in bounds]], kept["offset"])
-        goes = assign(bounds, kept["event_slot"], first)
-        if not (go := goes < len(bounds)).all():
-            waiting.put(users[~go], kept[~go])
-            users, kept, goes = users[go], kept[go], goes[go]
-        state.users.touch(users)
-        phases = kept["phase"]
-        batch = self._batch(state, users, kept["slot"], phases, kept["value"])
+        kept = waiting.take()
+        first = np.searchsorted(offsets[[bound.at for bound in bounds]], kept.offset)
+        goes = assign(bounds, kept.event_slot, first)
+        stays = goes == len(bounds)
+        if stays.any():
+            waiting.put(kept.take(np.flatnonzero(stays)))
+            go = np.flatnonzero(~stays)
+            kept, goes = kept.take(go), goes[go]
+        state.users.touch(kept.users)
+        batch = self._batch(state, kept.users, kept.slot, kept.phase, kept.value)
         self._messages.send(
-            output, [places[each.at] for each in bounds], Drawn(batch, phases, goes)
+            output, [places[each.at] for each in bounds], Drawn(batch, kept.phase, goes)
         )
 
     def _batch(

@@ -134,8 +134,9 @@ def _written(batch: Reports, ends: NDArray[np.intp], stamps: Stamps) -> list[byt
     single = np.diff(ends) == 1
     if single.all():
         return write_singles(batch, *stamps)
-    rows = ends[:-1][single]
-    alone = write_singles(batch.take(rows), *stamps.of(np.flatnonzero(single)))
+    alone: list[bytes] = []
+    if single.any():
+        alone = write_singles(batch.take(ends[:-1][single]), *stamps.of(np.flatnonzero(single)))
     written, cuts, texts = iter(alone), ends.tolist(), []
     for at, (is_alone, stamp) in enumerate(
         zip(single.tolist(), zip(*stamps, strict=True), strict=True)

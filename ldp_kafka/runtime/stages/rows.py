@@ -7,7 +7,7 @@ different one (`rounds`), and gives each row one report, none, or several of slo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from ldp_kafka.accounting import NEVER
 from ldp_kafka.methods.base import REFUSED, SENT, Method, Step
 from ldp_kafka.randomness import Ids
 
-__all__ = ["Answered", "Answers", "Placed", "Rows", "by_phase", "rounds"]
+__all__ = ["Answered", "Answers", "Placed", "Rows", "by_phase", "rounds", "stretches"]
 
 
 class Rows(NamedTuple):
@@ -58,14 +58,22 @@ class Placed(NamedTuple):
 
 
 def rounds(
-    users: NDArray[np.intp], slots: NDArray[np.int64], *, distinct: bool
+    users: NDArray[np.intp],
+    slots: NDArray[np.int64],
+    distinct: Callable[[NDArray[np.intp]], bool],
 ) -> Iterable[NDArray[np.intp] | slice]:
     """Groups of rows of one slot in which a user occurs once, so that each user's rows come in
     their order.
+
+    Parameters
+    ----------
+    distinct : whether no user occurs twice among some
     """
-    if distinct and (not len(users) or slots.min() == slots.max()):
-        yield slice(0, len(users))
-        return
+    if (slots[1:] >= slots[:-1]).all():
+        parts = stretches(slots)
+        if all(distinct(users[part]) for part in parts):
+            yield from parts
+            return
     order = np.argsort(users, kind="stable")
     by_user = users[order]
     first = np.concatenate([[True], by_user[1:] != by_user[:-1]])
@@ -75,6 +83,14 @@ def rounds(
     groups = np.lexsort((slots, nth))
     edges = np.flatnonzero((np.diff(nth[groups]) != 0) | (np.diff(slots[groups]) != 0)) + 1
     yield from np.split(groups, edges)
+
+
+def stretches(values: NDArray[np.int64]) -> list[slice]:
+    """Where the same value comes again and again, one after the other."""
+    if not len(values):
+        return []
+    starts = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()]
+    return list(map(slice, starts, [*starts[1:], len(values)]))
 
 
 class Answered(NamedTuple):

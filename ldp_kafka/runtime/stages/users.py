@@ -230,7 +230,7 @@ class Users:
         for name, cells in columns.items():
             self.state.columns[name][..., : len(rows)] = cells
         if self.waiting is not None and kept is not None:
-            self.waiting.put(np.repeat(rows, np.diff(kept.ends)), kept.rows)
+            self.waiting.load(np.repeat(rows, np.diff(kept.ends)), kept.rows)
 
     def __repr__(self) -> str:
         return f"Users({self.state.count})"  # never a digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.stages.rows import Answered
 
-__all__ = ["Kept", "Waiting", "kept_of"]
+__all__ = ["Kept", "Waiting", "WaitingRows", "kept_of"]
 
 
 class Kept(NamedTuple):
@@ -44,8 +45,38 @@ def kept_of(column: Any, kind: np.dtype[Any]) -> Kept:
     return Kept(ends, held[values.offset * kind.itemsize : whole].view(kind))
 
 
+class WaitingRows(NamedTuple):
+    """Reports (n,) that wait, as columns."""
+
+    users: NDArray[np.intp]
+    """Rows of the state."""
+    offset: NDArray[np.int64]
+    """Of the messages that they were drawn for."""
+    event_slot: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    phase: NDArray[np.int64]
+    value: NDArray[Any]
+
+    def __repr__(self) -> str:
+        return f"WaitingRows({len(self.users)})"  # never a value
+
+    def take(self, rows: NDArray[np.intp]) -> WaitingRows:
+        """Those at ``rows``, in that order."""
+        return WaitingRows(*(column.take(rows, axis=0) for column in self))
+
+    @staticmethod
+    def join(parts: Sequence[WaitingRows]) -> WaitingRows:
+        """All of them, at least one part, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return WaitingRows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+_KEPT = WaitingRows._fields[1:]  # of a row in a record: whose it is says where the record lies
+
+
 class Waiting:
-    """The reports of one partition that wait.
+    """The reports of one partition that wait: column by column, and as records in a shard alone.
 
     Parameters
     ----------
@@ -62,47 +93,55 @@ class Waiting:
                 ("value", blank.dtype, blank.shape[1:]),
             ]
         )
-        self._users: list[NDArray[np.intp]] = []
-        self._rows: list[NDArray[Any]] = []
+        none = np.empty(0, np.int64)
+        self._none = WaitingRows(np.empty(0, np.intp), none, none, none, none, blank)
+        self._parts: list[WaitingRows] = []
 
     def add(self, made: Answered, offsets: NDArray[np.int64]) -> None:
         """Have reports wait that were drawn for messages at these offsets (n,)."""
-        if not len(made.users):
-            return
-        rows = np.empty(len(made.users), self.kind)
-        rows["offset"], rows["event_slot"], rows["slot"] = offsets, made.event_slots, made.slots
-        rows["phase"], rows["value"] = made.phases, made.values
-        self.put(made.users, rows)
+        self.put(
+            WaitingRows(made.users, offsets, made.event_slots, made.slots, made.phases, made.values)
+        )
 
-    def put(self, users: NDArray[np.intp], rows: NDArray[Any]) -> None:
-        """Have rows wait that were taken out, or kept."""
-        self._users.append(users)
-        self._rows.append(rows)
+    def put(self, rows: WaitingRows) -> None:
+        """Have rows wait that were taken out."""
+        if len(rows.users):
+            self._parts.append(rows)
 
-    def all(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """The rows of the state (n,), and what waits of each (n,); they go on waiting."""
-        users = np.concatenate([np.empty(0, np.intp), *self._users])
-        rows = np.concatenate([np.empty(0, self.kind), *self._rows])
-        self._users, self._rows = [users], [rows]
-        return users, rows
+    def load(self, users: NDArray[np.intp], kept: NDArray[Any]) -> None:
+        """Have rows wait that were kept: (n,) records of `kind`."""
+        self.put(WaitingRows(users, *(np.ascontiguousarray(kept[name]) for name in _KEPT)))
 
-    def take(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
+    def all(self) -> WaitingRows:
+        """What waits; it goes on waiting."""
+        found = WaitingRows.join(self._parts or [self._none])
+        self._parts = [found]
+        return found
+
+    def take(self) -> WaitingRows:
         """The same, and nothing waits any more."""
         found = self.all()
-        self._users, self._rows = [], []
+        self._parts = []
         return found
 
     def by(self, order: NDArray[np.intp]) -> Kept:
         """What waits of each user, in this order of all rows of the state."""
-        users, rows = self.all()
+        waits = self.all()
         place = np.empty(len(order), np.intp)
         place[order] = np.arange(len(order))
-        at = place[users]
+        at = place[waits.users]
         ends = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=len(order)))])
-        return Kept(ends, rows[np.argsort(at, kind="stable")])
+        return Kept(ends, self.records(waits.take(np.argsort(at, kind="stable"))))
+
+    def records(self, rows: WaitingRows) -> NDArray[Any]:
+        """As records (n,) of `kind`."""
+        found = np.empty(len(rows.users), self.kind)
+        for name in _KEPT:
+            found[name] = getattr(rows, name)
+        return found
 
     def __len__(self) -> int:
-        return sum(map(len, self._users))
+        return sum(len(part.users) for part in self._parts)
 
     def __repr__(self) -> str:
         return f"Waiting({len(self)})"  # never a value
