@@ -111,6 +111,17 @@ def test_faust_hands_over_chunks_of_folded_topics(tmp_path, monkeypatch):
     assert not any(isinstance(message, ChunkMessage) for message in others)
 
 
+def fetching(monkeypatch, made, fetched):
+    """The app's consumer, without its thread, whose client gives what ``fetched`` says."""
+    reader = made.consumer
+    reader._thread.thread_loop.close()
+    monkeypatch.setattr(aiokafka.Consumer, "_getmany", fetched)
+    monkeypatch.setattr(type(reader), "highwater", lambda *_: 0)
+    monkeypatch.setattr(type(made), "in_recovery", False, raising=False)
+    reader.flow_active = True
+    return reader
+
+
 @pytest.mark.parametrize("kind", [Consumer, ChunkConsumer])
 def test_who_has_enough_waits_until_there_is_room(kind, tmp_path, monkeypatch):
     """And no second longer, as Faust's own does."""
@@ -120,12 +131,7 @@ def test_who_has_enough_waits_until_there_is_room(kind, tmp_path, monkeypatch):
 
     async def script():
         made = app(datadir=tmp_path, consumers=kind)
-        reader = made.consumer
-        reader._thread.thread_loop.close()
-        monkeypatch.setattr(aiokafka.Consumer, "_getmany", fetched)
-        monkeypatch.setattr(kind, "highwater", lambda *_: 0)
-        monkeypatch.setattr(type(made), "in_recovery", False, raising=False)
-        reader.flow_active = True
+        reader = fetching(monkeypatch, made, fetched)
         reader._set_active_tps({PLACE})
         reader.on_buffer_full(PLACE)
         loop = asyncio.get_running_loop()
@@ -139,19 +145,10 @@ def test_who_has_enough_waits_until_there_is_room(kind, tmp_path, monkeypatch):
     assert (came, seconds > 0.9) == (0 if waits else 1, waits)
 
 
-def fetching(monkeypatch, made, fetched):
-    """The app's consumer, without its thread, whose client gives what ``fetched`` says."""
-    reader = made.consumer
-    reader._thread.thread_loop.close()
-    monkeypatch.setattr(aiokafka.Consumer, "_getmany", fetched)
-    monkeypatch.setattr(ChunkConsumer, "highwater", lambda *_: 0)
-    monkeypatch.setattr(type(made), "in_recovery", False, raising=False)
-    reader.flow_active = True
-    return reader
-
-
-@pytest.mark.parametrize(("room", "beside"), [(0.05, False), (0.25, False), (0.05, True)])
-def test_who_has_room_again_waits_for_nobody(room, beside, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("room", "timeout", "beside"), [(0.05, 1.0, False), (0.25, 0.2, False), (0.05, 1.0, True)]
+)
+def test_who_has_room_again_waits_for_nobody(room, timeout, beside, tmp_path, monkeypatch):
     """Neither for the end of a wait that began before, nor for messages of a quiet partition."""
     quiet = TP("t", 7)
 
@@ -170,7 +167,7 @@ def test_who_has_room_again_waits_for_nobody(room, beside, tmp_path, monkeypatch
         loop.call_later(room, reader.on_buffer_drop, PLACE)
         begin, came = loop.time(), 0
         while not came:
-            came = len([message async for _, message in reader.getmany(timeout=0.2)])
+            came = len([message async for _, message in reader.getmany(timeout=timeout)])
         return loop.time() - begin
 
     assert room <= asyncio.run(script()) < room + 0.5  # Faust's own second would be more
