@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from ldp_kafka import errors, randomness
 from ldp_kafka.accounting import Guarantee
@@ -18,7 +18,8 @@ from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
-from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.methods import METHODS, DelayMethod, Method
+from ldp_kafka.methods.delay import DelayName
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.records import Event, Release, Report, Request, Tick
 from ldp_kafka.version import __version__
@@ -36,6 +37,7 @@ __all__ = [
     "AsyncClient",
     "Certificate",
     "Client",
+    "DelayMethod",
     "Estimate",
     "Event",
     "Guarantee",
@@ -71,15 +73,38 @@ def mechanism(name: str, **parameters: Any) -> Any:
     return _known(MECHANISMS, name, "mechanism")(**parameters)
 
 
+@overload
+def method(name: DelayName, **parameters: Any) -> DelayMethod: ...
+
+
+@overload
 def method(
     name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any
-) -> Method:
-    """The streaming method of that name over a mechanism; `ldp_kafka.METHODS` lists them.
+) -> Method: ...
+
+
+def method(
+    name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any
+) -> Method | DelayMethod:
+    """The streaming method of that name; `ldp_kafka.METHODS` lists them.
 
     ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``;
-    default: the method's own.
+    default: the method's own. The methods that release windows (`ldp_kafka.methods.delay`) take
+    none: their noise is that of sums.
+
+    Examples
+    --------
+    >>> method("capp", epsilon=1.0, window=10, domain=(0.0, 1.0)).guarantee.level
+    'w-event'
+    >>> method("naive", epsilon=1.0, delay=10, domain=(0.0, 1.0)).guarantee.level
+    'event'
     """
     kind = _known(METHODS, name, "method")
+    if issubclass(kind, DelayMethod):
+        if mechanism is not None:
+            raise ConfigurationError(f"{name} takes no mechanism: it adds noise to sums")
+        delayed: DelayMethod = kind(**parameters)
+        return delayed
     chosen = kind.default_mechanism if mechanism is None else mechanism
     made: Method = kind(
         mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen,

@@ -19,8 +19,11 @@ from tests.bench.measure import Figure, digits, ratio, table
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize(("words", "part"), [(["--only", "core"], "core"), (["--profile"], "fold")])
-def test_quick_run_prints_its_table_and_writes_every_round(words, part, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [(["--only", "core"], {"core"}), (["--profile"], {"fold", "fold, single"})],
+)
+def test_quick_run_prints_its_table_and_writes_every_round(words, parts, tmp_path):
     file = tmp_path / "figures.json"
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--quick", *words, "--json", str(file)],
@@ -30,7 +33,7 @@ def test_quick_run_prints_its_table_and_writes_every_round(words, part, tmp_path
         text=True,
     )
     figures = json.loads(file.read_text())
-    assert {figure["part"] for figure in figures} == {part}
+    assert {figure["part"] for figure in figures} == parts
     assert all(
         figure["rounds"] and all(0 <= each < float("inf") for each in figure["rounds"])
         for figure in figures

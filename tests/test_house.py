@@ -40,6 +40,7 @@ RUNTIME = [
     {"__init__"},
     {"sealing"},
     {"log"},
+    {"runs"},
     {"wire", "partitioning", "keys"},
     {"stages"},
     {"roles"},

@@ -22,7 +22,10 @@ IDS = [f"meter-{i}" for i in range(USERS)]
 
 
 UNIT, LIFE = {"window": 3, "domain": (0.0, 1.0)}, {"horizon": 20, "domain": (0.0, 1.0)}
-SPECIMENS = dict.fromkeys(lk.METHODS, UNIT) | {
+LATE = {"delay": 3, "domain": (0.0, 1.0)}
+SPECIMENS = {
+    name: LATE if issubclass(kind, lk.DelayMethod) else UNIT for name, kind in lk.METHODS.items()
+} | {
     "budget_split": {**UNIT, "dimension": 2},
     "sample_split": {**UNIT, "dimension": 2},
     "cgm": {**LIFE, "delta": 1e-5},

@@ -20,13 +20,14 @@ import pytest
 import ldp_kafka
 import ldp_kafka as lk
 from ldp_kafka.accounting import Field, State
+from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.runtime.device.async_client import AsyncClient
 from ldp_kafka.runtime.kafka.security import Security
 from ldp_kafka.runtime.keys import edge_randomness
-from ldp_kafka.runtime.log import Message, Output, Record
+from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.worker.chunks import Chunk
+from ldp_kafka.runtime.worker.chunks import chunks
 from ldp_kafka.runtime.worker.fetches import Lot
 from ldp_kafka.topology import loads
 from tests.cases import cases
@@ -48,6 +49,7 @@ PUBLIC = {
     "a setting": """
         accounting.admission.Claim accounting.admission.Limit accounting.admission.Loss
         accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
+        methods.delay.windows.Setting
         metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
         methods.protocols.history.Asked methods.protocols.processing.Processing
@@ -107,8 +109,8 @@ PUBLIC = {
         runtime.tools.prove_once.Recomputed
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
         runtime.replay.send.Position runtime.stages.bounds.Bound
-        runtime.stages.report_messages.Passed runtime.stages.report_messages.Place
-        runtime.stages.report_messages.Stamps runtime.tools.state.Move runtime.tools.state.Plan
+        runtime.stages.places.Passed runtime.wire.single_reports.Stamps
+        runtime.tools.state.Move runtime.tools.state.Plan
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
@@ -117,6 +119,7 @@ PUBLIC = {
         audits.bits.Bit audits.bits.BitsResult audits.bound._Event audits.preimage.Part
         audits.result.AuditResult audits.result.Bin audits.result.Hits audits.views.View
         checks.client_trial.ClientTrial checks.deal.Draw checks.enumeration.Outcomes
+        checks.delay.draws.Asked checks.delay.outcomes.WindowOutcomes checks.delay.trial.DelayTrial
         checks.method.trial.MethodTrial checks.trial.MechanismTrial evaluation.capp.Block
         evaluation.capp.Row
         evaluation.capp.Shrinking evaluation.cgm.Row evaluation.data.Series evaluation.guide.Entry
@@ -140,6 +143,7 @@ SHOWS: dict[str, dict[str, Any]] = {
     "runtime.kafka.reader.Kept": {"partition": 0, "offset": 3},
     "runtime.device.store.Held": {"slot": 3},
     "runtime.log.Message": {"offset": 3},
+    "runtime.log.PlainRecords": {"topic": "t", "partition": 0},
     "runtime.log.Record": {"topic": "t", "partition": 0},
     "runtime.recovery.checkpoints.Checkpoint": {"epoch": "e", "offset": 3},
     "runtime.recovery.checkpoints._Record": {"offset": 3},
@@ -148,6 +152,8 @@ SHOWS: dict[str, dict[str, Any]] = {
     "runtime.replay.source.SlotEvents": {"slot": 3},
     "runtime.replay.source.Source": {"events": 3, "first": 1, "last": 2},
     "runtime.stages.parts.Counted": {"offset": 3},
+    "methods.delay.closed.Closed": {"first": 3},
+    "methods.delay.smoother.Piece": {"first": 3, "slots": 2},
     "methods.step.Step": {"phase": 0},
     "topology.document.Document": {"file": "meters.yaml"},
     "topology.sections.KafkaSide": {"bootstrap_servers": "b:9092"},
@@ -246,6 +252,7 @@ def state():
 def output():
     made = Output(lambda *_: Record("t", 0, None, b""))
     made.send(Record("t", 0, TEXT.encode(), TEXT.encode()))
+    made.send(PlainRecords("t", 0, [TEXT.encode()]))
     made.count("clamped", WHOLE)
     made.gauge("value", LOUD)
     return made
@@ -271,21 +278,22 @@ def device(folder):
         return said_by(client) + said_by(client._store)
 
 
-def chunk():
+def fetched():
     """Records as the client gives them, which show all that they hold."""
-    return Chunk([SimpleNamespace(offset=3, timestamp=7, key=TEXT, value=TEXT)] * 2)
+    return [SimpleNamespace(offset=3, timestamp=7, key=TEXT, value=TEXT)] * 2
 
 
 # of what the fillers do not fit: what an instance that holds poisons says
 INSTANCES = {
     "accounting.state.State": lambda _: said_by(state()),
+    "methods.delay.rows.Rows": lambda _: said_by(Rows(state(), np.arange(3))),
     "randomness.fresh.System": lambda _: said_by(lk.randomness.system()),
     "randomness.repeatable.Keyed": lambda _: said_by(lk.randomness.keyed(KEY)),
     "runtime.device.async_client.AsyncClient": lambda folder: asyncio.run(asynchronous(folder)),
     "runtime.device.client.Client": device,
     "runtime.device.store.DeviceStore": device,
-    "runtime.worker.chunks.Chunk": lambda _: said_by(chunk()),
-    "runtime.worker.fetches.Lot": lambda _: said_by(Lot(chunk())),
+    "runtime.runs.Run": lambda _: said_by(*chunks(fetched())),
+    "runtime.worker.fetches.Lot": lambda _: said_by(Lot(fetched())),
     "runtime.kafka.security.Security": lambda _: said_by(
         Security(
             {

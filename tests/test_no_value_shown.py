@@ -83,9 +83,13 @@ def good_for_method(method):
     """The same, and a state whose rows can step."""
     good = good_for(method)
     digests = good["randomness"].digests(["a", "b"])
+    bound = method.bound(good["values"])
+    if isinstance(method, lk.DelayMethod):  # a window of two streams
+        bound = np.tile(bound, (method.windows.hop, 1))
     return good | {
         "streams": good["values"][None],
-        "values": method.bound(good["values"]),
+        "values": bound,
+        "present": None,
         "state": lambda: method.state(digests),
         "rows": np.arange(2),
         "slot": 3,

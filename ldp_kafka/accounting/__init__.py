@@ -6,7 +6,7 @@ from ldp_kafka.accounting.guarantee import MICRO, Guarantee, micro
 from ldp_kafka.accounting.ledger import Ledger
 from ldp_kafka.accounting.lifetime import LifetimeLedger
 from ldp_kafka.accounting.protocol import BudgetLedger
-from ldp_kafka.accounting.state import NEVER, Field, State, take16
+from ldp_kafka.accounting.state import NEVER, Field, State
 
 __all__ = [
     "MICRO",
@@ -18,5 +18,4 @@ __all__ = [
     "LifetimeLedger",
     "State",
     "micro",
-    "take16",
 ]

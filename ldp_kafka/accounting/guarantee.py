@@ -29,7 +29,7 @@ class Guarantee(NamedTuple):
     becomes more than e^epsilon times likelier (plus delta).
 
     At level ``user`` all of a user's values may change, and ``window`` is the most reports that it
-    ever makes.
+    ever makes. At level ``event`` the value of one slot of one stream may change.
     """
 
     level: str
@@ -64,6 +64,14 @@ class Guarantee(NamedTuple):
         >>> line = Guarantee("user", 1.0, 1e-5, 100, 100, "values", "sound").describe()
         >>> line.split("; ")[0].split(", ")[1]
         'epsilon 1 and delta 1e-05 over the first 100 reports of a user'
+        >>> whose = "a slot's whole value"
+        >>> line = Guarantee("event", 1.0, 0.0, 1, 12, "values", "sound", whose).describe()
+        >>> print(*line.split("; "), sep="\n")
+        event, epsilon 1 over all that is released of a stream, for the value of any one slot of it
+        protects values, a slot's whole value
+        calibration sound
+        draws that one changed value can alter: 12
+        holds against anyone without the key of the noise
         >>> line = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe(linked="time")
         >>> line.split("; ")[-1]
         'not anonymous: reports of a user can be linked by time'
@@ -85,6 +93,14 @@ class Guarantee(NamedTuple):
             )
         else:
             over = f"over any {self.window} consecutive slots of a user"
+        if self.level == "event":
+            return (
+                f"event, epsilon {at_most(self.epsilon)}{failure} over all that is released of a"
+                f" stream, for the value of any one slot of it; protects {protects}; calibration"
+                f" {self.calibration}; draws that one changed value can alter:"
+                f" {at_most(self.influence)}; holds against anyone without the key of the"
+                f" noise{known}"
+            )
         changed = "stream" if self.level == "user" else "window"
         return (
             f"{self.level}, epsilon {at_most(self.epsilon)}{failure} {over}; protects {protects};"

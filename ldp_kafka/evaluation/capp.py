@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation.data import SERIES, series
 from ldp_kafka.evaluation.metrics import cosine_distance, mean_error
 from ldp_kafka.evaluation.streams import slice_series
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import METHODS, Method
+from ldp_kafka.methods import Method, of_reports
 from ldp_kafka.methods.feedback import default_block
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.methods.smoothing import smooth
@@ -137,9 +136,7 @@ def method(
     **parameters: Any,
 ) -> Method:
     """A method on [0, 1]; ConfigurationError for a name that is not known."""
-    if name not in METHODS:
-        raise ConfigurationError(f"unknown method {name!r}; known: {', '.join(sorted(METHODS))}")
-    kind = METHODS[name]
+    kind = of_reports(name)
     return kind(
         epsilon=epsilon,
         window=window,

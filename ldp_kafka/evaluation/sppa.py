@@ -42,7 +42,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.streams import slice_series
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import METHODS, SamplingPeriod
+from ldp_kafka.methods import SamplingPeriod, of_reports
 from ldp_kafka.methods.kernel import kernel
 from ldp_kafka.randomness import seeded
 
@@ -153,7 +153,7 @@ def held(released: ArrayLike) -> NDArray[np.float64]:
 
 def _method(name: str, epsilon: float, window: int, calibration: str, tau: float) -> Any:
     own: dict[str, Any] = {"tau": tau} if name in ("swp", "sppa") else {}
-    kind = METHODS[name]
+    kind = of_reports(name)
     return kind(
         epsilon=epsilon,
         window=window,

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.absorption import BudgetAbsorption
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.budget_split import BudgetSplit
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
 from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
+from ldp_kafka.methods.delay import (
+    BucOrder,
+    CompOrder,
+    ContinGroup,
+    DelayMethod,
+    DiscontinGroup,
+    Naive,
+    Pegasus,
+    PegasusDelay,
+    SegmentMean,
+)
 from ldp_kafka.methods.direct import Direct, PiecewiseDirect
 from ldp_kafka.methods.etm import Threshold
 from ldp_kafka.methods.fast import Fast
@@ -29,41 +41,55 @@ from ldp_kafka.methods.topl import ThresholdPerturbation
 __all__ = [
     "METHODS",
     "AccumulatedPerturbation",
+    "BucOrder",
     "BudgetAbsorption",
     "BudgetSplit",
     "ClippedAccumulatedPerturbation",
+    "CompOrder",
+    "ContinGroup",
     "CorrelatedGaussian",
     "CorrelatedGaussianVector",
+    "DelayMethod",
     "Direct",
+    "DiscontinGroup",
     "Fast",
     "FastCorrelated",
     "GaussianDifferential",
     "GaussianDirect",
     "IterativePerturbation",
     "Method",
+    "Naive",
+    "Pegasus",
+    "PegasusDelay",
     "PegasusLocal",
     "PiecewiseDirect",
     "PopulationUniform",
     "SampleSplit",
     "Sampling",
     "SamplingPeriod",
+    "SegmentMean",
     "SegmentedAccumulatedPerturbation",
     "SegmentedClippedAccumulatedPerturbation",
     "SegmentedIterativePerturbation",
     "SingleWindow",
     "Threshold",
     "ThresholdPerturbation",
+    "of_reports",
 ]
 
-METHODS: dict[str, type[Method]] = {
+METHODS: dict[str, type[Method | DelayMethod]] = {
     "app": AccumulatedPerturbation,
     "app_s": SegmentedAccumulatedPerturbation,
     "ba_sw": BudgetAbsorption,
+    "buc_order": BucOrder,
     "budget_split": BudgetSplit,
     "capp": ClippedAccumulatedPerturbation,
     "capp_s": SegmentedClippedAccumulatedPerturbation,
     "cgm": CorrelatedGaussian,
     "cgm_vector": CorrelatedGaussianVector,
+    "comp_order": CompOrder,
+    "contin_group": ContinGroup,
+    "discontin_group": DiscontinGroup,
     "etm": Threshold,
     "fast": Fast,
     "fast_cgm": FastCorrelated,
@@ -72,12 +98,32 @@ METHODS: dict[str, type[Method]] = {
     "ipp": IterativePerturbation,
     "ipp_s": SegmentedIterativePerturbation,
     "lpu": PopulationUniform,
+    "naive": Naive,
+    "pegasus": Pegasus,
+    "pegasus_delay": PegasusDelay,
     "pegasus_local": PegasusLocal,
     "pm_direct": PiecewiseDirect,
     "sample_split": SampleSplit,
     "sampling": Sampling,
+    "segment_mean": SegmentMean,
     "sppa": SamplingPeriod,
     "sw_direct": Direct,
     "swp": SingleWindow,
     "topl": ThresholdPerturbation,
 }
+
+
+def of_reports(name: str) -> type[Method]:
+    """The method of that name whose users report slot by slot through a mechanism.
+    ConfigurationError where there is none: unknown, or a `DelayMethod`.
+
+    Examples
+    --------
+    >>> of_reports("capp").name
+    'capp'
+    """
+    found = METHODS.get(name)
+    if found is None or not issubclass(found, Method):
+        known = sorted(key for key, kind in METHODS.items() if issubclass(kind, Method))
+        raise ConfigurationError(f"unknown method {name!r}; known: {', '.join(known)}")
+    return found

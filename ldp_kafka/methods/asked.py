@@ -266,4 +266,6 @@ def streamed(name: str, kind: str) -> type[Method] | None:
     ('numeric', None)
     """
     found = ASKED.get((name, kind)) or METHODS.get(name)
-    return found if found is not None and found.streams else None
+    if found is None or not issubclass(found, Method):
+        return None
+    return found if found.streams else None

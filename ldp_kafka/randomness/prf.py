@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ldp_kafka.randomness.ids import Digests, Ids
+from ldp_kafka.randomness.ids import Digests, Ids, take16
 
 __all__ = ["BLOCK", "KEY_BYTES", "Chain", "KeyRing", "derive"]
 
@@ -22,6 +22,8 @@ BLOCK = 16  # bytes of an AES block
 # block 2, second half: phase (16 bits) | columns (8) | counter (40)
 _COUNTER_BITS, _COLUMN_BITS = (40, 8)
 KEPT = 256  # rings that a ring keeps for uses of its own; further ones are derived again
+# of the first bytes of a block: none of them, one, ...
+_MASKS = np.where(np.tri(BLOCK + 1, BLOCK, -1), 255, 0).astype(np.uint8).view(np.uint64)
 
 
 class Chain:
@@ -61,29 +63,23 @@ class Chain:
         prefix of another.
         """
         ids = users if isinstance(users, Ids) else Ids.of(users)
+        begin, end = int(ids.offsets[0]), int(ids.offsets[-1])
+        starts = ids.offsets[:-1].astype(np.intp) - begin
         lengths = ids.offsets[1:] - ids.offsets[:-1]
         size = int(lengths.max(initial=0))
         least = int(lengths.min(initial=size))
-        width = -(-size // BLOCK) * BLOCK
-        padded = np.zeros((len(ids), width), np.uint8)
-        data = ids.data[ids.offsets[0] : ids.offsets[-1]]
-        if least == size:
-            padded[:, :size] = data.reshape(len(ids), size)
-        else:
-            padded[np.arange(width) < lengths[:, None]] = data
-        words = padded.view(np.uint64)
-        # one length: one first block
-        block = np.zeros((1 if least == size else len(ids), 2), np.uint64)
-        block[:, 0] = size if least == size else lengths
-        block = self._aes(block)
-        for start in range(0, width, BLOCK):
-            pair = words[:, start // 8 : start // 8 + 2]
-            if start < least:
-                block = self._aes(block ^ pair)
-            else:
-                rows = np.flatnonzero(lengths > start)
-                block[rows] = self._aes(block[rows] ^ pair[rows])
-        return block if width else block.repeat(len(ids) // len(block), axis=0)
+        first = np.zeros((size + 1, 2), np.uint64)
+        first[:, 0] = np.arange(size + 1)
+        block = take16(self._aes(first), lengths)
+        data = np.concatenate([ids.data[begin:end], np.zeros(BLOCK, np.uint8)])
+        windows = np.ndarray(end - begin + 1, f"V{BLOCK}", data, 0, (1,))  # one from each byte on
+        for start in range(0, size, BLOCK):
+            rows = slice(None) if start < least else np.flatnonzero(lengths > start)
+            text = windows[starts[rows] + start].view(np.uint64).reshape(-1, 2)
+            text &= take16(_MASKS, np.minimum(lengths[rows] - start, BLOCK))
+            text ^= take16(block, rows)
+            block[rows] = self._aes(text)
+        return block
 
     def _aes(self, blocks: Digests) -> Digests:
         out = np.empty(2 * len(blocks) + 2, np.uint64)  # the cipher wants room for one block more

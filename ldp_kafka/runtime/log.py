@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from itertools import repeat
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.sealing import Seal
 
-__all__ = ["Look", "Message", "Output", "Record", "Stage"]
+__all__ = ["Look", "Message", "Output", "PlainRecords", "Record", "Row", "Stage"]
 
 S = TypeVar("S")
 
@@ -26,6 +27,10 @@ class Message(NamedTuple):
         return f"Message(offset={self.offset})"  # never a value
 
 
+Row: TypeAlias = tuple[bytes | None, bytes, tuple[tuple[str, bytes | None], ...], int]
+"""Of a record: key, value, headers, timestamp."""
+
+
 class Record(NamedTuple):
     """One record to be produced."""
 
@@ -37,8 +42,39 @@ class Record(NamedTuple):
     timestamp: int = 0
     """Milliseconds; 0: when it is handed to the producer."""
 
+    @property
+    def number(self) -> int:
+        """Of records."""
+        return 1
+
+    def rows(self) -> Iterable[Row]:
+        """What it is beside its place."""
+        return (self[2:],)
+
     def __repr__(self) -> str:
         return f"Record(topic={self.topic!r}, partition={self.partition})"
+
+
+class PlainRecords(NamedTuple):
+    """Records of one partition, in order, of which none has a key, headers or a time of its own:
+    a tuple for each would take as long as to write it.
+    """
+
+    topic: str
+    partition: int
+    values: list[bytes]
+
+    @property
+    def number(self) -> int:
+        """Of records."""
+        return len(self.values)
+
+    def rows(self) -> Iterable[Row]:
+        """What each of them is beside its place."""
+        return zip(repeat(None), self.values, repeat(()), repeat(0))
+
+    def __repr__(self) -> str:
+        return f"PlainRecords(topic={self.topic!r}, partition={self.partition})"
 
 
 class Output:
@@ -54,18 +90,26 @@ class Output:
         self, letter: Callable[[int, int, Reason], Record], counts: Iterable[str] = ()
     ) -> None:
         self._letter = letter
-        self.records: list[Record] = []
+        self.sent: list[Record | PlainRecords] = []
+        """Records, in order."""
         self.counts: dict[str, float] = dict.fromkeys(counts, 0)
         """By name; those of dead letters as ``dead_letters:`` and the reason."""
         self.gauges: dict[str, float] = {}
 
-    def send(self, *records: Record) -> None:
+    @property
+    def records(self) -> list[Record]:
+        """One by one, in order."""
+        return [
+            Record(each.topic, each.partition, *row) for each in self.sent for row in each.rows()
+        ]
+
+    def send(self, *records: Record | PlainRecords) -> None:
         """Produce these, after those before them."""
-        self.records += records
+        self.sent += records
 
     def dead_letter(self, offset: int, row: int, reason: Reason) -> None:
         """One row of a message is no good."""
-        self.records.append(self._letter(offset, row, reason))
+        self.sent.append(self._letter(offset, row, reason))
         self.count(f"dead_letters:{reason}")
 
     def count(self, name: str, n: float = 1) -> None:

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator, TypeChecker, ValidationError
 from jsonschema.validators import extend
 
 from ldp_kafka.accounting.words import did_you_mean
-from ldp_kafka.methods import METHODS
+from ldp_kafka.methods import METHODS, DelayMethod
 from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols.processing import SMOOTHING
 from ldp_kafka.statistics import STATISTICS
@@ -199,6 +199,12 @@ def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) 
 
 def _not_one_of(known: list[Any], found: Any, path: Path) -> str:
     where = tuple(part for part in path if isinstance(part, str))
+    kind = METHODS.get(found) if isinstance(found, str) else None
+    if where == ("privacy", "method") and kind is not None and issubclass(kind, DelayMethod):
+        return (
+            f"{found} releases windows, which topologies do not do yet: in Python,"
+            " ldp_kafka.method(...).release does; built for topologies: " + ", ".join(known)
+        )
     if found in _LATER.get(where, ()):
         return f"{found} comes later, it is not built yet; built: {', '.join(known)}"
     return f"must be one of {', '.join(known)}; got {_shown(found)}{did_you_mean(found, known)}"

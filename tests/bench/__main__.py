@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.bench import core, libraries, profiling, seal
-from tests.bench.measure import Figure, table
+from tests.bench.measure import Figure, say, table
 
 ALONE = "core", "libraries", "seal"  # what needs no broker
+AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
 def main(words: list[str] | None = None) -> int:
@@ -42,6 +43,8 @@ def main(words: list[str] | None = None) -> int:
         help="also write the figures there, every round of them",
     )
     given = parser.parse_args(words)
+    if AUTOGROUP.exists() and AUTOGROUP.read_text().strip() == "1":
+        say(f"{AUTOGROUP} is 1: work in another session can hold a broker up for seconds")
     figures = (
         profiling.measure(quick=given.quick)
         if given.profile

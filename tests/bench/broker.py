@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from tests.bench import inputs
 from tests.bench.measure import cores, pin, say
 
 _TOPIC = {
@@ -69,7 +70,7 @@ class Topics:
             {
                 "bootstrap.servers": self.boot,
                 "linger.ms": 20,
-                "batch.size": 900_000,
+                "batch.size": inputs.BATCH,
                 "enable.idempotence": True,
             }
         )

@@ -15,6 +15,7 @@ from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.topology.sections import Runtime
 
 ROWS = 2048  # events in a batch
+BATCH = 900_000  # bytes of messages that lie together in the log: a worker fetches one at a time
 SLOT = 60_000
 AFTER = 1  # events that follow those that are counted, and close their slots
 LATER = 10  # slots, after which one that was open is closed whatever the lateness

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -104,8 +104,19 @@ class Live:
             if process.poll() is not None:
                 raise RuntimeError(f"{role} ended: {self.last_words()}")
 
+    def each(self, look: Callable[[int], int]) -> dict[str, int]:
+        """What a look at each worker's process, by its number, gives."""
+        try:
+            return {role: look(process.pid) for role, process in self.processes.items()}
+        except ProcessLookupError:
+            for process in self.processes.values():  # one has ended, or is about to
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(1)
+            self.check()
+            raise
+
     def last_words(self) -> str:
-        return "\n".join(self.log(role).read_text(errors="replace")[-1500:] for role in ROLES)
+        return "\n".join(self.log(role).read_text(errors="replace")[-5000:] for role in ROLES)
 
     def log(self, role: str) -> Path:
         return self.folder / f"{self.topology.name}-{role}.log"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import accumulate
 from pathlib import Path
 from statistics import median
 from unittest.mock import patch
@@ -14,14 +16,17 @@ from unittest.mock import patch
 from ldp_kafka import accounting, mechanisms, methods, randomness, records
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.stages import perturb, report_messages, users, waiting
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire import events
+from ldp_kafka.runtime.worker.chunks import MOST, chunks
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, pin, say
 from tests.fold.epochs import opened
 
 USERS, SLOTS, QUICK = 100_000, 12, 3
+SHARE = 5  # of so many users there is one whose events come alone
 
 # (owner, attribute, part)
 PARTS = [
@@ -50,7 +55,9 @@ PARTS = [
 
 
 class Tracer:
-    """Self time of nested calls by part."""
+    """Self time of nested calls by part; of the CPU, since the machine may have other things to
+    do.
+    """
 
     def __init__(self) -> None:
         self.spent: Counter[str] = Counter()
@@ -58,12 +65,12 @@ class Tracer:
 
     def wrap(self, call, part: str):
         def traced(*args, **kwargs):
-            begin = time.perf_counter_ns()
+            begin = time.thread_time_ns()
             self._inner.append(0)
             try:
                 return call(*args, **kwargs)
             finally:
-                whole = time.perf_counter_ns() - begin
+                whole = time.thread_time_ns() - begin
                 self.spent[part] += whole - self._inner.pop()
                 self._inner[-1] += whole
 
@@ -79,43 +86,76 @@ class Tracer:
             yield
 
 
+def fetches(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """Messages as a worker fetches them: those of one batch of the log together."""
+    sizes = list(accumulate(len(message.value) for message in messages))
+    start = before = 0
+    while start < len(messages):
+        end = max(bisect_right(sizes, before + inputs.BATCH), start + 1)
+        yield messages[start:end]
+        start, before = end, sizes[end - 1]
+
+
 def measure(*, quick: bool = False) -> list[Figure]:
-    """Nanoseconds an event of every part, a round a slot; the first slot, in which all users are
-    new, does not count.
+    """Nanoseconds an event of every part: of Arrow batches, and of single events whose reports are
+    single, too. Messages are folded in the runs in which a worker hands them over.
     """
     pin(cores()[0])
     slots = QUICK if quick else SLOTS
     say(f"profile: {slots} slots of {USERS} users")
-    with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
-        _, topology = inputs.topology(Path(folder), "profile", "embedded", "raw")
-    epoch = opened(make_perturb(topology, 0, edge_randomness(topology, inputs.KEY, "here")), want=0)
-
-    def take(message: Message) -> None:
-        epoch.take(message, None)
-        epoch.fold()
-        epoch.output.records.clear()
-
-    messages = [
-        Message(offset, -1, value) for offset, (value, _) in enumerate(inputs.batches(USERS, slots))
+    batches = [value for value, _ in inputs.batches(USERS, slots)]
+    singles = [value for _, value in inputs.singles(USERS // SHARE, slots * USERS // SHARE)]
+    alone = inputs.runtime(1) or ""
+    return [
+        *_parts("fold", batches, "arrow", "", len(batches) // slots),
+        *_parts("fold, single", singles, "json", alone, len(singles) // slots),
     ]
-    per, rounds = len(messages) // slots, []
-    for slot in range(slots):
+
+
+def _parts(area: str, values: list[bytes], shape: str, more: str, per: int) -> list[Figure]:
+    """What a log costs part by part, ``per`` messages a round; the first round, in which users are
+    new, does not count.
+    """
+    with tempfile.TemporaryDirectory(prefix="ldp-kafka-bench-") as folder:
+        _, topology = inputs.topology(
+            Path(folder), "profile", "embedded", "raw", shape=shape, more=more
+        )
+    epoch = opened(
+        make_perturb(topology, 0, edge_randomness(topology, inputs.KEY, "here")),
+        want=0,
+        limits=Limits(run=MOST),
+    )
+    messages = [Message(offset, -1, value) for offset, value in enumerate(values)]
+
+    counts: Counter[str] = Counter()
+    epoch.output.send = lambda _, folded, __: counts.update(folded.counts)
+
+    def take(some: Sequence[Message]) -> None:
+        for fetch in fetches(some):
+            for chunk in chunks(fetch):
+                epoch.take_run(chunk, None)
+            epoch.fold()
+
+    rounds = []
+    for start in range(0, len(messages) // per * per, per):
         tracer = Tracer()
         fold = tracer.wrap(take, "the rest of the fold")
+        counts.clear()
         with tracer.on():
-            for message in messages[slot * per : (slot + 1) * per]:
-                fold(message)
-        if slot:
-            rounds.append(Counter({part: spent / USERS for part, spent in tracer.spent.items()}))
+            fold(messages[start : start + per])
+        if start:
+            spent = tracer.spent.items()
+            rounds.append(Counter({part: time / counts["events"] for part, time in spent}))
     with tracer.on():
         tracer.spent.clear()
         tracer.wrap(epoch.snapshot, "snapshot")()
+    users = epoch.state.users.state.count
     whole = [sum(spent.values()) for spent in rounds]
     parts = sorted(rounds[0], key=lambda part: -median(spent[part] for spent in rounds))
     share = median(whole)
     return [
         Figure(
-            "fold",
+            area,
             "all",
             "ns/event",
             tuple(whole),
@@ -123,7 +163,7 @@ def measure(*, quick: bool = False) -> list[Figure]:
         ),
         *(
             Figure(
-                "fold",
+                area,
                 part,
                 "ns/event",
                 tuple(spent[part] for spent in rounds),
@@ -131,5 +171,5 @@ def measure(*, quick: bool = False) -> list[Figure]:
             )
             for part in parts
         ),
-        Figure("fold", "a snapshot of all shards", "ns/user", (tracer.spent["snapshot"] / USERS,)),
+        Figure(area, "a snapshot of all shards", "ns/user", (tracer.spent["snapshot"] / users,)),
     ]

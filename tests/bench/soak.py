@@ -63,9 +63,11 @@ def slope(samples: Sequence[tuple[float, int]], warm: float) -> float:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has."""
-    text = Path(f"/proc/{pid}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) * 1024
+    """Bytes of memory that a process has. ProcessLookupError where it has ended."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    if found is None:
+        raise ProcessLookupError(pid)
+    return int(found[1]) * 1024
 
 
 def measure(boot: str, minutes: float) -> list[Figure]:
@@ -98,7 +100,7 @@ def watched(run: Live, generator: subprocess.Popen, seconds: float) -> tuple[Wat
         now = time.monotonic() - begin
         watch.look(now, {topic: run.end(topic) for topic in topics})
         if now >= sampled:
-            watch.sample(now, {role: resident(each.pid) for role, each in run.processes.items()})
+            watch.sample(now, run.each(resident))
             sampled = now + every
         if now >= said:
             sizes = (f"{role} {held[-1][1] / 2**20:.0f} MiB" for role, held in watch.rss.items())

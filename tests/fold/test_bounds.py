@@ -4,18 +4,23 @@ sends it in another batch.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import fields, replace
+from functools import cached_property
 from random import Random
 
 import numpy as np
 import pytest
 
 from ldp_kafka.runtime.stages.bounds import Bound, assign, cut, find_bounds
+from ldp_kafka.runtime.stages.perturb import Perturb
 from tests.depth import depth
 from tests.fold import cases
 from tests.fold.bound_mutants import MUTANTS
 from tests.fold.driver import Recipe
 from tests.fold.scripts import edge_world, finish, play
+from tests.fold.test_equivalence import METHODS, edge_of, folded, splits, wild
 from tests.fold.test_recovery import random_script, wild_script
 
 CRASHES = depth(40, 3000)
@@ -89,16 +94,56 @@ def test_bounds_are_those_of_a_slow_twin():
             bounds = find_bounds(counts, slots, message, closes, len(run), most)
             held += rows
             places = [at + bound.at for bound in bounds]
-            first = np.searchsorted(places, [row[2] for row in held])
-            goes = assign(bounds, np.array([row[0] for row in held], np.int64), first)
+            slots, came = (np.array([row[k] for row in held], np.int64) for k in (0, 2))
+            goes, of = assign(bounds, np.array(places, np.int64), slots, came)
             for nth, place in enumerate(places):
-                sent = [row[:2] for row, to in zip(held, goes, strict=True) if to == nth]
-                found.append((place, sorted(sent)))
-            held = [row for row, to in zip(held, goes, strict=True) if to == len(bounds)]
+                found.append((place, sorted(held[row][:2] for row in goes[of == nth].tolist())))
+            held = [row for nth, row in enumerate(held) if nth not in goes]
             at += len(run)
         assert (found, sorted(row[:2] for row in held)) == (expected, sorted(waits)), number
         assert counts == Counter(slot for slot, _ in waits)
         assert sum(counts.values()) < most
+
+
+class Looking(Perturb):
+    """Looks for bounds, and has reports wait for them, though each message is one."""
+
+    _waits = True
+
+
+class Together(Perturb):
+    """Sends reports of several slots in one message."""
+
+    @cached_property
+    def _messages(self):
+        return replace(super()._messages, by_slot=False)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_where_none_wait_each_message_is_a_bound(method):
+    """Nobody looks for it: records, counts and state are those that would be found. A broken twin
+    is told from it.
+    """
+    random, told = Random(2), 0
+    for seed in range(4):
+        stage = replace(edge_of(method), report_rows=1)
+        log, given = (
+            wild(method, seed),
+            {each.name: getattr(stage, each.name) for each in fields(stage)},
+        )
+        expected = folded(Looking(**given), log, [1] * len(log))
+        assert expected[1]["reports"] > 5
+        assert json.loads(expected[2][0])["waiting"] == []
+        for sizes in (
+            [1] * len(log),
+            [len(log)],
+            *(list(splits(len(log), random)) for _ in range(3)),
+        ):
+            assert folded(Looking(**given), log, sizes) == expected
+            assert folded(stage, log, sizes) == expected
+        told += folded(Together(**given), log, [len(log)]) != expected
+    # categories come one event a message
+    assert told or method == "lpu"
 
 
 def test_a_bound_is_where_enough_wait_and_not_before():
@@ -117,14 +162,17 @@ def test_messages_are_cut_as_a_slow_twin_cuts_them():
     for number in range(depth(100, 2000)):
         n, most = int(rng.integers(0, 40)), int(rng.integers(1, 6))
         ids = rng.permutation(n).astype(np.uint64)
-        bound = np.sort(rng.integers(0, 3, n))
+        bounds = 50 if number % 5 == 0 else 3
+        bound = np.sort(rng.integers(0, bounds, n))
+        if number % 10 == 0:  # at most one row goes to each
+            bound = np.sort(rng.choice(bounds, n, replace=False))
         # of some keys one number is not enough to hold all of them together
         keys = [rng.integers(0, 3, n) * int(rng.choice((1, 10**12))), rng.integers(0, 2, n)]
         if number % 2:
             bound = rng.permutation(bound)
         made = cut(ids, bound, keys, most)
         expected = []
-        for of in range(3):
+        for of in range(bounds):
             parts = []
             for a, b in sorted({(x, y) for x, y in zip(*keys, strict=True)}):
                 rows = np.flatnonzero((bound == of) & (keys[0] == a) & (keys[1] == b))

@@ -411,3 +411,33 @@ def test_where_offsets_may_be_missing_a_leftover_is_still_known():
     ]
     fresh = opened(stage_under(OLD, "perturb"), want=100, gaps=True)
     assert fresh.take(Message(130, -1, b"{}"), None) is OffsetAction.FOLD, "the log had nothing yet"
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("first", [None, 104])
+def test_a_run_is_taken_as_its_messages_would_be_one_by_one(gaps, first):
+    """With gaps and without, whatever was taken before; ``first``: what the log has first."""
+    random = Random(7)
+    for _ in range(depth(60, 1000)):
+        found = []
+        runs = [
+            sorted(random.sample(range(at, at + 9), random.randint(1, 6)))
+            if random.random() < 0.5
+            else list(range(at, at + random.randint(1, 6)))
+            for at in random.choices(range(98, 112), k=3)
+        ]
+        for together in (False, True):
+            epoch = opened(stage_under(OLD, "perturb"), want=100, gaps=gaps, first=first)
+            for run in runs:
+                messages = [Message(offset, -1, b"%d" % offset) for offset in run]
+                if together:
+                    epoch.take_run(messages, run[-1])
+                else:
+                    for message in messages:
+                        epoch.take(message, message.offset)
+            letters = epoch.output.records
+            epoch.fold()
+            offsets = [json.loads(letter.value)["offset"] for letter in letters]
+            missing = epoch._missing_since is None
+            found.append((offsets, epoch.next_offset, epoch.offset, epoch.waiting, missing))
+        assert found[0] == found[1], runs

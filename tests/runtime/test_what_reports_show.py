@@ -194,7 +194,7 @@ class Sorted:
 
     def fold(self, state, messages):
         folded = super().fold(state, messages)
-        folded.records = [
+        folded.sent = [
             only(self.reports_topic, record, lambda values: np.argsort(values, kind="stable"))
             for record in folded.records
         ]
@@ -207,7 +207,7 @@ class Dropping:
     def fold(self, state, messages):
         folded = super().fold(state, messages)
         middle = self.method.index_range[1] // 2
-        folded.records = [
+        folded.sent = [
             only(self.reports_topic, record, lambda values: values < middle)
             for record in folded.records
         ]
@@ -220,7 +220,7 @@ class Counting:
     def fold(self, state, messages):
         folded = super().fold(state, messages)
         clamped = str(int(folded.counts["clamped"])).encode()
-        folded.records = [
+        folded.sent = [
             record._replace(headers=(*record.headers, ("clamped", clamped)))
             for record in folded.records
         ]

@@ -20,7 +20,7 @@ from ldp_kafka.evaluation.claims import Claim, below, claim
 from ldp_kafka.evaluation.ldp_ids.comparison import mean_of
 from ldp_kafka.evaluation.plots import Line, Panel
 from ldp_kafka.mechanisms import MECHANISMS
-from ldp_kafka.methods import METHODS
+from ldp_kafka.methods import of_reports
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.step import SENT
 from ldp_kafka.randomness import seeded
@@ -152,7 +152,9 @@ def _released(
         )
         trace = protocol.run(crowd.values, source, with_spent=False)
         return trace.values[:, 0], trace.standard_error[:, 0]
-    used = METHODS[method](epsilon=epsilon, window=window, domain=crowd.domain, mechanism=factory)
+    used = of_reports(method)(
+        epsilon=epsilon, window=window, domain=crowd.domain, mechanism=factory
+    )
     estimates = [
         used.crowd(used.support(answers)) for answers in _reports(used, crowd.values, source)
     ]

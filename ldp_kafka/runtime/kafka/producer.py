@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -13,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
 from ldp_kafka.runtime.kafka.admin import kind_of
-from ldp_kafka.runtime.log import Record
+from ldp_kafka.runtime.log import PlainRecords, Record, Row
 
 __all__ = ["OrderedProducer"]
 
@@ -28,29 +29,29 @@ class _Line:
 
     Parameters
     ----------
-    failed : is told of a record that was not delivered
+    failures : by error, the first record that was not delivered; and None
     """
 
-    __slots__ = ("_failed", "arrived", "end", "given", "heard", "held", "produced")
+    __slots__ = ("_failures", "arrived", "end", "given", "heard", "held", "produced")
 
-    def __init__(self, failed: Callable[[KafkaError, Message], None]) -> None:
-        self._failed = failed
+    def __init__(self, failures: dict[Any, Any]) -> None:
+        self._failures = failures
         self.given = self.produced = self.arrived = 0
         self.heard = float("-inf")
         """When something was last confirmed."""
-        self.held: list[Record] = []
+        self.held: list[Row] = []
         """Given, and not produced yet."""
         self.end: int | None = None
         """The offset behind a late record that has arrived."""
 
-    def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """One record has arrived, or failed. It is called for every record, so it asks a message
-        for no more than it must.
+    def delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
+        """The last record of a lot has arrived, and so have all ``number`` up to it: a partition's
+        records arrive in order. Once any has failed, none counts any more.
         """
-        if error is not None:
-            self._failed(error, message)
+        self._failures.setdefault(error, message)
+        if len(self._failures) > 1:
             return
-        self.arrived += 1
+        self.arrived = number
         self.heard = time.monotonic()
         offset = message.offset()
         if offset >= 0:  # of a record that had arrived before it was sent again: unknown
@@ -80,6 +81,11 @@ class OrderedProducer:
         self._lines: dict[tuple[str, int], _Line] = {}
         self._broken: KafkaError | None = None
         """Of what the producer does not survive."""
+        self._failures: dict[Any, Any] = {None: None}
+        """The first record of each error. None is what a record says that has arrived: it is there
+        from the beginning, so that nothing is kept of these.
+        """
+        self._told = len(self._failures)
         self._purged: set[str] = set()
         """Topics of records that it threw away because of it."""
         settings = {
@@ -97,13 +103,14 @@ class OrderedProducer:
             }
         )
 
-    def send(self, records: Iterable[Record]) -> None:
+    def send(self, records: Iterable[Record | PlainRecords]) -> None:
         """Hand over records; waits where the queue is full. BrokerError if it stays so."""
         for to, same in groupby(records, key=itemgetter(0, 1)):
             line = self._lines.get(to) or self._begin(to)
             lot = list(same)
-            line.given += len(lot)
-            self._offer(line, lot)
+            number = sum(each.number for each in lot)
+            line.given += number
+            self._offer(to, line, number, chain.from_iterable(each.rows() for each in lot))
         self.poll()
 
     def _begin(self, to: tuple[str, int]) -> _Line:
@@ -112,18 +119,17 @@ class OrderedProducer:
             raise ValueError(
                 "a record must name its partition: what has arrived is counted by partition"
             )
-        return self._lines.setdefault(to, _Line(self._not_delivered))
+        return self._lines.setdefault(to, _Line(self._failures))
 
-    def _offer(self, line: _Line, lot: list[Record]) -> None:
+    def _offer(self, to: tuple[str, int], line: _Line, number: int, rows: Iterator[Row]) -> None:
         """Produce records of one partition, or hold them back: of a partition whose broker may not
         know this producer all but the first one.
         """
         if line.held or not self._free(line):
-            line.held += lot
+            line.held += rows
             return
-        now = len(lot) if self._known(line) else 1
-        self._produce(line, lot[:now])
-        line.held = lot[now:]
+        self._produce(to, line, number if self._known(line) else 1, rows)
+        line.held = list(rows)
 
     def _free(self, line: _Line) -> bool:
         """Whether nothing can get in before what is under way: the partition's broker knows this
@@ -135,38 +141,46 @@ class OrderedProducer:
         """Whether the partition's broker has confirmed something lately."""
         return time.monotonic() - line.heard < KNOWN
 
-    def _produce(self, line: _Line, lot: list[Record]) -> None:
-        """Put records into the producer's queue."""
+    def _produce(self, to: tuple[str, int], line: _Line, number: int, rows: Iterator[Row]) -> None:
+        """Put the first ``number`` of these records into the producer's queue.
+
+        The last one says when all have arrived. What the others say is only looked at where they
+        fail: to answer each in Python takes longer than to produce it.
+        """
+        topic, partition = to
+        line.produced += number
+        last = partial(line.delivered, line.produced)
         # by position: to look up names takes the client half as long as all the rest
-        produce, delivered = self._producer.produce, line.delivered
-        for topic, partition, key, value, headers, timestamp in lot:
-            until = 0.0
-            while True:
-                try:
-                    produce(
-                        topic,
-                        value,
-                        key,
-                        partition,
-                        delivered,
-                        None,
-                        timestamp,
-                        list(headers) if headers else None,
-                    )
-                    break
-                # too large, an unknown partition: asking again does not help, and the text shows
-                # no value
-                except KafkaException as error:
-                    raise self._refused(topic, len(value), error.args[0]) from None
-                except BufferError:
-                    now = time.monotonic()
-                    until = until or now + FULL
-                    if now > until:
-                        raise BrokerError(
-                            f"topic {topic}: the broker took nothing for {FULL:g} s"
-                        ) from None
-                    self._serve(0.05)
-            line.produced += 1
+        produce = self._producer.produce
+        for delivered, some in ((self._failures.setdefault, number - 1), (last, 1)):
+            for key, value, headers, timestamp in islice(rows, some):
+                until = 0.0
+                while True:
+                    try:
+                        produce(
+                            topic,
+                            value,
+                            key,
+                            partition,
+                            delivered,
+                            None,
+                            timestamp,
+                            list(headers) if headers else None,
+                        )
+                        break
+                    # too large, an unknown partition: asking again does not help, and the text
+                    # shows no value
+                    except KafkaException as error:
+                        raise self._refused(topic, len(value), error.args[0]) from None
+                    except BufferError:
+                        until = until or time.monotonic() + FULL
+                        self._wait_for_room(topic, until)
+
+    def _wait_for_room(self, topic: str, until: float) -> None:
+        """Until there may be some. BrokerError at the time ``until``."""
+        if time.monotonic() > until:
+            raise BrokerError(f"topic {topic}: the broker took nothing for {FULL:g} s") from None
+        self._serve(0.05)
 
     def _refused(self, topic: str, size: int, reason: KafkaError) -> LdpKafkaError:
         """What to say of a record that the producer did not take."""
@@ -214,10 +228,10 @@ class OrderedProducer:
     def poll(self, seconds: float = 0.0) -> None:
         """Serve delivery reports, and produce what has waited for one."""
         self._serve(seconds)
-        for line in self._lines.values():
+        for to, line in self._lines.items():
             if line.held and self._free(line):
                 lot, line.held = line.held, []
-                self._offer(line, lot)
+                self._offer(to, line, len(lot), iter(lot))
 
     def _serve(self, seconds: float) -> None:
         """Delivery reports, and the end where the producer has come to its own."""
@@ -230,6 +244,10 @@ class OrderedProducer:
             self._producer.poll(seconds)
         except KafkaException as error:
             self._broken = self._broken or error.args[0]
+        new = list(self._failures.items())[self._told :]
+        self._told += len(new)
+        for failure, message in new:
+            self._not_delivered(failure, message)
 
     def _end_of_it(self) -> LdpKafkaError:
         """Why the producer failed. The reason comes before or after the records that it threw away,

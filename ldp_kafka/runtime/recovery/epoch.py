@@ -25,7 +25,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
-from operator import itemgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from ldp_kafka.errors import ConfigurationError, GapError
@@ -35,6 +34,7 @@ from ldp_kafka.runtime.recovery.packing import pack
 from ldp_kafka.runtime.recovery.rules import bindings_of
 from ldp_kafka.runtime.recovery.snapshot import Snapshot, persist
 from ldp_kafka.runtime.recovery.start import Start
+from ldp_kafka.runtime.runs import Run, size_of
 
 __all__ = ["PART", "Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 
@@ -47,7 +47,6 @@ PART = object()
 ROUND = 64  # bytes that the sealed part of a ``meta`` is a multiple of
 
 S = TypeVar("S")
-_VALUE = itemgetter(2)  # of a message
 
 
 class OffsetAction(Enum):
@@ -79,7 +78,7 @@ class Limits:
     fold_seconds: float = inf
     """About how long one fold may take: fewer messages are folded together where it takes longer,
     since nothing else goes on meanwhile."""
-    run_bytes: int = 2**19
+    run_bytes: int = 2**20
     """Bytes of messages that are folded together, about and at most."""
     gap_seconds: float = 5.0
     """How long an offset may be missing."""
@@ -160,8 +159,9 @@ class Epoch(Generic[S]):
             self.offset = start.checkpoint.offset
             self.shard_offsets = {shard: offset for shard, (offset, _) in shards.items()}
         self._whole = True  # whether the next snapshot writes all shards: its first one
-        self.waiting: list[Message] = []
-        """Taken, and not folded yet."""
+        self._runs: list[Sequence[Message]] = []
+        self.waiting = 0
+        """Messages that are taken, and not folded yet."""
         self.handles: list[Any] = []
         """Of these messages, but `PART`."""
         self.pending: list[Any] = []
@@ -196,24 +196,30 @@ class Epoch(Generic[S]):
         """Take in messages as `take` does each, in rising order of their offsets; ``handle``
         acknowledges all of them.
         """
-        first, last = messages[0].offset, messages[-1].offset
-        if self.offset < first == self.next_offset and last - first == len(messages) - 1:
+        run = Run.of(messages)
+        first, last = run.offsets.item(0), run.offsets.item(-1)
+        follows = first == self.next_offset or (
+            self._gaps and not self._wait_for_first and first > self.next_offset
+        )
+        whole = self._gaps or last - first == len(run) - 1
+        if self.offset < first and follows and whole:
             self._missing_since, self._wait_for_first = None, False
             self.next_offset = last + 1
-            self._wait(messages, handle)
+            self._wait(run, handle)
             return
-        for message in messages[:-1]:
+        for message in run[:-1]:
             self.take(message, PART)
-        self.take(messages[-1], handle)
+        self.take(run[-1], handle)
 
     def _wait(self, run: Sequence[Message], handle: Any) -> None:
         """Have new messages wait, and fold what waits where that is enough."""
         self.seen = self.clock()
-        self.waiting += run
+        self._runs.append(run)
+        self.waiting += len(run)
         if handle is not PART:
             self.handles.append(handle)
-        self._waiting_bytes += sum(map(len, filter(None, map(_VALUE, run))))
-        if len(self.waiting) >= self.run or self._waiting_bytes >= self.limits.run_bytes:
+        self._waiting_bytes += size_of(run)
+        if self.waiting >= self.run or self._waiting_bytes >= self.limits.run_bytes:
             self.fold()
 
     @property
@@ -236,13 +242,13 @@ class Epoch(Generic[S]):
         """Fold what waits and hand over what comes of it. No await."""
         if not self.waiting:
             return
-        run, self.waiting = self.waiting, []
+        run, self._runs, self.waiting = Run.join(self._runs), [], 0
         handles, self.handles = self.handles, []
         self._folded_bytes += self._waiting_bytes
         self._waiting_bytes = 0
         begin = self.clock()
         folded = self.stage.fold(self.state, run)
-        self.offset = run[-1].offset
+        self.offset = run.offsets.item(-1)
         self.output.send(self.partition, folded, self.clock() - begin)
         self._pace(len(run), self.clock() - begin)
         self.pending += handles

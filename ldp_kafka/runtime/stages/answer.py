@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -29,9 +28,12 @@ from ldp_kafka.methods.protocols.turns import in_second_half
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
-from ldp_kafka.runtime.stages.report_messages import Drawn, Passed, Place
+from ldp_kafka.runtime.stages.places import Passed, Places
+from ldp_kafka.runtime.stages.report_messages import Drawn
 from ldp_kafka.runtime.stages.requests import is_request, read_request
+from ldp_kafka.runtime.stages.rows import stretches
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
@@ -90,11 +92,13 @@ class Answer(Perturb):
         assert isinstance(state, AnswerState)
         output = self._output()
         before = self._passed(state).settled
-        for asks, part in groupby(messages, key=lambda message: is_request(message.value)):
-            if not asks:
-                self._events(state, list(part), output)
+        run = Run.of(messages)
+        asks = np.array(list(map(is_request, run.values)), np.int64)
+        for part in stretches(asks):
+            if not asks[part.start]:
+                self._events(state, run[part], output)
                 continue
-            for message in part:
+            for message in run[part]:
                 self._ask(state, message, output)
         if messages:
             self._forget(state, before, messages[-1].offset)
@@ -179,9 +183,9 @@ class Answer(Perturb):
         batch = self._asks(state, asking, message.offset) if request.epsilon else self._empty
         state.settled = request.slot
         output.count("reports", len(batch))
-        place = Place(message.offset, before, self._passed(state))
+        place = Places.of(message.offset, before, self._passed(state))
         drawn = Drawn(batch, np.full(len(batch), SECOND), np.zeros(len(batch), np.intp))
-        self._messages.send(output, [place], drawn)
+        self._messages.send(output, place, drawn)
 
     def _asks(self, state: AnswerState, asking: Asking, offset: int) -> Reports:
         """The reports of those who are selected; the turn of those without a value is gone too."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -108,14 +108,18 @@ def _count(counts: MutableMapping[int, int], slots: NDArray[np.int64]) -> None:
 
 
 def assign(
-    bounds: Sequence[Bound], slots: NDArray[np.int64], first: NDArray[np.intp]
-) -> NDArray[np.intp]:
-    """The bound with which each row goes, (n,); ``len(bounds)`` where it goes on waiting.
+    bounds: Sequence[Bound],
+    behind: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The rows (m,) that go, slot by slot, and with which bound each does: the first one that takes
+    its slot and is not before its message.
 
     Parameters
     ----------
-    slots : (n,) of each row's event
-    first : (n,) the first bound that is not before its message
+    behind : the offset of each bound's message
+    slots, offsets : (n,) of each row's event and of its message, by which rows are in order
     """
     full: dict[int, list[int]] = {}
     for number, bound in enumerate(bounds):
@@ -123,26 +127,19 @@ def assign(
             full.setdefault(slot, []).append(number)
     closing = [number for number, bound in enumerate(bounds) if bound.closed is not None]
     closed = [bound.closed for bound in bounds if bound.closed is not None]
-    result = np.empty(len(slots), np.intp)
-    for slot, rows in _by_slot(slots):
+    order = None if (slots[1:] >= slots[:-1]).all() else np.argsort(slots, kind="stable")
+    if order is not None:
+        slots, offsets = slots[order], offsets[order]
+    rows, of = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+    for part in stretches(slots):
+        slot = int(slots[part.start])
         end = bisect_left(closed, slot)
-        goes = np.array(sorted({*full.get(slot, ()), *closing[end : end + 1], len(bounds)}))
-        result[rows] = goes[np.searchsorted(goes, first[rows])]
-    return result
-
-
-def _by_slot(
-    slots: NDArray[np.int64],
-) -> Iterator[tuple[int, NDArray[np.intp] | slice]]:
-    """Each slot, and where it is."""
-    if (slots[1:] >= slots[:-1]).all():
-        for part in stretches(slots):
-            yield int(slots[part.start]), part
-        return
-    order = np.argsort(slots, kind="stable")
-    rising = slots[order]
-    for part in stretches(rising):
-        yield int(rising[part.start]), order[part]
+        takes = np.array(sorted({*full.get(slot, ()), *closing[end : end + 1]}), np.intp)
+        sizes = np.diff(np.searchsorted(offsets[part], behind[takes], "right"), prepend=0)
+        of.append(np.repeat(takes, sizes))
+        rows.append(np.arange(part.start, part.start + len(of[-1])))
+    going = np.concatenate(rows)
+    return going if order is None else order[going], np.concatenate(of)
 
 
 class Cut(NamedTuple):
@@ -177,6 +174,9 @@ def cut(
     if not len(ids):
         none = np.empty(0, np.intp)
         return Cut(none, np.zeros(1, np.intp), none, none.astype(np.bool_))
+    if (bound[1:] > bound[:-1]).all():  # each has a bound, and so a message, of its own
+        ends = np.arange(len(ids) + 1)
+        return Cut(ends[:-1], ends, np.zeros(len(ids), np.intp), np.ones(len(ids), np.bool_))
     vary = [key for key in (bound, *keys) if key.min() != key.max()]
     order = _sorted(ids, vary)
     new = np.zeros(len(order), np.bool_)

@@ -18,6 +18,7 @@ from ldp_kafka.methods import Method
 from ldp_kafka.records import KEPT, Reports, hexadecimal
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import SlotSums, look_at_sums
@@ -78,7 +79,7 @@ class Collect:
         """Partials of consecutive messages."""
         output = Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
         at = 0
-        for run in read_plain_reports([message.value or b"" for message in messages]):
+        for run in read_plain_reports([value or b"" for value in Run.of(messages).values]):
             self._one_by_one(state, messages[at : run.place], output)
             self._together(state, run, messages, output)
             at = run.place + len(run)

@@ -28,7 +28,7 @@ from ldp_kafka.methods.asked import Asked
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
-from ldp_kafka.runtime.log import Message, Output
+from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages.collect_devices import (
     CollectDevices,
     DevicesState,
@@ -77,18 +77,17 @@ class CollectDevicePhases(CollectDevices):
         first, second = (counting.fresh(SlotSums(1)) for counting in (self._counting, self._second))
         return DevicePhasesState(first, second=second)
 
-    def _counted(
-        self, state: DevicesState, one: Reports, message: Message
-    ) -> tuple[Counting, SourceState]:
-        if one.phase == FIRST:
-            return super()._counted(state, one, message)
-        if one.phase != SECOND or not self._asked.responder.askable(one.cost):
+    def _counted(self, state: DevicesState, batch: Reports) -> tuple[Counting, SourceState]:
+        if batch.phase == FIRST:
+            return super()._counted(state, batch)
+        if batch.phase != SECOND or not self._asked.responder.askable(batch.cost):
             raise BadRecord(Reason.WRONG_FIELDS)
         # after a crash the same are refused: of parts that are there ahead of the rest, all costs
         # are among the first that came
-        costs = _second(state).sums.open.get(int(one.slots[0]), {})
-        if one.cost not in costs and len(costs) >= COSTS:
-            raise BadRecord(Reason.WRONG_FIELDS)
+        for slot in set(batch.slots.tolist()):
+            costs = _second(state).sums.open.get(slot, {})
+            if batch.cost not in costs and len(costs) >= COSTS:
+                raise BadRecord(Reason.WRONG_FIELDS)
         return self._second, _second(state)
 
     def _known(self, state: DevicesState, mine: PartOf, name: bytes) -> Counted | None:
@@ -100,6 +99,10 @@ class CollectDevicePhases(CollectDevices):
             if found is not None:
                 return found
         return None
+
+    def _all_closed(self, state: DevicesState) -> int | None:
+        first, second = state.source.closed, _second(state).closed
+        return None if first is None or second is None else min(first, second + self.hold)
 
     def _close(self, state: DevicesState, through: int, output: Output) -> None:
         source, second = state.source, _second(state)

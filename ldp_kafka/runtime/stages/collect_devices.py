@@ -22,16 +22,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from heapq import nsmallest
 from typing import Any, ClassVar
+
+import numpy as np
 
 from ldp_kafka.errors import BadRecord, Reason, StateError
 from ldp_kafka.methods import Method
 from ldp_kafka.records import KEPT, Reports, Tick
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.counting import COUNTS, Counting, SourceState
+from ldp_kafka.runtime.stages.device_rows import DeviceRows, partition_of, said
 from ldp_kafka.runtime.stages.parts import Counted, Part, PartOf, look_at_parts
 from ldp_kafka.runtime.stages.releases import Publisher, publisher
 from ldp_kafka.runtime.stages.slot_sums import At, SlotSums
@@ -39,23 +42,13 @@ from ldp_kafka.runtime.wire.arrow import ARROW, check_size
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json
+from ldp_kafka.runtime.wire.report_columns import ReportRun, read_plain_reports
 from ldp_kafka.topology import Topology
 
 __all__ = ["CollectDevices", "DevicesState", "make_collect_devices", "partition_of"]
 
 _FORM = 2  # of the state
-
-
-def partition_of(name: bytes, partitions: int) -> int:
-    r"""The partition of a report by its id (16 bytes): keyed hashes are uniform, and a report that
-    is sent again must meet its first copy.
-
-    Examples
-    --------
-    >>> partition_of(bytes(7) + b"\x05" + bytes(8), 3)
-    2
-    """
-    return int.from_bytes(name[:8], "big") % partitions
+FEW = 4  # messages, up to which columns cost more than they save
 
 
 @dataclass
@@ -121,14 +114,24 @@ class CollectDevices:
     def fold(self, state: DevicesState, messages: Sequence[Message]) -> Output:
         """Partials and releases per user of consecutive messages."""
         output = Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
+        at, values = 0, [value or b"" for value in Run.of(messages).values]
+        for run in read_plain_reports(values, ordered=False) if len(values) > FEW else ():
+            end = run.place + len(run)
+            self._one_by_one(state, messages[at : run.place], output)
+            self._together(state, run, messages[run.place : end], output)
+            at = end
+        self._one_by_one(state, messages[at:], output)
+        if state.source.closed is not None:
+            output.gauge("closed", state.source.closed)
+        return output
+
+    def _one_by_one(self, state: DevicesState, messages: Sequence[Message], output: Output) -> None:
+        """Take messages, whatever they are."""
         for message in messages:
             try:
                 self._take(state, message, output)
             except BadRecord as bad:
                 output.dead_letter(message.offset, 0, bad.reason)
-        if state.source.closed is not None:
-            output.gauge("closed", state.source.closed)
-        return output
 
     def _take(self, state: DevicesState, message: Message, output: Output) -> None:
         check_size(message.value)
@@ -150,7 +153,7 @@ class CollectDevices:
     def _report(self, state: DevicesState, one: Reports, message: Message, output: Output) -> None:
         if one.fingerprint != self.fingerprint:
             raise BadRecord(Reason.FINGERPRINT)
-        if (one.offset, one.chunk, one.closed) != (-1, 0, None):
+        if not _of_a_device(one):
             raise BadRecord(Reason.WRONG_FIELDS)
         name, slot = one.ids.tobytes(), int(one.slots[0])
         if partition_of(name, self.partitions) != self.partition:
@@ -158,31 +161,124 @@ class CollectDevices:
         if slot < 0:
             raise BadRecord(Reason.TIME)
         self._timely(slot * self.slot_ms, message)
-        counting, source = self._counted(state, one, message)
-        [(at, support)] = counting.supports(source, one)  # before anything is changed
-        mine, said = PartOf.of(*at, name), _said(one)
-        counted = self._known(state, mine, name)
-        if counted is not None and counted.offset < message.offset:
-            output.count("repeated" if counted.said == said else "second_reports")
+        if self._count(state, one, [name], [message.offset], output):
+            self._advance(state, slot, message, output)
+
+    def _together(
+        self, state: DevicesState, run: ReportRun, messages: Sequence[Message], output: Output
+    ) -> None:
+        """Take a run of single reports in stretches that close nothing and count as their messages
+        would one by one.
+        """
+        if run.reports.fingerprint != self.fingerprint or not _of_a_device(run.reports):
+            self._one_by_one(state, messages, output)
             return
-        source.first = slot if source.first is None else min(source.first, slot)
-        if counted is None:  # else the part was written down ahead of the rest
-            part = state.parts.setdefault(mine, Part([0] * len(support)))
-            part.ids[name] = Counted(message.offset, said)
+        rows = DeviceRows.of(
+            run.reports,
+            Run.of(messages).timestamps.tolist(),
+            self.partition,
+            self.partitions,
+            self.slot_ms,
+            self.max_ahead_ms,
+        )
+        waiting = [(0, len(run))]
+        while waiting:
+            start, stop = waiting.pop()
+            end = self._stretch(state, rows, start, stop)
+            if end < stop:
+                waiting.append((max(end, start + 1), stop))
+            if end - start < 2:  # one that closes something, or is to be read with care
+                self._one_by_one(state, messages[start : start + 1], output)
+                continue
+            offsets = Run.of(messages[start:end]).offsets.tolist()
+            try:
+                counted = self._count(
+                    state, run.part(start, end).reports, rows.names[start:end], offsets, output
+                )
+            except BadRecord:  # before anything was changed
+                half = (start + end) // 2
+                waiting += [(half, end), (start, half)]
+                continue
+            if counted:
+                told = int(rows.told[start:end][counted].max())
+                state.watermark = max(state.watermark, told * self.slot_ms)
+
+    def _stretch(self, state: DevicesState, rows: DeviceRows, start: int, stop: int) -> int:
+        """Before which row those from ``start`` on lie in this partition, are in time by the
+        broker's clock, and close nothing.
+        """
+        closed = self._all_closed(state)
+        if closed is None:
+            return start
+        part = slice(start, stop)
+        plain = (
+            rows.at_home[part]
+            & (rows.slots[part] <= rows.latest[part])
+            & (rows.told[part] <= closed + 1 + self._behind)
+        )
+        return stop if plain.all() else start + int(plain.argmin())
+
+    def _count(
+        self,
+        state: DevicesState,
+        batch: Reports,
+        names: Sequence[bytes],
+        offsets: Sequence[int],
+        output: Output,
+    ) -> list[int]:
+        """Count reports of a message each, in their order; which of them count, and are no
+        repetitions. BadRecord where any is refused: before anything is changed.
+        """
+        counting, source = self._counted(state, batch)
+        whole = dict(counting.supports(source, batch, singles=True))
+        ats = {at.slot: at for at in whole}
+        slots, counted, added = batch.slots.tolist(), [], dict[PartOf, list[int]]()
+        for row, (slot, name, what) in enumerate(zip(slots, names, said(batch), strict=True)):
+            mine = PartOf.of(*ats[slot], name)
+            known = self._known(state, mine, name)
+            if known is not None and known.offset < offsets[row]:
+                output.count("repeated" if known.said == what else "second_reports")
+                continue
+            counted.append(row)
+            if known is None:  # else the part was written down ahead of the rest
+                if mine not in added:
+                    added[mine] = []
+                    nothing = [0] * len(whole[ats[slot]])
+                    state.parts.setdefault(mine, Part(nothing))
+                    source.sums.add(ats[slot], nothing)  # it is known from here on
+                state.parts[mine].ids[name] = Counted(offsets[row], what)
+                added[mine].append(row)
+        for mine, rows in added.items():
+            at, part = ats[mine.slot], state.parts[mine]
+            if len(rows) == len(names):
+                support = whole[at]
+            else:
+                [(_, support)] = counting.supports(source, batch.take(np.array(rows)))
             part.sums = [a + b for a, b in zip(part.sums, support, strict=True)]
             source.sums.add(at, support)
-            source.sums.see(at, [name.hex()])
+            source.sums.see(at, [names[row].hex() for row in rows])
             state.touched.add(mine)
-        output.count("reports")
-        counting.release(source, one, output)
-        self._advance(state, slot, message, output)
+        if counted:
+            first = min(slots[row] for row in counted)
+            source.first = first if source.first is None else min(source.first, first)
+            some = batch if len(counted) == len(names) else batch.take(np.array(counted))
+            output.count("reports", len(counted))
+            counting.release(source, some, output, singles=True)
+        return counted
 
-    def _counted(
-        self, state: DevicesState, one: Reports, message: Message
-    ) -> tuple[Counting, SourceState]:
-        """How a report counts, and where. BadRecord where it cannot."""
-        del one, message
+    def _counted(self, state: DevicesState, batch: Reports) -> tuple[Counting, SourceState]:
+        """How reports count, and where. BadRecord where they cannot."""
+        del batch
         return self._counting, state.source
+
+    def _all_closed(self, state: DevicesState) -> int | None:
+        """The slot through which all is closed that closes with it."""
+        return state.source.closed
+
+    @cached_property
+    def _behind(self) -> int:
+        """Slots that the last closed one is behind the one before that of the watermark."""
+        return self.lateness + self.method.delay
 
     def _known(self, state: DevicesState, mine: PartOf, name: bytes) -> Counted | None:
         """When the report of this id counted."""
@@ -201,7 +297,7 @@ class CollectDevices:
         if message.timestamp >= 0:
             slot = min(slot, message.timestamp // self.slot_ms)
         state.watermark = max(state.watermark, slot * self.slot_ms)
-        self._close(state, slot - self.lateness - 1 - self.method.delay, output)
+        self._close(state, slot - 1 - self._behind, output)
 
     def _close(self, state: DevicesState, through: int, output: Output) -> None:
         """Close slots up to this one, where they are open."""
@@ -287,11 +383,9 @@ class CollectDevices:
         return closed
 
 
-def _said(one: Reports) -> bytes:
-    """A digest of what a report says."""
-    series = b"" if one.series is None else one.series.tobytes()
-    cost = one.cost.to_bytes(4, "big") if one.cost else b""
-    return blake2b(one.values.tobytes() + series + cost, digest_size=8).digest()
+def _of_a_device(batch: Reports) -> bool:
+    """Whether they have no place in a log of the edge's."""
+    return (batch.offset, batch.chunk, batch.closed) == (-1, 0, None)
 
 
 def make_collect_devices(

@@ -26,10 +26,12 @@ from ldp_kafka.randomness import Digests
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
+from ldp_kafka.runtime.stages.places import Passed, Places
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
-from ldp_kafka.runtime.stages.report_messages import Drawn, Passed, Place, ReportMessages
+from ldp_kafka.runtime.stages.report_messages import Drawn, ReportMessages
 from ldp_kafka.runtime.stages.rows import Answered, Answers, Placed, Rows, by_phase, rounds
 from ldp_kafka.runtime.stages.users import Users, look_at_users
 from ldp_kafka.runtime.stages.waiting import Waiting
@@ -128,6 +130,11 @@ class Perturb:
         )
 
     @property
+    def _waits(self) -> bool:
+        """Whether a report may wait for others: not where each message is a bound."""
+        return self.report_rows > 1
+
+    @property
     def _kept_as(self) -> np.dtype[Any] | None:
         """How a report that waits is kept; None where none does."""
         return Waiting(self.method.blank(0)).kind if self.report_rows else None
@@ -170,17 +177,16 @@ class Perturb:
 
     def _events(self, state: PerturbState, messages: Sequence[Message], output: Output) -> None:
         """Fold messages that hold events, or a tick."""
-        rows, latest = self._raw.read(messages, output)
-        before, after = self._watermarks(state, latest)
+        run = Run.of(messages)
+        rows, latest = self._raw.read(run, output)
+        places = self._places_of(state, run.offsets, latest)
         output.count("events", len(rows.slots))
         in_time: slice | NDArray[np.bool_] = slice(None)
-        closed = [passed.closed for passed in before]
-        if len(rows.slots) and rows.slots.min() <= max(closed):
-            in_time = rows.slots > np.array(closed)[rows.message]
+        if len(rows.slots) and rows.slots.min() <= places.passed[-1].closed:
+            in_time = rows.slots > places.closed_before[rows.message]
             output.count("late", int(np.count_nonzero(~in_time)))
-        made = self._perturb(state, messages, rows, in_time, output)
-        places = list(map(Place, [message.offset for message in messages], before, after))
-        if self.report_rows:
+        made = self._perturb(state, run.offsets, rows, in_time, output)
+        if self._waits:
             came = rows.slots[in_time], rows.message[in_time]
             self._at_bounds(state, places, *came, made, output)
         else:
@@ -191,26 +197,31 @@ class Perturb:
         """The greatest event time (milliseconds) in these messages that a fold of them accepts or
         drops as late; -1 if there is none.
         """
-        return max(self._raw.read(messages, self._output())[1], default=-1)
+        return int(self._raw.read(messages, self._output())[1].max(initial=-1))
 
     def _output(self) -> Output:
         return Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
 
-    def _watermarks(
-        self, state: PerturbState, latest: list[int]
-    ) -> tuple[list[Passed], list[Passed]]:
-        """How far the partition is before and after each message. A late event cannot move the
-        watermark, so the greatest time of all valid ones is that of the accepted ones.
+    def _places_of(
+        self, state: PerturbState, offsets: NDArray[np.int64], latest: NDArray[np.int64]
+    ) -> Places:
+        """Messages (n,) at these offsets, and how far the partition is before and with each. A late
+        event cannot move the watermark, so the greatest time of all valid ones, ``latest``, is that
+        of the accepted ones.
         """
-        before, after, passed = [], [], self._passed(state)
-        for time in latest:
-            before.append(passed)
-            if time > state.watermark:
-                state.watermark = time
-                state.closed = max(state.closed, time // self.slot_ms - self.lateness - 1)
-                passed = self._passed(state)
-            after.append(passed)
-        return before, after
+        passed, none = [self._passed(state)], np.zeros(len(offsets), np.intp)
+        last, back = int(latest.max(initial=-1)), self.lateness + 1
+        state.watermark = max(state.watermark, last)
+        if last < 0 or last // self.slot_ms - back <= state.closed:
+            return Places(offsets, none, none, passed)
+        closing = np.where(latest < 0, NEVER, latest // self.slot_ms - back)
+        closed = np.maximum.accumulate(np.concatenate([(state.closed,), closing]))
+        moves = closed[1:] != closed[:-1]
+        for slot in closed[1:][moves].tolist():
+            state.closed = slot
+            passed.append(self._passed(state))
+        after = moves.cumsum()
+        return Places(offsets, after - moves, after, passed)
 
     def _passed(self, state: PerturbState) -> Passed:
         """How far the partition is."""
@@ -219,7 +230,7 @@ class Perturb:
     def _perturb(
         self,
         state: PerturbState,
-        messages: Sequence[Message],
+        offsets: NDArray[np.int64],
         rows: Rows,
         in_time: slice | NDArray[np.bool_],
         output: Output,
@@ -231,12 +242,9 @@ class Perturb:
         found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
         found = found.take(in_time)
         # some shards are ahead: their rows were folded and reported before the crash
-        if messages[0].offset <= int(state.shard_offsets.max()):
-            keep = (
-                state.shard_offsets[state.users.shard[found.users]]
-                < np.array([m.offset for m in messages])[found.message]
-            )
-            found = found.take(keep)
+        if offsets[0] <= state.shard_offsets.max():
+            ahead = state.shard_offsets[state.users.shard[found.users]] >= offsets[found.message]
+            found = found.take(~ahead)
         found = found.in_order()
         users, slots, values, _ = found
         others = output.counts["duplicates"]
@@ -254,7 +262,7 @@ class Perturb:
     def _at_bounds(
         self,
         state: PerturbState,
-        places: list[Place],
+        places: Places,
         slots: NDArray[np.int64],
         message: NDArray[np.intp],
         made: Answered,
@@ -279,30 +287,23 @@ class Perturb:
         """
         waiting = state.users.waiting
         assert waiting is not None
-        closes = [
-            (at, place.after.closed)
-            for at, place in enumerate(places)
-            if place.before != place.after
-        ]
+        closes = [(at, places.passed[places.after[at]].closed) for at in places.moving.tolist()]
         most = self.report_rows
         bounds = find_bounds(state.waiting, slots, message, closes, len(places), most)
-        offsets = np.array([place.offset for place in places], np.int64)
+        offsets = places.offsets
         waiting.add(made, offsets[made.message])
         if not bounds:
             return
         kept = waiting.take()
-        first = np.searchsorted(offsets[[bound.at for bound in bounds]], kept.offset)
-        goes = assign(bounds, kept.event_slot, first)
-        stays = goes == len(bounds)
-        if stays.any():
-            waiting.put(kept.take(np.flatnonzero(stays)))
-            go = np.flatnonzero(~stays)
-            kept, goes = kept.take(go), goes[go]
+        ended = places.take([bound.at for bound in bounds])
+        goes, of = assign(bounds, ended.offsets, kept.event_slot, kept.offset)
+        stays = np.ones(len(kept.users), np.bool_)
+        stays[goes] = False
+        waiting.put(kept.take(np.flatnonzero(stays)))
+        kept = kept.take(goes)
         state.users.touch(kept.users)
         batch = self._batch(state, kept.users, kept.slot, kept.phase, kept.value)
-        self._messages.send(
-            output, [places[each.at] for each in bounds], Drawn(batch, kept.phase, goes)
-        )
+        self._messages.send(output, ended, Drawn(batch, kept.phase, of))
 
     def _batch(
         self,

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.errors import Reason
 from ldp_kafka.methods import Method
 from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.partitioning import partitions_of
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.wire.decoded_run import DecodedRun
 from ldp_kafka.runtime.wire.events import EventReader
@@ -35,25 +37,24 @@ class RawPartition:
     slot_ms: int
     max_ahead_ms: int
 
-    def read(self, messages: Sequence[Message], output: Output) -> tuple[Rows, list[int]]:
+    def read(self, messages: Sequence[Message], output: Output) -> tuple[Rows, NDArray[np.int64]]:
         """All valid events of the messages, and the greatest time in each message (-1 if none)."""
-        run = self._timely(
-            self._at_home(self.reader.read_run([m.value for m in messages])), messages
-        )
+        given = Run.of(messages)
+        run = self._timely(self._at_home(self.reader.read_run(given.values)), given.timestamps)
         for at, row, reason in sorted(run.bad, key=itemgetter(0)):
-            output.dead_letter(messages[at].offset, row, reason)
-        latest = np.full(len(messages), -1, np.int64)
+            output.dead_letter(given.offsets.item(at), row, reason)
+        latest = np.full(len(given), -1, np.int64)
         for at, time in run.ticks:
             latest[at] = time
         events = run.events
         if events is None:
             none = np.empty(0, np.int64)
-            return Rows(Ids.of([]), none, none, run.message), latest.tolist()
+            return Rows(Ids.of([]), none, none, run.message), latest
         np.maximum.at(latest, run.message, events.times)
         if self.method.kind == "numeric":
             output.count("clamped", int(np.count_nonzero(self.method.outside(events.values))))
         slots, values = events.times // self.slot_ms, self.method.bound(events.values)
-        return Rows(events.users, slots, values, run.message), latest.tolist()
+        return Rows(events.users, slots, values, run.message), latest
 
     def _at_home(self, run: DecodedRun) -> DecodedRun:
         """Without users of other partitions, where the partitioner is known."""
@@ -62,22 +63,21 @@ class RawPartition:
         away = partitions_of(run.events.users.texts(), self.partitions) != self.partition
         return run.without(away, Reason.PARTITION)
 
-    def _timely(self, run: DecodedRun, messages: Sequence[Message]) -> DecodedRun:
+    def _timely(self, run: DecodedRun, timestamps: NDArray[np.int64]) -> DecodedRun:
         """Without what is further ahead of its message's own timestamp than allowed: that would
         close slots for everybody.
         """
         # no time is as late as LATEST, which is what a message without a timestamp allows
-        limits = [
-            LATEST if m.timestamp < 0 else min(m.timestamp + self.max_ahead_ms, LATEST)
-            for m in messages
-        ]
+        stamps = np.minimum(timestamps, LATEST)
+        stamps[timestamps < 0] = LATEST
+        limits = stamps + self.max_ahead_ms
         early = [(at, time) for at, time in run.ticks if time <= limits[at]]
         if len(early) < len(run.ticks):
             ahead = [(at, 0, Reason.AHEAD) for at, time in run.ticks if time > limits[at]]
             run = run._replace(ticks=early, bad=[*run.bad, *ahead])
-        if run.events is None or run.events.times.max(initial=-1) <= min(limits):
+        if run.events is None or run.events.times.max(initial=-1) <= limits.min():
             return run
-        return run.without(run.events.times > np.array(limits)[run.message], Reason.AHEAD)
+        return run.without(run.events.times > limits[run.message], Reason.AHEAD)
 
 
 def raw_partition(topology: Topology, partition: int) -> RawPartition:

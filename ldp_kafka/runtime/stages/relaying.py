@@ -131,7 +131,7 @@ class Relaying:
         there does not count.
         """
         rows, latest = self.raw.read([message], Output(_nothing))
-        return Extent(latest[0], rows.slots)
+        return Extent(int(latest[0]), rows.slots)
 
     def passes(self, extent: Extent) -> bool:
         """Whether it may be copied now."""

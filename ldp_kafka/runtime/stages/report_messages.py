@@ -6,8 +6,8 @@ What a bound closes is said by its last message alone: all of its reports have c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -16,26 +16,18 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER
 from ldp_kafka.records import Reports
-from ldp_kafka.runtime.log import Output, Record
+from ldp_kafka.runtime.log import Output, PlainRecords
 from ldp_kafka.runtime.stages.bounds import cut
+from ldp_kafka.runtime.stages.places import Passed, Places
 from ldp_kafka.runtime.wire.reports import write_reports
-from ldp_kafka.runtime.wire.single_reports import write_singles
+from ldp_kafka.runtime.wire.single_reports import Stamps, write_singles
 
-__all__ = ["Drawn", "Passed", "Place", "ReportMessages"]
+__all__ = ["Drawn", "ReportMessages"]
 
 CHUNK_ROWS = 2**14  # reports in one message at most ...
 # ... and of about so many bytes: well below what a broker takes by default
 CHUNK_BYTES = 700_000
 ROW_BYTES = 48  # of a report, beside its packed bits
-
-
-class Passed(NamedTuple):
-    """How far a partition has come, as whoever reads its reports is told."""
-
-    closed: int
-    """Last slot that no event can come for."""
-    settled: int | None = None
-    """Last slot that no request can come for; None where there are none."""
 
 
 class Drawn(NamedTuple):
@@ -48,30 +40,6 @@ class Drawn(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Drawn({len(self.phases)})"  # never a value
-
-
-class Stamps(NamedTuple):
-    """What messages (m,) say beside their rows."""
-
-    offsets: list[int]
-    chunks: list[int]
-    phases: list[int]
-    passed: list[tuple[int | None, int | None]]
-
-    def of(self, which: NDArray[np.intp]) -> Stamps:
-        """Of some of them."""
-        at = which.tolist()
-        return Stamps(*([column[each] for each in at] for column in self))
-
-
-class Place(NamedTuple):
-    """A bound: a message of the raw log behind which reports are sent."""
-
-    offset: int
-    before: Passed
-    """How far the partition was before that message, ..."""
-    after: Passed
-    """... and is with it."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +57,7 @@ class ReportMessages:
     delay: int
     by_slot: bool
 
-    def send(self, output: Output, places: Sequence[Place], drawn: Drawn) -> None:
+    def send(self, output: Output, places: Places, drawn: Drawn) -> None:
         """Send the reports of these bounds, in messages of one phase; one without reports where a
         bound only tells how far the partition is, which the last message of a bound alone does.
         """
@@ -100,27 +68,22 @@ class ReportMessages:
         parts = cut(batch.ids[:, 0].byteswap(), drawn.bound, keys, most)
         heads = parts.order[parts.ends[:-1]]
         to = drawn.bound[heads]
-        behind = [places[at] for at in to.tolist()]
-        passed = {place.before for place in places} | {place.after for place in places}
-        said = {each: self._said(each) for each in passed}
         stamps = Stamps(
-            [place.offset for place in behind],
-            parts.chunk.tolist(),
-            phases[heads].tolist(),
-            [
-                said[place.after if last else place.before]
-                for place, last in zip(behind, parts.last.tolist(), strict=True)
-            ],
+            places.offsets[to],
+            parts.chunk,
+            phases[heads],
+            np.where(parts.last, places.after[to], places.before[to]),
+            said := [self._said(each) for each in places.passed],
         )
         texts = _written(batch.gather(parts.order), parts.ends, stamps)
-        start, ends = 0, np.searchsorted(to, np.arange(len(places)), "right").tolist()
-        for place, end in zip(places, ends, strict=True):
-            for text in texts[start:end]:
-                output.send(Record(self.topic, self.partition, None, text))
-            if start == end and place.before != place.after:
-                empty = batch.take(slice(0, 0)).stamp(place.offset, 0, 0, *said[place.after])
-                output.send(Record(self.topic, self.partition, None, write_reports(empty)))
-            start = end
+        for place in reversed(places.moving.tolist()):
+            start, end = np.searchsorted(to, (place, place + 1)).tolist()
+            if start == end:
+                offset, passed = places.offsets.item(place), said[places.after[place]]
+                empty = batch.take(slice(0, 0)).stamp(offset, 0, 0, *passed)
+                texts.insert(start, write_reports(empty))
+        if texts:
+            output.send(PlainRecords(self.topic, self.partition, texts))
 
     def _said(self, passed: Passed) -> tuple[int | None, int | None]:
         """What a message says is closed, and settled: a report may still come for a slot that is so
@@ -131,22 +94,21 @@ class ReportMessages:
 
 def _written(batch: Reports, ends: NDArray[np.intp], stamps: Stamps) -> list[bytes]:
     """Messages of consecutive rows; those of one row are written together."""
+    if len(ends) == len(batch) + 1:
+        return write_singles(batch, stamps)
     single = np.diff(ends) == 1
-    if single.all():
-        return write_singles(batch, *stamps)
-    alone: list[bytes] = []
-    if single.any():
-        alone = write_singles(batch.take(ends[:-1][single]), *stamps.of(np.flatnonzero(single)))
-    written, cuts, texts = iter(alone), ends.tolist(), []
-    for at, (is_alone, stamp) in enumerate(
-        zip(single.tolist(), zip(*stamps, strict=True), strict=True)
+    alone = np.flatnonzero(single)
+    written = iter(write_singles(batch.take(ends[alone]), stamps.take(alone)))
+    texts = []
+    for is_alone, (start, stop), stamp in zip(
+        single.tolist(), pairwise(ends.tolist()), stamps.each(), strict=True
     ):
         if is_alone:
             texts.append(next(written))
         else:
             offset, chunk, phase, passed = stamp
-            part = batch.take(slice(*cuts[at : at + 2]))
-            texts.append(write_reports(part.stamp(offset, chunk, phase, *passed)))
+            part = batch.take(slice(start, stop)).stamp(offset, chunk, phase, *passed)
+            texts.append(write_reports(part))
     return texts
 
 

@@ -50,10 +50,7 @@ class Index:
         found = self._table.take(_places(digests, self._table)).astype(np.intp)
         # -1 takes the last row, whoever that is
         same = _same(take16(known, found), digests) & (found >= 0)
-        if same.all():
-            return found
-        other = np.flatnonzero(~same & (found >= 0))
-        found[~same] = -1
+        other = np.flatnonzero(~same)
         if len(other):
             found[other] = self._others.find(take16(digests, other), known)
         return found

@@ -66,10 +66,13 @@ class WaitingRows(NamedTuple):
 
     @staticmethod
     def join(parts: Sequence[WaitingRows]) -> WaitingRows:
-        """All of them, at least one part, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        return WaitingRows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        """All of them, at least one part, in the order of messages."""
+        whole = parts[0]
+        if len(parts) > 1:
+            whole = WaitingRows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        if (whole.offset[1:] >= whole.offset[:-1]).all():
+            return whole
+        return whole.take(np.argsort(whole.offset, kind="stable"))  # a shard lists user by user
 
 
 _KEPT = WaitingRows._fields[1:]  # of a row in a record: whose it is says where the record lies
@@ -113,7 +116,7 @@ class Waiting:
         self.put(WaitingRows(users, *(np.ascontiguousarray(kept[name]) for name in _KEPT)))
 
     def all(self) -> WaitingRows:
-        """What waits; it goes on waiting."""
+        """What waits, in the order of messages; it goes on waiting."""
         found = WaitingRows.join(self._parts or [self._none])
         self._parts = [found]
         return found

@@ -19,13 +19,13 @@ class PlainRun(NamedTuple):
     """Plain events of several messages, none of which holds anything else."""
 
     events: Events
-    message: NDArray[np.intp]
-    """Of each event: its place in the run."""
-    row: NDArray[np.int64]
-    """Of each event in its message."""
+    places: NDArray[np.intp]
+    """Of the messages (m,) in the run, rising."""
+    sizes: NDArray[np.intp]
+    """Events in each of them."""
 
     def __repr__(self) -> str:
-        return f"PlainRun({len(self.row)} events)"  # never a value
+        return f"PlainRun({len(self.events)} events)"  # never a value
 
 
 class DecodedRun(NamedTuple):
@@ -70,8 +70,8 @@ def join_runs(plain: Sequence[PlainRun], others: Iterable[tuple[int, Decoded]]) 
     others : (message, what it holds), in order
     """
     parts = [run.events for run in plain]
-    messages = [run.message for run in plain]
-    rows = [run.row for run in plain]
+    messages = [np.repeat(run.places, run.sizes) for run in plain]
+    rows = [_nth(run.sizes) for run in plain]
     bad, ticks = [], []
     for at, decoded in others:
         bad += [(at, row, reason) for row, reason in decoded.bad]
@@ -94,3 +94,8 @@ def join_runs(plain: Sequence[PlainRun], others: Iterable[tuple[int, Decoded]]) 
         order = np.argsort(message, kind="stable")
         events, message, row = events.take(order), message[order], row[order]
     return DecodedRun(events, message, row, bad, ticks)
+
+
+def _nth(sizes: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Of each event in its message, where messages hold so many."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

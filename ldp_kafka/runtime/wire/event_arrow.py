@@ -20,10 +20,9 @@ from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 
 __all__ = ["read", "read_plain"]
 
-# as a column of bytes has them
-_CATEGORY, _NOT_FINITE, _VALUE = (
-    reason.encode() for reason in (Reason.CATEGORY, Reason.NOT_FINITE, Reason.VALUE)
-)
+# what may be wrong with a value, by the number that stands for it; 0: nothing
+_WRONG = {1: Reason.CATEGORY, 2: Reason.NOT_FINITE, 3: Reason.VALUE}
+_CATEGORY, _NOT_FINITE, _VALUE = _WRONG
 _IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 
 
@@ -43,26 +42,23 @@ def read_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
     """
     if len(messages) < 2:
         return ()
+    paths = (fields.user, Reason.USER), (fields.time, Reason.TIME), (fields.value, Reason.VALUE)
     groups: dict[tuple[Any, ...], list[tuple[int, dict[Reason, Any]]]] = {}
     for at, message in enumerate(messages):
         try:
             check_size(message)
             rows = _rows(message)
-            columns = {
-                what: _column(rows, path, what)
-                for path, what in (
-                    (fields.user, Reason.USER),
-                    (fields.time, Reason.TIME),
-                    (fields.value, Reason.VALUE),
-                )
-            }
+            columns = {what: _column(rows, path, what) for path, what in paths}
         except (BadRecord, pa.ArrowException, ValueError):
             continue
-        kinds = tuple(column.type for column in columns.values())
+        kinds = tuple([column.type for column in columns.values()])
+        groups.setdefault(kinds, []).append((at, columns))
+    found = (
+        _together(group, fields)
+        for kinds, group in groups.items()
         # what is checked of these is checked of a message as a whole
-        if not any(pa.types.is_nested(kind) or pa.types.is_dictionary(kind) for kind in kinds):
-            groups.setdefault(kinds, []).append((at, columns))
-    found = (_together(group, fields) for group in groups.values())
+        if not any(pa.types.is_nested(kind) or pa.types.is_dictionary(kind) for kind in kinds)
+    )
     return [run for run in found if run is not None]
 
 
@@ -76,15 +72,15 @@ def _together(group: Sequence[tuple[int, dict[Reason, Any]]], fields: Fields) ->
         return None
     if not decoded.events:
         return None
-    sizes = np.array([len(columns[Reason.USER]) for _, columns in group])
-    message = np.repeat(np.array([at for at, _ in group], np.intp), sizes)
-    row = np.arange(len(message)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    places = np.array([at for at, _ in group], np.intp)
+    sizes = np.array([len(columns[Reason.USER]) for _, columns in group], np.intp)
     if decoded.rows is None:
-        return PlainRun(decoded.events, message, row)
-    hurt = message[[at for at, _ in decoded.bad]]
-    (plain,) = np.nonzero(~np.isin(message[decoded.rows], hurt))
-    kept = decoded.rows[plain]
-    return PlainRun(decoded.events.take(plain), message[kept], row[kept]) if len(kept) else None
+        return PlainRun(decoded.events, places, sizes)
+    plain = np.ones(len(group), np.bool_)
+    message = np.repeat(np.arange(len(group)), sizes)
+    plain[message[[at for at, _ in decoded.bad]]] = False
+    (kept,) = np.nonzero(plain[message[decoded.rows]])
+    return PlainRun(decoded.events.take(kept), places[plain], sizes[plain]) if len(kept) else None
 
 
 def _rows(message: bytes) -> Any:
@@ -104,9 +100,9 @@ def _decoded(column: Callable[[tuple[str | int, ...], Reason], Any], fields: Fie
     users, no_user = _users(column(fields.user, Reason.USER))
     times, no_time = _times(column(fields.time, Reason.TIME), len(users))
     values, bad_value = _values(column(fields.value, Reason.VALUE), len(users), fields)
-    if not (no_user.any() or no_time.any() or bad_value.view(np.uint8).any()):
+    if not (no_user.any() or no_time.any() or bad_value.any()):
         return Decoded(Events(users, times, values))
-    good = ~(no_user | no_time | (bad_value != b""))
+    good = ~(no_user | no_time | (bad_value != 0))
     bad = [
         (
             int(row),
@@ -114,7 +110,7 @@ def _decoded(column: Callable[[tuple[str | int, ...], Reason], Any], fields: Fie
             if no_user[row]
             else Reason.TIME
             if no_time[row]
-            else Reason(bad_value[row].decode()),
+            else _WRONG[int(bad_value[row])],
         )
         for row in np.flatnonzero(~good)
     ]
@@ -141,9 +137,10 @@ def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
     return ids, (length < 1) | (length > LONGEST)
 
 
-def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[np.bytes_]]:
+def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """Values, and what is wrong with each."""
     kind = column.type
-    why = np.zeros(n, "S10")
+    why = np.zeros(n, np.uint8)
     if fields.dimension:
         return _vectors(column, why, fields.dimension)
     if fields.codes is not None:
@@ -170,9 +167,9 @@ def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[
 
 
 def _vectors(
-    column: Any, why: NDArray[np.bytes_], dimension: int
-) -> tuple[NDArray[np.float64], NDArray[np.bytes_]]:
-    """Lists of so many numbers; the reason why not is noted row by row."""
+    column: Any, why: NDArray[np.uint8], dimension: int
+) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    """Lists of so many numbers; what is wrong is noted row by row."""
     kind, d = column.type, dimension
     listed = (
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)

@@ -8,6 +8,7 @@ message by message, and knows the reason.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,11 @@ def plain_runs(records: Sequence[Any], fields: Fields) -> list[PlainRun]:
     ----------
     records : what JSON says, one for each message; None for one that is to be read by itself
     """
-    kept = [at for at, found in enumerate(records) if type(found) is dict and MARK not in found]
-    if len(kept) < len(records):
-        records = [records[at] for at in kept]
-    return list(_runs(records, np.array(kept, np.intp), fields))
+    kept = np.arange(len(records))
+    if set(map(type, records)) != {dict} or any(map(dict.__contains__, records, repeat(MARK))):
+        kept = np.flatnonzero([type(found) is dict and MARK not in found for found in records])
+        records = [records[at] for at in kept.tolist()]
+    return list(_runs(records, kept, fields))
 
 
 def _runs(records: Sequence[Any], places: NDArray[np.intp], fields: Fields) -> Iterator[PlainRun]:
@@ -44,7 +46,7 @@ def _runs(records: Sequence[Any], places: NDArray[np.intp], fields: Fields) -> I
         return
     events = _columns(records, fields)
     if events is not None:
-        yield PlainRun(events, places, np.zeros(len(places), np.int64))
+        yield PlainRun(events, places, np.ones(len(places), np.intp))
     elif len(records) > FEWEST:
         half = len(records) // 2
         yield from _runs(records[:half], places[:half], fields)
@@ -79,13 +81,14 @@ def _users(found: Sequence[Any]) -> Ids | None:
         found = list(map(str, found))
     elif kinds != {str}:
         return None
-    encoded = [user.encode() for user in found]
-    lengths = list(map(len, encoded))
-    if min(lengths) < 1 or max(lengths) > LONGEST:
+    joined = "".join(found)
+    texts = found if joined.isascii() else [user.encode() for user in found]
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    if lengths.min() < 1 or lengths.max() > LONGEST:
         return None
-    offsets = np.zeros(len(lengths) + 1, np.int64)
+    offsets = np.zeros(len(texts) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    return Ids(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+    return Ids(np.frombuffer(joined.encode(), np.uint8), offsets)
 
 
 def _times(found: Sequence[Any]) -> NDArray[np.int64] | None:

@@ -7,10 +7,13 @@ begins, whatever the topology's ``input.format``: that is what `ldp-kafka replay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import compress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.runtime.wire import event_arrow, event_json
@@ -19,6 +22,8 @@ from ldp_kafka.runtime.wire.decoded_run import DecodedRun, PlainRun, join_runs
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
 
 __all__ = ["FORMATS", "Decoded", "EventFormat", "EventReader"]
+
+_FIRST = itemgetter(0)  # byte of a message
 
 
 def _none_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
@@ -61,6 +66,7 @@ class EventReader:
         dimension: int = 0,
     ) -> None:
         self._fields = Fields(user, value, time, categories, dimension)
+        # the last one begins with nothing: it is that of all that is of no other
         self._formats = sorted(FORMATS.values(), key=lambda one: -len(one.begins))
 
     def read(self, message: bytes | None) -> Decoded:
@@ -78,25 +84,33 @@ class EventReader:
         """The same of many messages: what `read` says of each, as columns."""
         plain: list[PlainRun] = []
         careful = np.ones(len(messages), np.bool_)
-        left = [(at, message) for at, message in enumerate(messages) if message]
-        for one in self._formats:
-            if not (mine := [pair for pair in left if pair[1].startswith(one.begins)]):
-                continue
-            # the last format begins with nothing: it would try whatever is left here
-            left = (
-                [pair for pair in left if not pair[1].startswith(one.begins)]
-                if len(mine) < len(left)
-                else []
-            )
-            at = np.array([at for at, _ in mine], np.intp)
-            for run in one.read_plain([text for _, text in mine], self._fields):
-                plain.append(run._replace(message=at[run.message]))
-                careful[plain[-1].message] = False
+        for one, at, texts in self._by_format(messages):
+            for run in one.read_plain(texts, self._fields):
+                plain.append(run._replace(places=at[run.places]))
+                careful[plain[-1].places] = False
         rest = np.flatnonzero(careful).tolist()
         return join_runs(plain, [(at, self.read(messages[at])) for at in rest])
 
+    def _by_format(
+        self, messages: Sequence[bytes | None]
+    ) -> Iterator[tuple[EventFormat, NDArray[np.intp], Sequence[bytes]]]:
+        """The messages of each format, which are not empty, and their places (n,)."""
+        left = list(filter(None, messages))
+        at = np.arange(len(messages))
+        if len(left) < len(messages):
+            at = np.flatnonzero(list(map(bool, messages)))
+        firsts = set(map(_FIRST, left))
+        *others, last = self._formats
+        for one in others:
+            if one.begins[0] in firsts:
+                mine = np.array([text.startswith(one.begins) for text in left], np.bool_)
+                yield one, at[mine], list(compress(left, mine))
+                at, left = at[~mine], list(compress(left, ~mine))
+        if left:
+            yield last, at, left
+
     def _format(self, message: bytes) -> EventFormat:
-        """Which one it has; the last one begins with nothing."""
+        """Which one it has."""
         return next(one for one in self._formats if message.startswith(one.begins))
 
     def fields(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:

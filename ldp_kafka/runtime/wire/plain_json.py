@@ -25,13 +25,10 @@ def parse_plain(messages: Sequence[bytes]) -> list[Any]:
         records = list(map(orjson.loads, messages))
     except ValueError:
         records = [_loaded(message) for message in messages]
-    careful = [
-        at
-        for at, message in enumerate(messages)
-        if len(message) > SHORT and (len(message) > MAX_BYTES or maybe_deep(message))
-    ]
-    for at in careful:
-        records[at] = None
+    if max(map(len, messages), default=0) > SHORT:
+        for at, message in enumerate(messages):
+            if len(message) > SHORT and (len(message) > MAX_BYTES or maybe_deep(message)):
+                records[at] = None
     return records
 
 

@@ -37,7 +37,7 @@ from ldp_kafka.runtime.wire.parsing import (
     parse_json,
     whole,
 )
-from ldp_kafka.runtime.wire.single_reports import report_of, reports_of, write_singles
+from ldp_kafka.runtime.wire.single_reports import Stamps, report_of, reports_of, write_singles
 
 __all__ = [
     "NAMES",
@@ -95,8 +95,7 @@ def encode_json(
 ) -> bytes:
     """One record; a `Reports` must have one row."""
     if isinstance(record, Reports):
-        passed = record.closed, record.settled
-        return write_singles(record, [record.offset], [record.chunk], [record.phase], [passed])[0]
+        return write_singles(record, Stamps.of(record))[0]
     if isinstance(record, Report):
         return encode_json(reports_of([record]))
     body = {each.name: getattr(record, each.name) for each in fields(record)}  # asdict copies deep

@@ -57,7 +57,8 @@ Columns = Mapping[str, Sequence[Any]]
 @dataclass(frozen=True, slots=True)
 class ReportRun:
     """The reports of consecutive messages, one each, of which ``closed``, scale, phase, cost and
-    all else that a batch shares are the same; only (offset, chunk) grows from each to the next.
+    all else that a batch shares are the same; only (offset, chunk) grows from each to the next, or
+    (of devices, which have none) is the same as well.
 
     Parameters
     ----------
@@ -92,9 +93,13 @@ class ReportRun:
         )
 
 
-def read_plain_reports(messages: Sequence[bytes]) -> Iterator[ReportRun]:
+def read_plain_reports(messages: Sequence[bytes], *, ordered: bool = True) -> Iterator[ReportRun]:
     """The plain single reports among these messages, in order, as
     `ldp_kafka.runtime.wire.reports.read_reports` reads them one by one.
+
+    Parameters
+    ----------
+    ordered : whether (offset, chunk) is to grow within a run, or to stay the same
     """
     kept = [at for at, message in enumerate(messages) if message.startswith(b"{")]
     names: list[tuple[str, ...]] = [()] * len(messages)
@@ -106,7 +111,7 @@ def read_plain_reports(messages: Sequence[bytes]) -> Iterator[ReportRun]:
     for form, same in groupby(names):
         start, at = at, at + len(list(same))
         if _form(form):
-            yield from _runs(records[start:at], start, form)
+            yield from _runs(records[start:at], start, form, ordered=ordered)
 
 
 def _form(names: tuple[str, ...]) -> bool:
@@ -116,7 +121,9 @@ def _form(names: tuple[str, ...]) -> bool:
     return {MARK, "type"} <= set(names) and len(emitted) == 1 and said - emitted == ROW
 
 
-def _runs(records: Sequence[Any], place: int, names: tuple[str, ...]) -> Iterator[ReportRun]:
+def _runs(
+    records: Sequence[Any], place: int, names: tuple[str, ...], *, ordered: bool
+) -> Iterator[ReportRun]:
     """Of messages that have these fields."""
     columns = dict(zip(names, zip(*map(itemgetter(*names), records), strict=True), strict=True))
     try:
@@ -124,11 +131,11 @@ def _runs(records: Sequence[Any], place: int, names: tuple[str, ...]) -> Iterato
     except (ValueError, OverflowError):
         rows = None
     if rows is not None:
-        yield from _alike(columns, rows, place)
+        yield from _alike(columns, rows, place, ordered=ordered)
     elif len(records) > FEWEST:
         half = len(records) // 2
-        yield from _runs(records[:half], place, names)
-        yield from _runs(records[half:], place + half, names)
+        yield from _runs(records[:half], place, names, ordered=ordered)
+        yield from _runs(records[half:], place + half, names, ordered=ordered)
 
 
 class _Rows(NamedTuple):
@@ -201,10 +208,11 @@ def _indices(found: Sequence[Any]) -> NDArray[np.int64] | None:
     return indices if -FURTHEST <= indices.min() <= indices.max() < FURTHEST else None
 
 
-def _alike(columns: Columns, rows: _Rows, place: int) -> Iterator[ReportRun]:
+def _alike(columns: Columns, rows: _Rows, place: int, *, ordered: bool) -> Iterator[ReportRun]:
     """Runs of reports that share all that a batch shares, and follow each other."""
     names = [name for name in columns if name in SHARED and name not in ("offset", "chunk")]
-    starts = _starts([columns[name] for name in names], *rows.sources.T)
+    same = [columns[name] for name in names]
+    starts = _starts(same, _later(*rows.sources.T) if ordered else _again(*rows.sources.T))
     n = len(rows.slots)
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
         offset, chunk = rows.sources[stop - 1].tolist()
@@ -223,15 +231,23 @@ def _alike(columns: Columns, rows: _Rows, place: int) -> Iterator[ReportRun]:
         yield ReportRun(place + start, reports, rows.sources[part])
 
 
-def _starts(
-    same: Sequence[Sequence[Any]], offsets: NDArray[np.int64], chunks: NDArray[np.int64]
-) -> list[int]:
-    """Where a report differs from the one before it, or does not come after it."""
-    n = len(offsets)
-    later = (offsets[1:] > offsets[:-1]) | (
-        (offsets[1:] == offsets[:-1]) & (chunks[1:] > chunks[:-1])
-    )
-    found = {0, *(np.flatnonzero(~later) + 1).tolist()}
+def _later(offsets: NDArray[np.int64], chunks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of all but the first come after the one before."""
+    same = offsets[1:] == offsets[:-1]
+    after: NDArray[np.bool_] = (offsets[1:] > offsets[:-1]) | (same & (chunks[1:] > chunks[:-1]))
+    return after
+
+
+def _again(offsets: NDArray[np.int64], chunks: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of all but the first have the source of the one before."""
+    same: NDArray[np.bool_] = (offsets[1:] == offsets[:-1]) & (chunks[1:] == chunks[:-1])
+    return same
+
+
+def _starts(same: Sequence[Sequence[Any]], follows: NDArray[np.bool_]) -> list[int]:
+    """Where a report differs from the one before it, or does not follow it."""
+    n = len(follows) + 1
+    found = {0, *(np.flatnonzero(~follows) + 1).tolist()}
     for column in same:
         if column.count(column[0]) < n:
             found.update(at for at in range(1, n) if column[at] != column[at - 1])

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
+from binascii import hexlify
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.records import Report, Reports, hexadecimal
+from ldp_kafka.records import Report, Reports
 from ldp_kafka.runtime.wire.arrow import MARK, VERSION, WIDEST
-from ldp_kafka.runtime.wire.parsing import HEX, LATEST, digest, whole
+from ldp_kafka.runtime.wire.parsing import HEX, LATEST, digest, dump_json, whole
 
 __all__ = [
     "ROW",
     "SHARED",
     "UNSAID",
+    "Stamps",
     "of_phases",
     "report_of",
     "reports_of",
@@ -32,56 +35,136 @@ ROW = SHARED | {"id", "slot", "series"}
 UNSAID = {"cost": 0, "settled": None}
 _BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
 
+Part: TypeAlias = bytes | list[bytes]
+"""Of messages: what all of them say, or what each does."""
 
-def write_singles(
-    batch: Reports,
-    offsets: Sequence[int],
-    chunks: Sequence[int],
-    phases: Sequence[int],
-    passed: Sequence[tuple[int | None, int | None]],
-) -> list[bytes]:
+
+class Stamps(NamedTuple):
+    """What messages (n,) say beside their rows, as columns."""
+
+    offsets: NDArray[np.int64]
+    chunks: NDArray[np.int64]
+    phases: NDArray[np.int64]
+    passed: NDArray[np.intp]
+    """Which of `said` each says."""
+    said: Sequence[tuple[int | None, int | None]]
+    """What the edge has closed, and what has settled, when a message is sent."""
+
+    @classmethod
+    def of(cls, batch: Reports) -> Stamps:
+        """What a batch says of itself, for each of its rows."""
+        own = np.array([[batch.offset], [batch.chunk], [batch.phase], [0]], np.int64)
+        offsets, chunks, phases, passed = np.broadcast_to(own, (4, len(batch)))
+        return cls(offsets, chunks, phases, passed, [(batch.closed, batch.settled)])
+
+    def take(self, rows: NDArray[np.intp]) -> Stamps:
+        """Of some of them."""
+        offsets, chunks, phases, passed = (column[rows] for column in self[:4])
+        return Stamps(offsets, chunks, phases, passed, self.said)
+
+    def each(self) -> Iterator[tuple[int, int, int, tuple[int | None, int | None]]]:
+        """Offset, chunk, phase, and what is said to have passed."""
+        passed = [self.said[each] for each in self.passed.tolist()]
+        numbers = (column.tolist() for column in self[:3])
+        return zip(*numbers, passed, strict=True)
+
+
+def write_singles(batch: Reports, stamps: Stamps) -> list[bytes]:
     """Each report of a batch as a message of its own, in JSON.
 
     Parameters
     ----------
     batch : its own offset, chunk, phase, closed and settled do not count
-    offsets, chunks, phases : (n,) of each report
-    passed : (n,) what the edge has closed, and what has settled, when each report is sent
+    stamps : (n,) of each report
     """
-    head = f'{{"{MARK}":{VERSION},"type":"report","fingerprint":{_json(batch.fingerprint)},"id":"'
-    scale = f',"scale":{_json(batch.scale)}' if batch.scale != 1 else ""
-    links = (
-        [scale] * len(batch)
-        if batch.series is None
-        else [f'{scale},"series":"{link}"' for link in hexadecimal(batch.series)]
+    if not len(batch):
+        return []
+    links = () if batch.series is None else (b',"series":"', _digits(batch.series), b'"')
+    ends = [_end(closed, batch.cost, settled) for closed, settled in stamps.said]
+    return _joined(
+        _beginning(batch.fingerprint),
+        _digits(batch.ids),
+        b'","slot":',
+        _numbers(batch.slots),
+        b',"phase":',
+        _numbers(stamps.phases),
+        *_emitted(batch.values),
+        _scale(batch.scale),
+        *links,
+        b',"offset":',
+        _numbers(stamps.offsets),
+        b',"chunk":',
+        _numbers(stamps.chunks),
+        _chosen(ends, stamps.passed),
     )
-    ends = {}
-    lasts = list(zip(chunks, passed, strict=True))
-    for chunk, (closed, settled) in set(lasts):
-        last = {"chunk": chunk, "closed": closed, **of_phases(batch.cost, settled)}
-        ends[chunk, (closed, settled)] = f",{_json(last)[1:]}"
-    rows = zip(
-        hexadecimal(batch.ids), batch.slots.tolist(), phases, _emitted(batch), links, offsets,
-        lasts, strict=True,
-    )  # fmt: skip
-    return [
-        (
-            f'{head}{name}","slot":{slot},"phase":{phase},{value}{link}'
-            f',"offset":{offset}{ends[last]}'
-        ).encode()
-        for name, slot, phase, value, link, offset, last in rows
-    ]
 
 
-def _emitted(batch: Reports) -> list[str]:
+def _joined(*parts: Part) -> list[bytes]:
+    """What the parts say one after the other, row by row; at least one differs by row. What does
+    not is put together once.
+    """
+    form = b"".join(
+        part.replace(b"%", b"%%") if isinstance(part, bytes) else b"%b" for part in parts
+    )
+    rows = zip(*(part for part in parts if not isinstance(part, bytes)), strict=True)
+    return list(map(form.__mod__, rows))
+
+
+def _emitted(values: NDArray[Any]) -> tuple[Part, ...]:
     """What the mechanism emitted for each report."""
-    if batch.values.dtype == np.uint8:
-        return [f'"bits":"{bits.tobytes().hex()}"' for bits in batch.values]
-    return [f'"index":{_json(index)}' for index in batch.values.tolist()]
+    if values.dtype == np.uint8:
+        return b',"bits":"', _digits(values), b'"'
+    if values.ndim == 1:
+        return b',"index":', _numbers(values)
+    return b',"index":[', _texts(values)[1:-1].split(b"],["), b"]"
 
 
-def _json(found: Any) -> str:
-    return str(found) if type(found) is int else json.dumps(found, separators=(",", ":"))
+def _numbers(column: NDArray[np.int64]) -> Part:
+    """Whole numbers (n,), n > 0: one text where all are equal."""
+    if _varies(column):
+        return _texts(column).split(b",")
+    return b"%d" % column.item(0)
+
+
+def _varies(column: NDArray[np.int64]) -> bool:
+    """Whether not all of these (n,) are equal."""
+    return len(column) > 1 and bool((column != column[0]).any())
+
+
+def _texts(numbers: NDArray[np.int64]) -> bytes:
+    """Whole numbers as JSON, without the outer brackets."""
+    return orjson.dumps(np.ascontiguousarray(numbers), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+
+
+def _digits(rows: NDArray[Any]) -> list[bytes]:
+    """The bytes of each row as hexadecimal digits."""
+    found = np.ascontiguousarray(rows)
+    return hexlify(found.data, b",", found.nbytes // len(found)).split(b",")
+
+
+def _chosen(texts: Sequence[bytes], which: NDArray[np.intp]) -> Part:
+    """Of these texts the one of each row (n,), n > 0: one where all have the same."""
+    if _varies(which):
+        return [texts[each] for each in which.tolist()]
+    return texts[which.item(0)]
+
+
+@lru_cache
+def _beginning(fingerprint: str) -> bytes:
+    """What comes before a report's id."""
+    begun = dump_json({MARK: VERSION, "type": "report", "fingerprint": fingerprint})
+    return begun[:-1] + b',"id":"'
+
+
+@lru_cache(typed=True)  # 2 and 2.0 are equal, and each is written as it is
+def _scale(scale: float) -> bytes:
+    return b"" if scale == 1 else b"," + dump_json({"scale": scale})[1:-1]
+
+
+@lru_cache
+def _end(closed: int | None, cost: int, settled: int | None) -> bytes:
+    """What comes after a report's chunk."""
+    return b"," + dump_json({"closed": closed, **of_phases(cost, settled)})[1:]
 
 
 def of_phases(cost: int, settled: int | None) -> dict[str, int]:

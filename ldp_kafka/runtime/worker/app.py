@@ -165,7 +165,7 @@ class Worker:
 
     def send(self, partition: int, folded: Output, seconds: float) -> None:
         begin = time.monotonic()
-        self.producers.send(folded.records)
+        self.producers.send(folded.sent)
         self.metrics.count(folded, partition)
         self.metrics.step(seconds + time.monotonic() - begin)
         if not self.releases:

@@ -10,19 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import accumulate, chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
+import numpy as np
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 from faust.types.tuples import ConsumerMessage
+from numpy.typing import NDArray
 
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.worker import fetches
 from ldp_kafka.runtime.worker.driver import Consumer
 from ldp_kafka.runtime.worker.fetches import Lot, LotThread
@@ -30,7 +32,6 @@ from ldp_kafka.runtime.worker.private_api import Private
 
 __all__ = [
     "PRIVATE_API",
-    "Chunk",
     "ChunkConsumer",
     "ChunkMessage",
     "consumers",
@@ -41,24 +42,15 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 MOST = 4096  # messages of a chunk ...
-# ... and bytes, about and at most
-MOST_BYTES = 2**19
+# ... and bytes, about and at most: those of a fetch, whose rest would be folded by itself
+MOST_BYTES = 2**20
 PAUSE = 0.01  # seconds that the first single message of a run waits for others
 FEW = 512  # messages of a fetch; after one that brings less ...
 APART = 0.01  # ... so many seconds pass from its begin to the next one's
 FULL = 0.05  # seconds of a fetch while some partition is left out, since it has enough that waits
 
 
-class Chunk(list[Any]):
-    """Records of one partition, as the client gives them: at least one."""
-
-    def __repr__(self) -> str:
-        return f"Chunk({len(self)})"  # never a value
-
-
-_FIELDS = attrgetter("offset", "timestamp", "value")
-_STAMP = itemgetter(1)
-_message: Callable[[Any], Message] = partial(tuple.__new__, Message)  # its own is Python
+_OFFSET, _STAMP, _VALUE = map(attrgetter, ("offset", "timestamp", "value"))
 
 
 class ChunkMessage(ConsumerMessage):  # type: ignore[misc]
@@ -66,16 +58,18 @@ class ChunkMessage(ConsumerMessage):  # type: ignore[misc]
     acknowledges all.
     """
 
-    records: Sequence[Any] = ()
+    chunk: Sequence[Message] = ()
 
     @classmethod
-    def of(cls, place: TP, chunk: Chunk, generation: int) -> ChunkMessage:
-        """The message of a chunk of this partition, fetched in this generation of the group."""
+    def of(cls, place: TP, chunk: Run, generation: int) -> ChunkMessage:
+        """The message of a chunk of this partition, at least one message, fetched in this
+        generation of the group.
+        """
         made = cls(
             place.topic,
             place.partition,
-            chunk[-1].offset,
-            (chunk[-1].timestamp or 0) / 1000,
+            chunk.offsets.item(-1),
+            max(0, chunk.timestamps.item(-1)) / 1000,
             0,  # of the kind of its timestamp, which nobody asks for
             (),
             None,
@@ -86,19 +80,31 @@ class ChunkMessage(ConsumerMessage):  # type: ignore[misc]
             place,
             generation_id=generation,
         )
-        made.records = chunk
+        made.chunk = chunk
         return made
 
 
-def chunks(records: Sequence[Any]) -> Iterator[Chunk]:
-    """A fetch of one partition in chunks."""
-    sizes = list(accumulate(len(record.value or b"") for record in records))
+def chunks(records: Sequence[Any]) -> Iterator[Run]:
+    """A fetch of one partition, records as the client gives them, in chunks."""
+    values = list(map(_VALUE, records))
+    sizes = list(accumulate([len(value or b"") for value in values]))
+    # a time of 0 is none
+    stamps = np.array([stamp or -1 for stamp in map(_STAMP, records)], np.int64)
+    run = Run(_offsets(records), stamps, values)
     start = before = 0
-    while start < len(records):
+    while start < len(run):
         last = bisect_left(sizes, before + MOST_BYTES, start)
-        end = min(last + 1, start + MOST, len(records))
-        yield Chunk(records[start:end])
+        end = min(last + 1, start + MOST, len(run))
+        yield run[start:end]
         start, before = end, sizes[end - 1]
+
+
+def _offsets(records: Sequence[Any]) -> NDArray[np.int64]:
+    """Of records in rising order; they are seldom asked one by one."""
+    first, last = (records[0].offset, records[-1].offset) if records else (0, -1)
+    if last - first == len(records) - 1:
+        return np.arange(first, last + 1)
+    return np.array(list(map(_OFFSET, records)), np.int64)
 
 
 def unpacked(found: Sequence[Any]) -> Sequence[Any]:
@@ -113,17 +119,14 @@ def pause_of(event: Any) -> float:
     return 0.0 if isinstance(event.message, ChunkMessage) else PAUSE
 
 
-def messages_of(event: Any) -> list[Message]:
+def messages_of(event: Any) -> Sequence[Message]:
     """What an event of Faust's brings. The event lets go of it: it waits for its acknowledgement,
     and its bytes need not.
     """
     message = event.message
     if isinstance(message, ChunkMessage):
-        records, message.records = message.records, ()
-        found = list(map(_FIELDS, records))
-        if not all(map(_STAMP, found)):
-            found = [(offset, stamp or -1, value) for offset, stamp, value in found]
-        return list(map(_message, found))
+        chunk, message.chunk = message.chunk, ()
+        return chunk
     stamp = round((message.timestamp or -0.001) * 1000)
     single = Message(message.offset, stamp, message.value)
     message.value = event.value = None
@@ -189,7 +192,7 @@ class ChunkConsumer(Consumer):
         }
 
     def _to_message(self, tp: TP, record: Any) -> Any:
-        if isinstance(record, Chunk):
+        if isinstance(record, Run):
             return ChunkMessage.of(tp, record, self.app.consumer_generation_id)
         return super()._to_message(tp, record)
 

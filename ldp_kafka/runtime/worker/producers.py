@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
-from ldp_kafka.runtime.log import Record
+from ldp_kafka.runtime.log import PlainRecords, Record
 from ldp_kafka.runtime.worker.exits import end
 
 __all__ = ["Producers"]
@@ -31,7 +31,7 @@ class Producers:
             topic: of_config[id(configs[side])] for topic, side in sides.items() if side in configs
         }
 
-    def send(self, records: Sequence[Record]) -> None:
+    def send(self, records: Sequence[Record | PlainRecords]) -> None:
         """Hand over records, in order."""
         if len(self._boxes) == 1:
             self._boxes[0].send(records)

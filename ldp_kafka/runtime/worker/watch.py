@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
 from ldp_kafka.runtime.kafka.admin import kind_of
@@ -25,6 +26,11 @@ __all__ = ["Watch"]
 
 IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
 ASK = 5.0  # seconds between two looks at the lag
+SILENCE = 30.0  # seconds for which the broker may leave questions unanswered
+
+
+class _UnansweredError(Exception):
+    """The broker did not answer a question; the reason is its cause."""
 
 
 class Watch:
@@ -63,20 +69,27 @@ class Watch:
             if agent.spec.ticks and idle_ms is not None
         }
         self._asked = 0.0
+        self._silent: float | None = None
 
     def delivered(self, place: Place) -> None:
         """A message has come."""
         self.stall.delivered(place, time.monotonic())
 
     async def look(self) -> None:
-        """Look once; whatever is wrong ends the process."""
+        """Look once; whatever is wrong ends the process. A broker that does not answer is asked
+        again with the next look, for ``SILENCE`` seconds: what is folded meanwhile is no worse for
+        a figure that stands still.
+        """
         try:
             await self._look()
         except asyncio.CancelledError:
             raise
-        except KafkaException as error:
-            reason = error.args[0]
-            end(kind_of(reason)(f"the broker did not say how far the group is: {reason.str()}"))
+        except _UnansweredError as error:
+            now = time.monotonic()
+            self._silent = now if self._silent is None else self._silent
+            self.quiet.look(None, now)
+            if now - self._silent > SILENCE:
+                end(error.__cause__ or error)
         except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
             end(error)
 
@@ -93,7 +106,7 @@ class Watch:
             self._asked = now
             # asked before the logs: what is forwarded meanwhile is then found there
             ends = self.quiet.seconds is not None
-            waiting = await _elsewhere(self.offsets.waiting) if ends else 0
+            waiting = await self._ask(self.offsets.waiting) if ends else 0
             lag = waiting + await self._lag(assigned)
         if self.quiet.look(lag, time.monotonic()):
             self.quiet.seconds = None
@@ -112,9 +125,9 @@ class Watch:
         """Messages that are not acknowledged. GapError where a partition stands still, StateError
         where a topic has other partitions than before.
         """
-        lag = await _elsewhere(partial(self.offsets.lag, assigned))
+        lag = await self._ask(partial(self.offsets.lag, assigned))
         for agent in self.agents:
-            found = await _elsewhere(partial(self.offsets.partitions, agent.spec.topic))
+            found = await self._ask(partial(self.offsets.partitions, agent.spec.topic))
             check_partitions(agent.spec.topic, agent.spec.partitions, found)
         self.metrics.lag(sum(lag.values()))
         busy = {
@@ -143,11 +156,21 @@ class Watch:
             others = set(range(agent.spec.partitions)) - set(mine)
             if others:
                 ask = partial(self.offsets.latest, agent.spec, others, agent.seal)
-                latest = max(latest, await _elsewhere(ask))
+                latest = max(latest, await self._ask(ask))
         for number in ticks.due(idle, marks, latest, now):
             self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
 
-
-async def _elsewhere(ask: Callable[[], Any]) -> Any:
-    """Ask a broker in a thread: the loop goes on."""
-    return await asyncio.get_running_loop().run_in_executor(None, ask)
+    async def _ask(self, question: Callable[[], Any]) -> Any:
+        """Ask a broker in a thread: the loop goes on."""
+        try:
+            answer = await asyncio.get_running_loop().run_in_executor(None, question)
+        except KafkaException as error:
+            kind, why = kind_of(error.args[0]), error.args[0].str()
+            reason = kind(f"the broker did not say how far the group is: {why}")
+            if not isinstance(reason, BrokerError):
+                raise reason from None
+            raise _UnansweredError from reason
+        except BrokerError as error:
+            raise _UnansweredError from error
+        self._silent = None
+        return answer

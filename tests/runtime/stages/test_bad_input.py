@@ -417,6 +417,16 @@ def test_a_record_without_a_timestamp_has_no_ahead():
     assert folded.counts["dead_letters:time"] == 1
 
 
+@pytest.mark.parametrize("stamp", [2**63 - 1, 2**63 - 24 * HOUR, 2**47, 2**47 - 1])
+def test_a_timestamp_at_the_end_of_time_has_no_ahead_either(stamp):
+    """A producer may write any number of 64 bits; beside it another message's own holds."""
+    topology = loads(NUMERIC.format(format="json"))
+    edge = make_perturb(topology, 0, edge_randomness(topology, KEY, "here"))
+    event = text({"user": "u", "time": NOW + 99 * 24 * HOUR, "value": 1})
+    folded = edge.fold(edge.fresh(), [Message(0, stamp, event), Message(1, NOW, event)])
+    assert (folded.counts["reports"], folded.counts["dead_letters:ahead"]) == (1, 1)
+
+
 def test_exactly_max_ahead_is_allowed():
     """The bound itself is no bad input: as an event, as a row, as a tick."""
     topology = loads(NUMERIC.format(format="json"))

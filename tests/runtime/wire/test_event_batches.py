@@ -116,7 +116,7 @@ def test_a_message_with_a_bad_row_is_read_by_itself():
     fields = READERS["flat"]._fields
     [run] = event_arrow.read_plain([good, bad, good], fields)
     assert run.events.users.texts() == ["a", "b", "a", "b"]
-    assert (run.message.tolist(), run.row.tolist()) == ([0, 0, 2, 2], [0, 1, 0, 1])
+    assert (run.places.tolist(), run.sizes.tolist()) == ([0, 2], [2, 2])
     assert event_arrow.read_plain([good], fields) == ()
     assert repr(run) == "PlainRun(4 events)"
 
@@ -132,4 +132,4 @@ def test_what_is_checked_of_a_whole_message_is_checked_of_it_alone():
     assert len(reader.read_run([batch, batch]).row) == 6
     numbers = arrow({"user": ["a"], "time": [NOON], "value": np.ones(1)})
     [run] = event_arrow.read_plain([batch, numbers, b"", b"\xff\xff\xff\xff"], reader._fields)
-    assert run.message.tolist() == [1]
+    assert (run.places.tolist(), run.sizes.tolist()) == ([1], [1])

@@ -9,7 +9,7 @@ import pytest
 
 from ldp_kafka.records import Reports, hexadecimal
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
-from ldp_kafka.runtime.wire.single_reports import write_singles
+from ldp_kafka.runtime.wire.single_reports import Stamps, write_singles
 
 N = 5
 DIGESTS = np.random.default_rng(5).integers(0, 2**64, (2, N, 2), np.uint64)
@@ -35,9 +35,10 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
     """Down to the byte, whatever the batch; and what is read from it is the report."""
     batch = _batch(VALUES[kind], scale=scale, series=series, cost=cost)
     offsets, phases = [2**40 + at for at in range(N)], [0, 1, 2, 0, 1]
-    passed = [(None, None), (4, None), (4, 3), (-1, -2), (10**12, None)]
+    said, which = [(4, None), (10**12, None), (None, None), (4, 3), (-1, -2)], [2, 0, 3, 4, 1]
+    passed = [said[each] for each in which]
     chunks = [0, 0, 1, 2**14, 0]
-    written = write_singles(batch, offsets, chunks, phases, passed)
+    written = write_singles(batch, Stamps(*map(np.array, (offsets, chunks, phases, which)), said))
     assert len(written) == N
     for at in range(N):
         alone = batch.take(slice(at, at + 1)).stamp(
@@ -80,4 +81,5 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
 
 
 def test_none_are_no_message():
-    assert write_singles(_batch(VALUES["index"]).take(slice(0, 0)), [], [], [], []) == []
+    none = _batch(VALUES["index"]).take(slice(0, 0))
+    assert write_singles(none, Stamps.of(none)) == []

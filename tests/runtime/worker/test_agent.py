@@ -20,7 +20,7 @@ from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker.agent import Agent
-from ldp_kafka.runtime.worker.chunks import Chunk, ChunkMessage
+from ldp_kafka.runtime.worker.chunks import ChunkMessage, chunks
 from ldp_kafka.topology import loads
 
 TEXT = """
@@ -248,7 +248,7 @@ def chunk_event(first, count):
         SimpleNamespace(offset=offset, timestamp=1_760_000_040_000, value=EVENT)
         for offset in range(first, first + count)
     ]
-    return SimpleNamespace(message=ChunkMessage.of(TP("t", 0), Chunk(records), 1), value=None)
+    return SimpleNamespace(message=ChunkMessage.of(TP("t", 0), *chunks(records), 1), value=None)
 
 
 def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():

@@ -15,11 +15,10 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
-from faust.types import TP
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp_kafka.runtime.worker.chunks import Chunk, ChunkMessage, messages_of, unpacked
+from ldp_kafka.runtime.worker.chunks import chunks, unpacked
 from ldp_kafka.runtime.worker.fetches import Lot, LotFetcher, LotRecords, LotThread
 
 PLACE, OTHER = TopicPartition("t", 0), TopicPartition("group-t-changelog", 0)
@@ -84,8 +83,8 @@ def both(data, offset, **how):
         came = kept.getall(None)
         assert all(isinstance(each, Lot) for each in came) == (ours or not came)
         assert not kept.has_more()
-        message = ChunkMessage.of(TP("t", 0), Chunk(unpacked(came)), 1) if came else None
-        found.append((came and messages_of(SimpleNamespace(message=message)), state.position))
+        messages = [each for chunk in chunks(unpacked(came)) for each in chunk]
+        found.append((messages, state.position))
     return found
 
 

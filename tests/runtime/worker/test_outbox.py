@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import ClassVar
 
 import pytest
@@ -9,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka import producer as outbox
-from ldp_kafka.runtime.log import Record
+from ldp_kafka.runtime.log import PlainRecords, Record
 
 
 class Slow:
@@ -206,10 +207,49 @@ def test_one_that_fails_among_others_is_heard(monkeypatch):
     late = made._producer.under_way.pop(0)
     late.delivered(KafkaError(KafkaError._MSG_TIMED_OUT), late)
     made._producer.confirm(1)
+    made.poll()
     (error,) = told
     assert isinstance(error, BrokerError) and "topic reports: not delivered" in str(error)
     assert not made.arrived(made.mark())
-    assert made.arrived({("reports", 0): 4})
+    assert made.arrived({("reports", 0): 1})
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_every_record_says_that_it_fails(monkeypatch, deaf):
+    """Of a real client, which has no broker and throws away what it was given; ``deaf``: what the
+    last record says, which alone is asked whether all have arrived, is not heard.
+    """
+    if deaf:
+        monkeypatch.setattr(outbox._Line, "delivered", lambda *_: None)
+    told = []
+    made = outbox.OrderedProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, told.append)
+    made._begin(("reports", 0)).heard = time.monotonic()  # else one would go alone
+    made.send(records(range(5)))
+    made._producer.purge()
+    end = time.monotonic() + 30
+    while not told and time.monotonic() < end:
+        made.poll(0.05)
+    assert isinstance(told[0], BrokerError)
+    assert str(told[0]).startswith("topic reports: the producer has failed")
+    assert not made.arrived(made.mark())
+
+
+def test_plain_records_are_as_many_records(box):
+    """Beside others of their partition, and where all but the first are held back."""
+    made, producer, _ = box
+    plain = PlainRecords("reports", 0, [bytes([value]) for value in range(1, 5)])
+    made.send([*records([0]), plain, *records([5])])
+    assert values(producer.under_way) == [0]
+    assert made.mark() == {("reports", 0): 6}
+    producer.confirm(1)
+    made.poll()
+    assert values(producer.under_way) == [1, 2, 3, 4, 5]
+    made.send([plain])
+    producer.confirm(8)
+    assert not made.arrived(made.mark())
+    producer.confirm(1)
+    assert made.arrived(made.mark())
+    assert [value[0] for _, value in producer.log] == [*range(6), *range(1, 5)]
 
 
 def test_a_record_is_handed_over_whole(monkeypatch):

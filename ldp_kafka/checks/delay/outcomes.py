@@ -1,0 +1,285 @@
+"""The exact law of what a delay method releases of short streams.
+
+Rows (stream, outcome) of one release: row (s, o) carries stream s and is dealt the answers of
+outcome o, whatever their chance. Given its answers a stream's noisy sums are independent, so the
+largest ratio over all outputs is that of the answers times the largest ratio of each sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import inf, log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.checks.delay.draws import Asked, WindowDeal, dealt
+from ldp_kafka.checks.failure import require
+
+__all__ = ["WindowOutcomes", "all_streams", "digits_of", "enumerate_windows"]
+
+CHUNK = 2**18  # pairs of rows compared at once
+
+
+@dataclass(frozen=True)
+class WindowOutcomes:
+    """The exact law of what is released of each stream, arrays (streams, outcomes, ...), where
+    ``real`` tells outcomes from repeats of one (answers that were never asked for).
+    """
+
+    method: Any
+    streams: NDArray[np.float64]
+    real: NDArray[np.bool_]
+    likely: NDArray[np.float64]
+    """Logarithm of the chance of the answers."""
+    sums: NDArray[np.int64]
+    """(streams, outcomes, labels) what was perturbed as a sum under each label (part, slot,
+    phase); -1 where nothing was.
+    """
+    parts: list[str]
+    """Of each label."""
+    inputs: NDArray[np.int64]
+    """(streams, outcomes, draws) what was compared, or told, in the order of answers."""
+    released: NDArray[np.float64]
+    """(streams, outcomes, slots)."""
+    asked: list[Asked]
+
+    @cached_property
+    def neighbours(self) -> NDArray[np.intp]:
+        """Pairs (n, 2) of streams that differ in one slot, and by no more than one contribution."""
+        away = np.abs(self.streams[:, None] - self.streams[None])
+        most = self.method.contribution or inf
+        one = ((away > 0).sum(2) == 1) & (away.max(2) <= most)
+        return np.argwhere(np.tril(one))
+
+    def answers_loss(self) -> float:
+        """Largest absolute log ratio of the answers of one outcome over all neighbours; infinite
+        where what is asked, or how often, is not the same.
+        """
+        return self._worst[0]
+
+    def sums_loss(self) -> float:
+        """Largest log ratio of all noisy sums of one outcome."""
+        return self._worst[1]
+
+    def loss(self) -> float:
+        """Largest log ratio of everything that is drawn; infinite too where what is released of
+        one outcome is not the same for all neighbours.
+        """
+        if not self.follows:
+            return inf
+        return self._worst[2]
+
+    @cached_property
+    def follows(self) -> bool:
+        """Whether neighbours with the same answers and noisy sums release the same."""
+        for i, j in self._pairs():
+            both = self.real[i] & self.real[j]
+            one, other = self.released[i], self.released[j]
+            same = (one == other) | (np.isnan(one) & np.isnan(other))
+            if not same.all(axis=2)[both].all():
+                return False
+        return True
+
+    def reached(self) -> int:
+        """The largest number of draws that have another input for two neighbours, of one
+        outcome.
+        """
+        most = 0
+        for i, j in self._pairs():
+            both = self.real[i] & self.real[j]
+            changed = (self.inputs[i] != self.inputs[j]).sum(2)
+            changed += (self.sums[i] != self.sums[j]).sum(2)
+            most = max(most, int(changed[both].max(initial=0)))
+        return most
+
+    def moves(self) -> tuple[int, list[int]]:
+        """How far a compared number moves between neighbours, of one outcome, at most; and the sum
+        of each label.
+        """
+        compared, summed = 0, np.zeros(len(self.parts), np.int64)
+        for i, j in self._pairs():
+            both = (self.real[i] & self.real[j])[..., None]
+            away = np.abs(self.inputs[i] - self.inputs[j]) * both
+            compared = max(compared, int(away.max(initial=0)))
+            away = np.abs(self.sums[i] - self.sums[j]) * both
+            if away.size:
+                summed = np.maximum(summed, away.reshape(-1, len(summed)).max(axis=0))
+        return compared, summed.tolist()
+
+    @cached_property
+    def _worst(self) -> tuple[float, float, float]:
+        """Of answers, of sums, and of both together."""
+        worst = np.zeros(3)
+        for answers, sums in self._losses():
+            found = [float(each.max(initial=0.0)) for each in (answers, sums, answers + sums)]
+            worst = np.maximum(worst, found)
+        return float(worst[0]), float(worst[1]), float(worst[2])
+
+    def _losses(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Of answers and of sums, (pairs, outcomes) at a time; 0 for what is no outcome."""
+        for i, j in self._pairs():
+            both = self.real[i] & self.real[j]
+            answers = np.where(both, np.abs(self.likely[i] - self.likely[j]), 0.0)
+            answers[self.real[i] != self.real[j]] = inf
+            sums = self._sums_loss(self.sums[i], self.sums[j])
+            yield answers, np.where(both, sums, 0.0)
+
+    def _sums_loss(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+        total = np.zeros(one.shape[:2])
+        for label, part in enumerate(self.parts):
+            a, b = one[..., label], other[..., label]
+            away = np.abs(a - b)
+            distances, place = np.unique(away, return_inverse=True)
+            ratio = getattr(self.method, part).ratio
+            losses = np.array([log(ratio(distance)) for distance in distances.tolist()])
+            total += np.where((a < 0) != (b < 0), inf, losses[place.reshape(away.shape)])
+        return np.asarray(total)
+
+    def _pairs(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The neighbours, so many at once that their rows fit into cache."""
+        pairs = self.neighbours
+        require(len(pairs) > 0, "there must be neighbours to compare: give more values or slots")
+        size = max(1, CHUNK // self.real.shape[1])
+        for start in range(0, len(pairs), size):
+            yield pairs[start : start + size, 0], pairs[start : start + size, 1]
+
+
+def all_streams(method: Any, alphabet: Sequence[float], length: int) -> NDArray[np.float64]:
+    """Every stream of so many values, shares of the domain."""
+    lo, hi = method.domain
+    shares = np.array(list(product(alphabet, repeat=length)), np.float64)
+    return np.asarray(lo + (hi - lo) * shares)
+
+
+def digits_of(method: Any, length: int, draws: int | None = None) -> NDArray[np.intp]:
+    """Every combination of answers that streams of so many slots can get, one a row."""
+    flip = getattr(method, "flip", None)
+    if flip is not None:
+        base, most = int(flip.categories), length
+    elif getattr(method, "vector", None) is not None:
+        base, most = 2, length - 1
+    else:
+        span, hop = method.windows.span, method.windows.hop
+        apart = [(i, j) for j in range(length) for i in range(j) if j - i < span]
+        most = sum(1 for i, j in apart if hop == 1 or i // hop == j // hop)
+        base, most = 2, most if getattr(method, "test", None) is not None else 0
+    turns = most if draws is None else draws
+    return np.indices((base,) * turns, np.intp).reshape(turns, base**turns).T
+
+
+def enumerate_windows(
+    method: Any,
+    streams: NDArray[np.float64],
+    digits: NDArray[np.intp],
+    *,
+    present: NDArray[np.bool_] | None = None,
+    script: int = 0,
+    whole: bool = True,
+) -> WindowOutcomes:
+    """Every outcome (rows of ``digits``) of every stream (n, T).
+
+    Parameters
+    ----------
+    method : a fresh one; its parts are replaced
+    present : (T,) which slots have values, in all streams
+    whole : whether ``digits`` are all outcomes, whose chances must sum to one for each stream
+
+    Raises
+    ------
+    CheckFailure : they do not: a draw went round the method's parts
+    """
+    dealt(method)
+    deal = WindowDeal(np.tile(digits, (len(streams), 1)), script)
+    rows = np.repeat(streams, len(digits), axis=0)
+    there = None if present is None else np.broadcast_to(present, rows.shape)
+    released = np.asarray(method.release(rows, deal, present=there))
+    shape = (len(streams), len(digits))
+    unused = np.arange(digits.shape[1]) >= deal.taken[:, None]
+    real = ~(unused & (deal.digits != 0)).any(1).reshape(shape)
+    likely = (deal.likely + _shared(method, deal)).reshape(shape)
+    if whole:
+        total = np.where(real, np.exp(likely), 0.0).sum(1)
+        require(
+            np.abs(total - 1).max() < 1e-9,
+            "the chances of a stream's outcomes must sum to one: a draw went round the parts",
+        )
+    sums, parts = _sums_of(deal)
+    return WindowOutcomes(
+        method,
+        streams,
+        real,
+        likely,
+        sums.reshape((*shape, -1)),
+        parts,
+        _inputs_of(deal).reshape((*shape, -1)),
+        released.reshape((*shape, -1)),
+        deal.asked,
+    )
+
+
+def _sums_of(deal: WindowDeal) -> tuple[NDArray[np.int64], list[str]]:
+    labels: dict[tuple[str, int, int], int] = {}
+    found: list[tuple[NDArray[np.intp], int, NDArray[np.int64]]] = []
+    for asked in deal.asked:
+        if asked.part not in ("adder", "threshold"):
+            continue
+        for slot in np.unique(asked.slots).tolist():
+            label = labels.setdefault((asked.part, slot, asked.phase), len(labels))
+            at = asked.slots == slot
+            found.append((asked.rows[at], label, asked.inputs[at]))
+    sums = np.full((len(deal.digits), len(labels)), -1, np.int64)
+    for rows, label, inputs in found:
+        require(
+            (sums[rows, label] < 0).all() and len(np.unique(rows)) == len(rows),
+            "a stream's draws in one slot must differ in phase",
+        )
+        sums[rows, label] = inputs
+    return sums, [part for part, _, _ in labels]
+
+
+def _inputs_of(deal: WindowDeal) -> NDArray[np.int64]:
+    """What was compared or told, in the order of each row's answers."""
+    inputs = np.zeros(deal.digits.shape, np.int64)
+    turn = np.zeros(len(inputs), np.intp)
+    for asked in deal.asked:
+        if asked.part in ("test", "flip", "vector"):
+            given = asked.inputs[:, 0] if asked.inputs.ndim == 2 else asked.inputs
+            inputs[asked.rows, turn[asked.rows]] = given
+            turn[asked.rows] += 1
+    return inputs
+
+
+def _shared(method: Any, deal: WindowDeal) -> NDArray[np.float64]:
+    """Logarithms of the chances (rows,) of all answers that share thresholds: of each threshold the
+    sum, over all that it can be, of the product of its answers' chances.
+    """
+    likely = np.zeros(len(deal.digits))
+    of_level: dict[int, list[tuple[int, int]]] = {}
+    owner: dict[int, int] = {}
+    for asked in deal.asked:
+        if asked.part != "vector":
+            continue
+        for row, (value, level), answer in zip(
+            asked.rows.tolist(), asked.inputs.tolist(), asked.answers.tolist(), strict=True
+        ):
+            of_level.setdefault(level, []).append((value, answer))
+            owner[level] = row
+    vector: Any = getattr(method, "vector", None)
+    known: dict[tuple[tuple[int, int], ...], float] = {}
+    chances: dict[int, NDArray[np.float64]] = {}
+    for level, answers in of_level.items():
+        key = tuple(answers)
+        if key not in known:
+            law = vector.law[1].copy()
+            for value, answer in answers:
+                if value not in chances:
+                    chances[value] = vector.chances(value)
+                law *= chances[value] if answer else 1 - chances[value]
+            known[key] = log(float(law.sum()))
+        likely[owner[level]] += known[key]
+    return likely

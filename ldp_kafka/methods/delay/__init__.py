@@ -1,0 +1,45 @@
+"""Methods that release a stream window by window, and so may be late: batches, or windows that
+slide (Li et al., Delay-allowed Differentially Private Data Stream Release).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ldp_kafka.methods.delay.base import DelayMethod
+from ldp_kafka.methods.delay.buc_order import BucOrder
+from ldp_kafka.methods.delay.closed import Closed
+from ldp_kafka.methods.delay.comp_order import CompOrder
+from ldp_kafka.methods.delay.contin import ContinGroup
+from ldp_kafka.methods.delay.discontin import DiscontinGroup
+from ldp_kafka.methods.delay.naive import Naive
+from ldp_kafka.methods.delay.pegasus import Pegasus, PegasusDelay
+from ldp_kafka.methods.delay.segments import SegmentMean
+from ldp_kafka.methods.delay.windows import Setting
+
+__all__ = [
+    "BucOrder",
+    "Closed",
+    "CompOrder",
+    "ContinGroup",
+    "DelayMethod",
+    "DelayName",
+    "DiscontinGroup",
+    "Naive",
+    "Pegasus",
+    "PegasusDelay",
+    "SegmentMean",
+    "Setting",
+]
+
+DelayName = Literal[
+    "buc_order",
+    "comp_order",
+    "contin_group",
+    "discontin_group",
+    "naive",
+    "pegasus",
+    "pegasus_delay",
+    "segment_mean",
+]
+"""The names of all of them in `ldp_kafka.METHODS`, for type checkers."""

@@ -1,0 +1,552 @@
+"""The contract of a delay method: streams of values, released window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import ceil
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import MICRO, NEVER, Field, Guarantee, State, micro
+from ldp_kafka.accounting.words import at_most
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import as_array, check_epsilon, check_number
+from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.delay.closed import Closed
+from ldp_kafka.methods.delay.rows import ALL, Rows, Some
+from ldp_kafka.methods.delay.smoother import Piece, Smoother
+from ldp_kafka.methods.delay.windows import MOST_DELAY, SETTINGS, setting_of
+from ldp_kafka.methods.description import Description
+from ldp_kafka.methods.values import FIXED, Numbers
+from ldp_kafka.randomness import Randomness, use_of
+
+__all__ = ["COMPARE", "ONCE", "OWN", "VALUE", "DelayMethod"]
+
+# phases of a slot's draws: the noise of its value or of the sum that is named after it, what else
+# is drawn once a slot, and comparisons
+VALUE, ONCE, COMPARE = 0, 1, 2
+OWN = ("adder", "threshold", "test", "vector", "flip")
+"""The attributes of a method that are what it draws with, or None."""
+
+
+class DelayMethod(Description):
+    """A method that releases every slot of a stream once, when the slot's window closes.
+
+    Parameters
+    ----------
+    epsilon : float in (0, inf), nats: what a change of one slot's value loses, over everything that
+        is ever released of the stream
+    delay : slots that a release may come after its slot, 1..1024
+    domain : (lo, hi), public range of a value: values outside are clamped to it, and so are
+        releases
+    setting : ``batch``: all slots of ``slot // delay`` are released together, when the last of them
+        has come; ``sliding``: each slot is released ``delay`` slots after it
+    noise : ``sum``: one draw for the sum of values that are released together; ``point``: one for
+        each value
+    smooth : whether releases are smoothed (`Smoother`), by what was released before and what the
+        window has: post-processing, it changes no noise
+    contribution : public: how far one person moves a slot's value at most, in units of the domain;
+        default: its length
+    calibration : ``sound``, or ``published`` for the noise and the parameters of the paper
+
+    Notes
+    -----
+    Event level: two streams are neighbours if they have values in the same slots, and the value of
+    one slot differs; with ``contribution`` by no more than that. The guarantee is about that one
+    value. Without ``contribution`` that is a slot's whole value; with it, what one person has added
+    to the value of one slot.
+
+    Everything that a method draws is a `SumNoise` (``adder``; published, ``threshold``), a
+    `NoisyComparison` (``test``), a `SparseVector` (``vector``) or a randomised response (``flip``);
+    what is released follows from the draws, which slots have values, and public parameters.
+
+    `step` takes ``windows.hop`` slots and releases as many, ``windows.behind`` slots behind; so a
+    stream has to be stepped until all its values are released: `waiting` says which have some, and
+    a step that would leave one out is refused.
+    """
+
+    level: ClassVar[str] = "event"
+    statistics: ClassVar[tuple[str, ...]] = ()
+    streams: ClassVar[bool] = False
+    noises: ClassVar[tuple[str, ...]] = ("sum", "point")
+    """Where it can draw, its default first."""
+    smooths: ClassVar[bool] = False
+    """Whether its releases are smoothed by default."""
+    fills: ClassVar[bool] = False
+    """Whether a slot without a value is released where slots beside it have one."""
+    share: ClassVar[int] = 0
+    """One part in so many of the budget is for what shapes the releases: groups, orders, buckets;
+    0: all is for values.
+    """
+    parameters: ClassVar[dict[str, str]] = {
+        "delay": "slots that a release may come after its slot",
+        "setting": "batch or sliding",
+        "noise": "sum: one draw for each sum of values; point: one for each value",
+        "contribution": "how far one person moves a slot's value, at most; default: any change",
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon: float,
+        delay: int,
+        domain: tuple[float, float],
+        setting: str = "batch",
+        noise: str | None = None,
+        smooth: bool | None = None,
+        contribution: float | None = None,
+        calibration: str = "sound",
+    ) -> None:
+        self.epsilon, self.delay = check_epsilon(epsilon), check_slots(delay, "delay")
+        if not self.delay <= MOST_DELAY:
+            raise ConfigurationError(f"delay must be at most {MOST_DELAY} slots")
+        if setting not in SETTINGS:
+            raise ConfigurationError(f"setting must be one of {', '.join(SETTINGS)}")
+        if noise is not None and noise not in self.noises:
+            raise ConfigurationError(
+                f"noise must be {' or '.join(self.noises)}: {self.name} has no other"
+            )
+        if smooth is not None and not isinstance(smooth, bool | np.bool):
+            raise TypeError("smooth must be true or false")
+        if calibration not in ("sound", "published"):
+            raise ConfigurationError("calibration must be 'sound' or 'published'")
+        self.setting, self.calibration = setting, calibration
+        self.noise = self.noises[0] if noise is None else noise
+        self.smooth = self.smooths if smooth is None else bool(smooth)
+        self.values = Numbers(self.name, domain, None)
+        self.contribution = self._contribution(contribution)
+        self.windows = setting_of(setting, self.delay)
+        self.window, self.spend = 1, micro(self.epsilon)
+        if not 0 < self.spend < 2**31:
+            raise ConfigurationError("epsilon must be at least 1e-6 and less than 2147 nats")
+        self.smoother = Smoother()
+        self.parts: tuple[float, float] = (0.0, self.epsilon)
+        """What shapes the releases and what values get, nats."""
+        self._prepare()
+
+    def _contribution(self, given: float | None) -> float | None:
+        """Take it in; ``reach`` is how far a changed value moves, in units of 2**-32 of the
+        domain.
+        """
+        lo, hi = self.domain
+        self.reach = FIXED
+        if given is None:
+            return None
+        number = check_number(given, "contribution")
+        if not 0 < number <= hi - lo:
+            raise ConfigurationError("contribution must lie above 0, within the domain's length")
+        # two values that far apart can be rounded apart by one unit more
+        self.reach = min(ceil(number / (hi - lo) * FIXED) + 1, FIXED)
+        return number
+
+    def _prepare(self) -> None:
+        """Make what it draws with."""
+        raise NotImplementedError
+
+    def _split(self, *, shaped: bool = True) -> tuple[int, int]:
+        """Micro-epsilon for what shapes the releases, and for values; ``shaped``: whether anything
+        does.
+        """
+        part = self.spend // self.share if self.share and shaped else 0
+        if self.share and shaped and not part > 0:
+            raise ConfigurationError("epsilon must be large enough for one micro-epsilon a part")
+        self.parts = part / MICRO, (self.spend - part) / MICRO
+        return part, self.spend - part
+
+    @staticmethod
+    def _part_of(budget: int, parts: int) -> float:
+        """One of so many equal shares of a budget of micro-epsilon, in nats; 0 where there is
+        none. ConfigurationError where a share is nothing.
+        """
+        if not budget or not parts:
+            return 0.0
+        if not budget // parts > 0:
+            raise ConfigurationError(
+                "epsilon must be large enough for one micro-epsilon a test in this delay"
+            )
+        return budget // parts / MICRO
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """(lo, hi), the public range of a value."""
+        return self.values.domain
+
+    @property
+    def influence(self) -> float:
+        """Draws that one changed value can reach."""
+        return 1
+
+    @property
+    def loss(self) -> float:
+        """What a changed value truly loses, nats, by the proof of its class."""
+        return self.spend / MICRO
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The proven guarantee."""
+        true = self.epsilon if self.calibration == "sound" else self.loss
+        return Guarantee(
+            self.level, true, 0.0, 1, self.influence, "values", self.calibration, self._within
+        )
+
+    @property
+    def _within(self) -> str:
+        """Whose change is hidden, in words."""
+        if self.contribution is None:
+            return "a slot's whole value, not one person's part of it"
+        return f"what one person adds to a slot's value, at most {at_most(self.contribution)}"
+
+    def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of these values (n,) `bound` clamps."""
+        return self.values.outside(values)
+
+    def bound(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Values as the integers that the method works on: clamped, in units of 2**-32 of the
+        domain. TypeError where no numbers, ValueError where not finite; neither shows a value.
+        """
+        return self.values.bound(values)
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        """The arrays of its state: the last slot that was stepped, the latest that there is
+        something to release of, and the method's own.
+        """
+        return {
+            "last": Field("i8", initial=NEVER),
+            "latest": Field("i8", initial=NEVER),
+            **self._kept(),
+            **(self.smoother.fields if self.smooth else {}),
+        }
+
+    def _kept(self) -> dict[str, Field]:
+        """What it keeps of the slots of a window: the release, before it is clipped, in lengths of
+        the domain; whether there is one; where it is smoothed, the variance of its noise.
+        """
+        span = self.windows.span
+        kept = {"release": Field("f8", span), "known": Field("?", span)}
+        return {**kept, "variance": Field("f8", span)} if self.smooth else kept
+
+    def state(self, users: NDArray[np.uint64] | None = None) -> State:
+        """A fresh state, empty or with one row a digest of a stream's id."""
+        if users is not None:
+            users = as_array(users, "u", "users must be digests (n, 2), not ids")
+        return State(self.fields, users)
+
+    def waiting(self, state: State, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of these streams have values that are not released: each has to be stepped at the
+        slot after its last one, with a value or without.
+        """
+        last, latest = (state.columns[name][rows] for name in ("last", "latest"))
+        return np.asarray((latest != NEVER) & (latest + self.windows.behind > last))
+
+    def step(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        present: NDArray[np.bool_] | None,
+        randomness: Randomness,
+    ) -> Closed:
+        """Take the slots from ``slot`` on of distinct streams, and release as many.
+
+        Parameters
+        ----------
+        rows : (n,) the streams' rows
+        slot : later than any that they were stepped at; of a batch its first one
+        values : (windows.hop, n) `bound` values; what stands where there is none is not looked at
+        present : (windows.hop, n) which there are; None: all
+
+        Raises
+        ------
+        TypeError : values are not what `bound` gives
+        ValueError : shapes do not fit; the slot is no later one, or not the first of a batch; a
+            stream that has values waiting was left out in the slot before. Nothing was drawn, and
+            nothing is changed for anyone
+        """
+        values, present = self._checked(state, rows, slot, values, present)
+        window, source = Rows(state, rows), randomness.within(self.use)
+        hop = self.windows.hop
+        for at in range(hop):
+            some = ALL if present is None else np.flatnonzero(present[at])
+            if window.size(some):
+                self._take(window, slot + at, values[at][some], some, source)
+            self._end(window, slot + at, source)
+        released = self._released(window, slot + hop - 1)
+        window.close()
+        self._passed(state, rows, slot + hop - 1, present)
+        return self._on_domain(slot - self.windows.behind, *released)
+
+    def _passed(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        present: NDArray[np.bool_] | None,
+    ) -> None:
+        """Note that a window that ends with ``slot`` was stepped, and until when its values
+        matter.
+        """
+        state.columns["last"][rows] = slot
+        latest = state.columns["latest"]
+        if present is None:
+            latest[rows] = self._until(slot)
+            return
+        for at in range(len(present)):
+            there = rows[present[at]]
+            latest[there] = self._until(slot - len(present) + 1 + at)
+
+    def _until(self, slot: int) -> int:
+        """The last slot that is released because ``slot`` has a value."""
+        return slot
+
+    def _checked(
+        self,
+        state: State,
+        rows: NDArray[np.intp],
+        slot: int,
+        values: NDArray[np.int64],
+        present: NDArray[np.bool_] | None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
+        """Values and presence, if all of it is as `step` asks for."""
+        values = as_array(values, "iu", "values must be those that `bound` gave")
+        shape = (self.windows.hop, len(rows))
+        if values.shape != shape:
+            raise ValueError(f"values must be (hop, n): {self.windows.hop} slots of each row")
+        if present is not None:
+            present = as_array(present, "b", "present must be true or false for each value")
+            if present.shape != shape:
+                raise ValueError("present must have the shape of values")
+            values = np.where(present, values, 0)
+            if present.all():
+                present = None
+        if values.size and not (values.min() >= 0 and values.max() <= FIXED):
+            raise ValueError("values must be those that `bound` gave")
+        if slot % self.windows.hop:
+            raise ValueError("slot must be the first of a batch")
+        last = state.columns["last"][rows]
+        if not (last < slot).all():
+            raise ValueError("a stream's slots must increase")
+        if (self.waiting(state, rows) & (last != slot - 1)).any():
+            raise ValueError(
+                "a stream with values that wait for their release must be stepped in each slot,"
+                " with no value present where it has none"
+            )
+        return values.astype(np.int64, copy=False), present
+
+    def _take(
+        self,
+        window: Rows,
+        slot: int,
+        values: NDArray[np.int64],
+        some: Some,
+        randomness: Randomness,
+    ) -> None:
+        """The values (m,) of one slot come, of some of the streams, at least one."""
+        raise NotImplementedError
+
+    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
+        """A slot is over: what is due with it has to be drawn."""
+
+    def _keep(
+        self,
+        window: Rows,
+        place: int,
+        released: NDArray[np.float64],
+        variance: NDArray[np.float64] | float,
+        some: Some,
+    ) -> None:
+        """What is to be released of one place of the window, in lengths of the domain."""
+        window.put("release", place, released, some)
+        window.put("known", place, True, some)
+        if self.smooth:
+            window.put("variance", place, variance, some)
+
+    def _released(
+        self, window: Rows, slot: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | float]:
+        """Releases (hop, n) in lengths of the domain, NaN where there is none, and their standard
+        errors, of the window that ends with ``slot``; what is released is let go.
+        """
+        if self.smooth:
+            return self._smoothed(window, slot)
+        if self.setting == "batch":
+            known = window.ring("known")
+            out = np.where(known, window.ring("release"), np.nan)
+            known[:] = False
+            return out, self._error
+        place = (slot - self.delay) % self.windows.span
+        out = np.where(window.at("known", place), window.at("release", place), np.nan)
+        window.put("known", place, False)
+        return out[None], self._error
+
+    @property
+    def _error(self) -> float:
+        """The standard error of a release that is not smoothed, in lengths of the domain; NaN where
+        it cannot be said.
+        """
+        return float("nan")
+
+    def _smoothed(self, window: Rows, slot: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """`_released`, smoothed slot by slot: each release counts as a look at its slot by
+        itself, with the noise that it has.
+        """
+        span, first = self.windows.span, slot - self.windows.span + 1
+        release, known, variance = (window.ring(name) for name in ("release", "known", "variance"))
+        pieces = []
+        for at in range(span):
+            place = (first + at) % span
+            pieces.append(Piece(first + at, 1, release[place], variance[place], known[place]))
+        shapes = self.smoother.smooth(window, pieces, commit=self.windows.hop)
+        out = np.array([shape.mean for shape in shapes[: self.windows.hop]])
+        error = np.array([shape.error for shape in shapes[: self.windows.hop]])
+        for at in range(self.windows.hop):
+            place = (first + at) % span
+            out[at][~known[place]] = np.nan
+            known[place] = False
+        return out, error
+
+    def _on_domain(
+        self,
+        first: int,
+        released: NDArray[np.float64],
+        error: NDArray[np.float64] | float,
+    ) -> Closed:
+        """In units of the domain, clipped to it."""
+        lo, hi = self.domain
+        values = np.maximum(released, 0.0)  # null stays null
+        np.minimum(values, 1.0, out=values)
+        values *= hi - lo
+        values += lo
+        np.minimum(values, hi, out=values)  # the sum can round beyond the end
+        errors = np.where(np.isnan(values), np.nan, np.asarray(error) * (hi - lo))
+        return Closed(first, values, errors)
+
+    def trace(
+        self,
+        streams: NDArray[Any],
+        randomness: Randomness,
+        *,
+        present: NDArray[np.bool_] | None = None,
+        users: Sequence[str] | None = None,
+        first_slot: int | None = None,
+    ) -> Closed:
+        """All that is released of whole streams: `step` in a loop over windows, and on until
+        nothing waits.
+
+        Parameters
+        ----------
+        streams : (T,) or (streams, T), one value a slot
+        present : of the same shape, which values there are; None: all
+        users : ids of the streams, the contexts of keyed noise, which needs them; default
+            elsewhere: row numbers
+        first_slot : slot number of the first column; keyed noise needs it too, default elsewhere: 0
+
+        Returns
+        -------
+        values and standard errors (T, streams)
+
+        Raises
+        ------
+        ValueError : a value is not finite (it is not shown); keyed noise without users or first
+            slot, since two releases would share their noise
+        """
+        if (users is None or first_slot is None) and randomness.repeats:
+            raise ValueError(
+                "keyed noise is bound to streams and slots: give users= and first_slot=. With the"
+                " row numbers and slot 0 of a second release it would be drawn again"
+            )
+        table, there = self._table(streams, present)
+        count, slots = table.shape
+        ids = [str(i) for i in range(count)] if users is None else list(users)
+        if len(ids) != count or len(set(ids)) != len(ids):
+            raise ValueError("users must be distinct ids, one a row of streams")
+        start, hop = 0 if first_slot is None else first_slot, self.windows.hop
+        early = start % hop
+        steps = -(-(early + slots) // hop) if slots else 0
+        # what is due after the last slot: the last window stays behind
+        steps += self.windows.behind if slots else 0
+        padded = np.zeros((steps * hop, count), np.int64)
+        filled = np.zeros((steps * hop, count), np.bool_)
+        padded[early : early + slots], filled[early : early + slots] = table.T, there.T
+        state, rows = self.state(randomness.digests(ids)), np.arange(count)
+        closed = [
+            self.step(
+                state,
+                rows,
+                start - early + at,
+                padded[at : at + hop],
+                filled[at : at + hop],
+                randomness,
+            )
+            for at in range(0, steps * hop, hop)
+        ]
+        skipped = early + self.windows.behind
+        values, errors = (
+            np.concatenate([np.empty((0, count)), *parts])[skipped : skipped + slots]
+            for parts in ([one.values for one in closed], [one.standard_error for one in closed])
+        )
+        return Closed(start, values, errors)
+
+    def _table(
+        self, streams: NDArray[Any], present: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Bound values (streams, T) and which there are."""
+        given = as_array(streams, "fiub", "streams must hold numbers")
+        if given.ndim not in (1, 2):
+            raise ValueError("streams must be (T,) or (streams, T)")
+        table = np.atleast_2d(given)
+        if present is None:
+            return self.bound(table), np.ones(table.shape, np.bool_)
+        there = as_array(present, "b", "present must be true or false for each value")
+        if there.shape != given.shape:
+            raise ValueError("present must have the shape of streams")
+        there = np.atleast_2d(there)
+        return self.bound(np.where(there, table, self.domain[0])), there
+
+    def release(
+        self,
+        streams: NDArray[Any],
+        randomness: Randomness,
+        *,
+        present: NDArray[np.bool_] | None = None,
+        users: Sequence[str] | None = None,
+        first_slot: int | None = None,
+    ) -> NDArray[np.float64]:
+        """What is released of whole streams, in their shape; NaN where a slot had no value. See
+        `trace`.
+        """
+        released = self.trace(
+            streams, randomness, present=present, users=users, first_slot=first_slot
+        ).values.T
+        return np.ascontiguousarray(released).reshape(np.shape(streams))
+
+    def _own(self) -> list[Any]:
+        """What it draws with."""
+        return [part for part in (getattr(self, name, None) for name in OWN) if part is not None]
+
+    def tables(self) -> list[int]:
+        """The integers that fix its noise: part of a topology's fingerprint."""
+        return [
+            self.spend,
+            self.reach,
+            *self.windows,
+            *(int(number) for part in self._own() for number in part.tables()),
+        ]
+
+    @cached_property
+    def use(self) -> bytes:
+        """What its noise is drawn within: name, parameters, budget, domain and the integers that
+        it samples with. Two methods, or one with two budgets, draw independent words under one key.
+        """
+        return use_of(
+            "delay method",
+            self.name,
+            [[name, getattr(self, name)] for name in sorted(type(self).parameters)],
+            [self.epsilon, self.calibration],
+            list(self.domain),
+            self.tables(),
+        )

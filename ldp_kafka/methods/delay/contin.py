@@ -1,0 +1,179 @@
+"""Groups of consecutive slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import MICRO, NEVER, Field
+from ldp_kafka.mechanisms.sparse_vector import SparseVector
+from ldp_kafka.mechanisms.sum_noise import SumNoise
+from ldp_kafka.methods.delay.base import COMPARE, ONCE
+from ldp_kafka.methods.delay.deviation import Deviating
+from ldp_kafka.methods.delay.groups import among
+from ldp_kafka.methods.delay.rows import ALL, Rows, Some
+from ldp_kafka.methods.values import FIXED
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["ContinGroup"]
+
+
+class ContinGroup(Deviating):
+    """Release the noisy mean of each group of consecutive slots over which the stream, as far as a
+    noisy test can tell, does not move.
+
+    Parameters
+    ----------
+    epsilon, delay, domain, setting, noise, smooth, contribution, calibration : see `DelayMethod`
+    theta : deviation sum |x - mean| at which a group ends, in lengths of the domain, 0..2**20;
+        default: epsilon of values ^-1 + noise scale of a test * log(slots in a window), with
+        ``published`` 3 units of the domain
+
+    Notes
+    -----
+    The paper's continuous grouping (Algorithm 6, after PeGaSus): a value joins the open group if
+    the group's deviation with it is below a noisy threshold, else the group closes and the value is
+    a closed group of its own. A group ends with its window at the latest: it has ``delay`` slots in
+    a batch, ``delay + 1`` sliding. One part of epsilon in five, e_g, goes to the groups.
+
+    Guarantee (``sound``). Let one value x of the stream move by at most ``reach``. (1) Values
+    before x, and groups that closed before it, are tested and summed as before. (2) If x is tested
+    against an open group and rejected, it is alone in its own: of all tests only that one group's
+    depend on x, through the last one. If x joins or founds a group, the tests that depend on it are
+    its own and those of the group's later values. Either way they share one threshold, drawn for
+    that group alone and used up with its first no; each compares a deviation that x moves by less
+    than 2 reaches (`Deviating`); so together they lose at most e_g (`SparseVector` with reach
+    2 reaches: threshold Lap(4 reach / e_g), tests Lap(8 reach / e_g)). (3) The groups after it
+    begin with values and thresholds of their own, once the answers are given. (4) Given all
+    answers, x is in exactly one sum, perturbed once at the rest of epsilon; with ``noise: point``
+    it is perturbed once itself. So everything that is released of the endless stream, a function of
+    answers, noisy sums and public parameters, loses at most epsilon (adaptive composition).
+
+    ``published`` has the paper's sensitivity of one reach: threshold Lap(2 reach / e_g), tests
+    Lap(4 reach / e_g). By the proof above that loses up to 2 e_g; nobody has found a stream that
+    loses more than e_g.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.method("contin_group", epsilon=2000.0, delay=6, theta=0.3, domain=(0.0, 10.0))
+    >>> stream = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])
+    >>> m.release(stream, lk.randomness.seeded(9)).round(1).tolist()
+    [1.1, 1.1, 1.1, 8.5, 8.9, 8.9]
+    """
+
+    name = "contin_group"
+    vector: SparseVector | None
+
+    def _prepare(self) -> None:
+        queries, sound = self.windows.span - 1, self.calibration == "sound"
+        groups, values = self._split(shaped=queries > 0 or not sound)
+        self._groups, self._values = groups, values
+        moved = 2 * self.reach if sound else self.reach
+        # the noise of a test, in lengths of the domain
+        scale = 4 * moved / FIXED * MICRO / groups if groups else 0.0
+        middle = self._threshold(values / MICRO, scale)
+        most = 1 if self.noise == "point" else self.windows.span
+        self.adder = SumNoise(values / MICRO, self.reach, most * FIXED)
+        self.vector = (
+            SparseVector(groups / MICRO, moved, self._widest, middle, queries) if queries else None
+        )
+
+    @property
+    def influence(self) -> float:
+        return self.windows.span
+
+    @property
+    def loss(self) -> float:
+        return (self._values + 2 * self._groups * (self.vector is not None)) / MICRO
+
+    def _kept(self) -> dict[str, Field]:
+        """The founder of the open group, and its noisy threshold."""
+        return {
+            **super()._kept(),
+            "open": Field("i8", initial=NEVER),
+            "level": Field("i8"),
+        }
+
+    def _take(
+        self,
+        window: Rows,
+        slot: int,
+        values: NDArray[np.int64],
+        some: Some,
+        randomness: Randomness,
+    ) -> None:
+        window.put("value", slot % self.windows.span, values, some)
+        founder = self._founders(window, slot, values, some, randomness)
+        self._join(window, slot, founder, values, some, randomness)
+
+    def _founders(
+        self,
+        window: Rows,
+        slot: int,
+        values: NDArray[np.int64],
+        some: Some,
+        randomness: Randomness,
+    ) -> NDArray[np.int64]:
+        """Whose group each of the values joins; their own slot where it is alone, or the first of
+        a new group.
+        """
+        founder = np.full(len(values), slot)
+        if self.vector is None:
+            return founder
+        began = window.get("open")[some]
+        asked, fresh = np.flatnonzero(began != NEVER), np.flatnonzero(began == NEVER)
+        whole = len(asked) == len(values)
+        if len(asked):
+            where = some if whole else among(window.count, some, asked)
+            began, given = began[asked], values[asked]
+            deviation = self._deviation(window, where, began, given)
+            stays = self._stays(window, slot, where, deviation, randomness)
+            founder[asked] = np.where(stays, began, slot)
+            window.set("open", np.where(stays, began, NEVER), where)
+        if len(fresh):
+            where = some if len(fresh) == len(values) else among(window.count, some, fresh)
+            self._begin(window, slot, where, len(fresh), randomness)
+        return founder
+
+    def _stays(
+        self,
+        window: Rows,
+        slot: int,
+        where: Some,
+        deviation: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> NDArray[np.bool_]:
+        """Which values stay in the open group."""
+        vector: Any = self.vector
+        level = window.get("level")[where]
+        answers: NDArray[np.bool_] = vector.below(
+            deviation,
+            level,
+            window.at_random(randomness, where, slot, COMPARE, deviation, level),
+        )
+        return answers
+
+    def _begin(
+        self, window: Rows, slot: int, where: Some, count: int, randomness: Randomness
+    ) -> None:
+        """New groups open, each with a threshold of its own."""
+        vector: Any = self.vector
+        levels = vector.thresholds(count, window.at_random(randomness, where, slot, ONCE))
+        window.set("level", levels, where)
+        window.set("open", slot, where)
+
+    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
+        super()._end(window, slot, randomness)
+        self._let_go(window, slot)
+
+    def _let_go(self, window: Rows, slot: int) -> None:
+        """The open group ends with its window."""
+        if self.setting == "sliding":
+            due = window.get("open") == slot - self.delay
+            if due.any():
+                window.set("open", NEVER, np.flatnonzero(due))
+        elif slot % self.delay == self.delay - 1:
+            window.set("open", NEVER, ALL)

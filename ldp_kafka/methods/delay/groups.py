@@ -1,0 +1,145 @@
+"""Groups of slots that are released as one mean."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import NEVER, Field
+from ldp_kafka.mechanisms.sum_noise import SumNoise
+from ldp_kafka.methods.delay.base import VALUE, DelayMethod
+from ldp_kafka.methods.delay.rows import Rows, Some
+from ldp_kafka.methods.values import FIXED
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["Grouped", "among"]
+
+
+class Grouped(DelayMethod):
+    """A delay method that puts each value into exactly one group, and releases a group's mean for
+    each of its slots.
+
+    Notes
+    -----
+    A group is named after the slot of its first value, its *founder*. It closes when the founder is
+    due: at the end of its batch, or, sliding, ``delay`` slots after it. With ``noise: sum`` its sum
+    is perturbed then, once, under the founder's slot; with ``noise: point`` each value was
+    perturbed when it came, and the group's mean is that of noisy values.
+    """
+
+    adder: SumNoise
+
+    def _kept(self) -> dict[str, Field]:
+        """Of each slot of the window the founder of its group; of each founder the sum and the
+        number of its group, 0 where there is none that is open.
+        """
+        span = self.windows.span
+        return {
+            **super()._kept(),
+            "founder": Field("i8", span, NEVER),
+            "total": Field("i8", span),
+            "count": Field("i8", span),
+        }
+
+    def _join(
+        self,
+        window: Rows,
+        slot: int,
+        founder: NDArray[np.int64],
+        values: NDArray[np.int64],
+        some: Some,
+        randomness: Randomness,
+    ) -> None:
+        """Put the values of a slot into these founders' groups; who founds one is its own."""
+        if self.noise == "point":
+            values = self.adder.perturb(
+                values, window.at_random(randomness, some, slot, VALUE, values)
+            )
+        span = self.windows.span
+        window.put("founder", slot % span, founder, some)
+        place, columns = founder % span, among(window.count, some)
+        window.ring("total")[place, columns] += values
+        window.ring("count")[place, columns] += 1
+
+    def _end(self, window: Rows, slot: int, randomness: Randomness) -> None:
+        if self.setting == "sliding":
+            self._close(window, slot - self.delay, randomness)
+        elif slot % self.delay == self.delay - 1:
+            self._close_all(window, slot - self.delay + 1, randomness)
+
+    def _close(self, window: Rows, founder: int, randomness: Randomness) -> None:
+        """The groups of one founder close."""
+        place = founder % self.windows.span
+        count = window.at("count", place)
+        some = np.flatnonzero(count)
+        if not len(some):
+            return
+        total, count = window.at("total", place)[some], count[some]
+        mean, variance = np.zeros(window.count), np.zeros(window.count)
+        at = np.full(len(some), place)
+        mean[some], variance[some] = self._means(
+            window, some, at, np.full(len(some), founder), total, count, randomness
+        )
+        member = window.ring("founder") == founder
+        np.copyto(window.ring("release"), mean, where=member)
+        if self.smooth:
+            np.copyto(window.ring("variance"), variance, where=member)
+        window.ring("known")[member] = True
+        window.put("total", place, 0)
+        window.put("count", place, 0)
+
+    def _close_all(self, window: Rows, start: int, randomness: Randomness) -> None:
+        """All groups of the batch that begins with ``start`` close."""
+        total, count = window.ring("total"), window.ring("count")
+        at, some = np.nonzero(count)
+        mean, variance = np.zeros(count.shape), np.zeros(count.shape)
+        mean[at, some], variance[at, some] = self._means(
+            window, some, at, start + at, total[at, some], count[at, some], randomness
+        )
+        founder = window.ring("founder")
+        whose = np.maximum(founder - start, 0)
+        window.ring("release")[:] = np.take_along_axis(mean, whose, axis=0)
+        if self.smooth:
+            window.ring("variance")[:] = np.take_along_axis(variance, whose, axis=0)
+        window.ring("known")[:] = founder >= start
+        total[:] = 0
+        count[:] = 0
+
+    def _means(
+        self,
+        window: Rows,
+        some: NDArray[np.intp],
+        place: NDArray[np.intp],
+        founder: NDArray[np.int64],
+        total: NDArray[np.int64],
+        count: NDArray[np.int64],
+        randomness: Randomness,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Noisy means (m,) of groups, and the variance that each of their slots counts with."""
+        one = self.adder.variance / FIXED**2
+        if self.noise == "point":
+            return self._shaped(window, some, place, total, count), np.full(len(some), one)
+        noisy = self.adder.perturb(
+            total, window.at_random(randomness, some, founder, VALUE, total, count)
+        )
+        # all slots of a group together tell as much as its one mean
+        return self._shaped(window, some, place, noisy, count), one / count
+
+    def _shaped(
+        self,
+        window: Rows,
+        some: NDArray[np.intp],
+        place: NDArray[np.intp],
+        noisy: NDArray[np.int64],
+        count: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Means (m,) of groups in lengths of the domain, from their noisy sums."""
+        del window, some, place
+        return np.asarray(noisy / (count * FIXED))
+
+
+def among(count: int, some: Some, these: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+    """The places in a step of some of its streams, or of these among them."""
+    if isinstance(some, slice):
+        return np.arange(count) if these is None else these
+    return some if these is None else some[these]

@@ -1,0 +1,59 @@
+"""Where in a raw log reports are sent, and how far the partition is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Passed", "Places"]
+
+
+class Passed(NamedTuple):
+    """How far a partition has come, as whoever reads its reports is told."""
+
+    closed: int
+    """Last slot that no event can come for."""
+    settled: int | None = None
+    """Last slot that no request can come for; None where there are none."""
+
+
+@dataclass(frozen=True, repr=False, slots=True)
+class Places:
+    """Messages (n,) of the raw log behind which reports may be sent, as columns."""
+
+    offsets: NDArray[np.int64]
+    before: NDArray[np.intp]
+    """Which of `passed` the partition had come to before each message, ..."""
+    after: NDArray[np.intp]
+    """... and with it."""
+    passed: Sequence[Passed]
+    """How far the partition was, each different from the one before it."""
+
+    @classmethod
+    def of(cls, offset: int, before: Passed, after: Passed) -> Places:
+        """One message, which brings the partition further."""
+        return cls(np.array([offset]), np.array([0]), np.array([1]), [before, after])
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __repr__(self) -> str:
+        return f"Places({len(self)})"
+
+    def take(self, rows: Sequence[int] | NDArray[np.intp]) -> Places:
+        """Those at ``rows``, in that order."""
+        return Places(self.offsets[rows], self.before[rows], self.after[rows], self.passed)
+
+    @property
+    def moving(self) -> NDArray[np.intp]:
+        """Which of them bring the partition further."""
+        return np.flatnonzero(self.before != self.after)
+
+    @property
+    def closed_before(self) -> NDArray[np.int64]:
+        """The last slot (n,) that was closed before each of them."""
+        return np.array([each.closed for each in self.passed], np.int64)[self.before]

@@ -1,0 +1,188 @@
+"""What is particular to methods that release windows: gaps, contributions, the paper's parameters,
+words and refusals.
+"""
+
+from __future__ import annotations
+
+import typing
+
+import numpy as np
+import pytest
+
+import ldp_kafka as lk
+from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.methods.delay import DelayName
+from ldp_kafka.randomness import seeded
+from tests.cases import cases
+
+UNIT = {"epsilon": 1.0, "delay": 4, "domain": (0.0, 1.0)}
+NAMES = [name for name, kind in lk.METHODS.items() if issubclass(kind, lk.DelayMethod)]
+SETTINGS = ("batch", "sliding")
+
+
+def test_type_checkers_know_all_names():
+    assert list(typing.get_args(DelayName)) == sorted(NAMES)
+
+
+@cases("name", NAMES)
+@cases("setting", SETTINGS)
+def test_a_contribution_makes_all_noise_smaller(name, setting):
+    """A tenth of the noise, where everything else is the same: of values, thresholds and tests."""
+    near = np.tile(0.5 + 0.004 * np.sin(np.arange(40)), (200, 1))
+    own = {"theta": 0.0} if "theta" in lk.METHODS[name].parameters else {}
+    own |= {"smooth": False, "epsilon": 20.0, "setting": setting}
+    whole, part = (lk.method(name, **(UNIT | own | given)) for given in ({}, {"contribution": 0.1}))
+    ratio = whole.adder.variance / part.adder.variance
+    if name != "buc_order":
+        assert ratio == pytest.approx(100, rel=0.01)
+    wide, narrow = (np.abs(m.release(near, seeded(1)) - near).mean() for m in (whole, part))
+    assert narrow < 0.4 * wide or name in ("buc_order", "comp_order")
+    assert "whole value" in whole.guarantee.describe()
+    assert "what one person adds to a slot's value, at most 0.1" in part.guarantee.describe()
+
+
+def test_noise_is_spread_over_the_values_that_are_there():
+    """A segment of n present values has the noise of one over n; an empty one is null, and its
+    other slots get the mean.
+    """
+    method = lk.method(
+        "segment_mean", epsilon=1.0, delay=4, segment=4, domain=(0.0, 1.0), smooth=False
+    )
+    streams = np.full((20_000, 12), 0.5)
+    present = np.zeros(streams.shape, np.bool_)
+    present[:, :4], present[:, 5] = True, True
+    method.adder.most = 10**12  # so that nothing is held back
+    released = method.trace(streams, seeded(1), present=present).values.T
+    assert np.isnan(released[:, 8:]).all()
+    assert (released[:, 4:8] == released[:, 4:5]).all()
+    clipped = np.random.default_rng(1).laplace(0, [[1.0], [0.25]], (2, 10**6)) + 0.5
+    want = np.abs(np.clip(clipped, 0, 1) - 0.5).mean(axis=1)
+    for slot, target in ((5, want[0]), (0, want[1])):
+        assert np.abs(released[:, slot] - 0.5).mean() == pytest.approx(target, rel=0.02)
+
+
+@cases("setting", SETTINGS)
+def test_a_stream_that_ends_is_released_to_its_last_slot(setting):
+    """The last window is partial."""
+    for name in NAMES:
+        for slots in (1, 3, 4, 5, 9):
+            method = lk.method(name, **UNIT, setting=setting)
+            found = method.release(np.full((2, slots), 0.5), seeded(1))
+            assert found.shape == (2, slots)
+            assert np.isfinite(found).all()
+        assert lk.method(name, **UNIT).release(np.empty((2, 0)), seeded(1)).shape == (2, 0)
+
+
+def test_the_standard_error_of_naive_is_its_noises():
+    """Elsewhere it cannot be said, but for smoothed releases, whose models say it."""
+    for name in NAMES:
+        for smooth in (False, True):
+            method = lk.method(name, **UNIT, smooth=smooth)
+            errors = method.trace(np.full((3, 20), 0.5), seeded(1)).standard_error
+            assert np.isnan(errors).all() == (not smooth and name != "naive")
+    method = lk.method("naive", epsilon=50.0, delay=2, domain=(0.0, 10.0))
+    _, values, errors = method.trace(np.full((400, 200), 5.0), seeded(1))
+    assert (errors == errors[0, 0]).all()
+    assert values.std() == pytest.approx(errors[0, 0], rel=0.02)
+
+
+@cases(
+    ("name", "attribute", "want"),
+    [
+        ("contin_group", "theta", 3 / 700),
+        ("pegasus", "theta", 3 / 700),
+        ("discontin_group", "theta", 3 / 700),
+        ("buc_order", "buckets", 7),
+    ],
+)
+def test_the_authors_numbers_are_those_of_the_published_calibration(name, attribute, want):
+    """In units of the domain: there they have a meaning for some streams only."""
+    given = {"epsilon": 1.0, "delay": 10, "domain": (0.0, 700.0)}
+    published = lk.method(name, **given, calibration="published")
+    assert getattr(published, attribute) == pytest.approx(want)
+    sound = lk.method(name, **given)
+    assert getattr(sound, attribute) != pytest.approx(want)
+    elsewhere = lk.method(name, **given | {"domain": (0.0, 7e6)})
+    assert getattr(elsewhere, attribute) == getattr(sound, attribute), "relative to the domain"
+    whole = lk.method("buc_order", epsilon=1.0, delay=3, domain=(0.0, 1.0), calibration="published")
+    assert whole.buckets == 1
+
+
+def test_what_published_guarantees():
+    """What is truly lost at most: more than epsilon where the paper counts too little, less where
+    it counts too much.
+    """
+    given = {"epsilon": 1.0, "delay": 10, "domain": (0.0, 700.0), "calibration": "published"}
+    stated = {name: lk.method(name, **given).guarantee.epsilon for name in NAMES}
+    assert stated["contin_group"] == stated["pegasus"] == pytest.approx(1.2)
+    assert stated["buc_order"] == pytest.approx(0.75 + np.log(1 + 7 * np.exp(0.25) / 6))
+    assert stated["discontin_group"] == pytest.approx(0.8 + 9 * 0.2 / 38, abs=1e-4)
+    assert stated["comp_order"] == pytest.approx(0.75 + 9 * 0.25 / 80, abs=1e-4)
+    assert stated["naive"] == stated["segment_mean"] == 1.0
+    assert {lk.method(name, **UNIT).guarantee.epsilon for name in NAMES} == {1.0}
+
+
+def test_a_mechanism_is_refused():
+    with pytest.raises(ConfigurationError, match="takes no mechanism"):
+        lk.method("naive", mechanism="laplace", **UNIT)
+
+
+@cases(
+    ("name", "wrong"),
+    [
+        ("segment_mean", {"segment": 5}),
+        ("segment_mean", {"noise": "point"}),
+        ("pegasus", {"noise": "sum"}),
+        ("naive", {"epsilon": 1e-5}),
+        ("discontin_group", {"epsilon": 2e-5}),
+        ("comp_order", {"epsilon": 1e-5, "delay": 1024}),
+    ],
+)
+def test_what_does_not_fit_is_refused(name, wrong):
+    with pytest.raises(ConfigurationError):
+        lk.method(name, **(UNIT | wrong))
+
+
+@cases("name", NAMES)
+def test_a_topology_says_that_it_does_not_take_it_yet(name):
+    text = f"""
+topology: t
+input: {{slot: 1h}}
+privacy: {{method: {name}, epsilon: 1.0, domain: [0, 100]}}
+output: {{statistics: [mean]}}
+"""
+    with pytest.raises(TopologyError, match=f"{name} releases windows.*ldp_kafka.method") as error:
+        lk_loads(text)
+    assert "privacy.method" in str(error.value)
+
+
+def lk_loads(text):
+    from ldp_kafka.topology import loads
+
+    return loads(text)
+
+
+def test_presence_must_fit():
+    method = lk.method("naive", **UNIT)
+    streams = np.full((2, 8), 0.5)
+    for wrong in (np.ones((2, 7), np.bool_), np.ones(8, np.bool_)):
+        with pytest.raises(ValueError, match="present"):
+            method.release(streams, seeded(1), present=wrong)
+    with pytest.raises(TypeError):
+        method.release(streams, seeded(1), present=np.ones((2, 8)))
+    state = method.state(seeded(1).digests(["a"]))
+    with pytest.raises(ValueError, match="present"):
+        method.step(state, np.arange(1), 0, np.zeros((4, 1), int), np.ones((3, 1), bool), seeded(1))
+
+
+def test_what_is_not_there_is_not_looked_at():
+    """Not even whether it is finite."""
+    method = lk.method("naive", **UNIT)
+    streams, present = np.full((2, 8), 0.5), np.ones((2, 8), np.bool_)
+    present[0, 3] = False
+    want = method.release(streams, seeded(1), present=present)
+    streams[0, 3] = np.nan
+    assert np.array_equal(want, method.release(streams, seeded(1), present=present), equal_nan=True)
+    streams[0, 2] = np.inf
+    with pytest.raises(ValueError, match="finite"):
+        method.release(streams, seeded(1), present=present)

@@ -1,0 +1,120 @@
+"""The once-a-second look: a broker that is silent for a while is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
+from ldp_kafka.runtime.worker import watch as module
+from ldp_kafka.runtime.worker.watch import SILENCE, Watch
+
+PLACE = ("t.raw", 0)
+
+
+class Ended(BaseException):
+    """What ``end`` is here: a process ends with nothing above it to catch."""
+
+
+class Fake:
+    """A watch by a clock of its own, over a broker that answers each question as told: an error is
+    raised, anything else is the lag.
+    """
+
+    def __init__(self, monkeypatch, partitions=1, until_idle=None):
+        self.now, self.answer, self.stopped, self.lags = 1000.0, 0, [], []
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+        def end(error):
+            raise Ended(error)
+
+        monkeypatch.setattr(module, "end", end)
+        spec = SimpleNamespace(topic=PLACE[0], partitions=1, ticks=False, name="perturb")
+        self.watch = Watch(
+            [SimpleNamespace(epochs={}, spec=spec)],
+            lambda: {PLACE},
+            SimpleNamespace(lag=self.lag, partitions=lambda topic: partitions, waiting=lambda: 0),
+            SimpleNamespace(
+                partitions=lambda count: None,
+                idle_partitions=lambda count: None,
+                lag=self.lags.append,
+            ),
+            None,
+            idle_ms=None,
+            until_idle=until_idle,
+            stop=self.stop,
+        )
+
+    def lag(self, assigned):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return dict.fromkeys(assigned, self.answer)
+
+    async def stop(self):
+        self.stopped.append(self.now)
+
+    def look(self, seconds):
+        """Let seconds pass, and look."""
+        self.now += seconds
+        asyncio.run(self.watch.look())
+
+
+TIMEOUT = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+@pytest.mark.parametrize("error", [TIMEOUT, BrokerError("it knows none just now")])
+def test_a_broker_that_is_silent_for_a_while_ends_nothing(monkeypatch, error):
+    fake = Fake(monkeypatch)
+    fake.look(6)
+    for _ in range(3):  # each outage counts for itself, however long ago the last question was
+        fake.now += 10 * SILENCE
+        fake.answer = error
+        fake.look(6)
+        fake.look(SILENCE - 1)
+        fake.answer = 7
+        fake.watch.delivered(PLACE)
+        fake.look(6)
+    assert fake.lags == [0, 7, 7, 7]
+
+
+@pytest.mark.parametrize("error", [TIMEOUT, BrokerError("it knows none just now")])
+def test_one_that_stays_silent_ends_the_worker_to_start_again(monkeypatch, error):
+    fake = Fake(monkeypatch)
+    fake.answer = error
+    fake.look(6)
+    fake.look(SILENCE)
+    with pytest.raises(Ended) as found:
+        fake.look(6)
+    assert found.value.args[0].action == "retry"
+    assert "did not say" in str(found.value) or "just now" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "partitions", "kind"),
+    [
+        (KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)), 1, ConfigurationError),
+        (ConfigurationError("a right is missing"), 1, ConfigurationError),
+        (0, 2, StateError),
+    ],
+)
+def test_what_asking_again_does_not_mend_ends_it_at_once(monkeypatch, answer, partitions, kind):
+    fake = Fake(monkeypatch, partitions)
+    fake.answer = answer
+    with pytest.raises(Ended) as found:
+        fake.look(6)
+    assert isinstance(found.value.args[0], kind)
+
+
+def test_silence_is_not_idleness(monkeypatch):
+    fake = Fake(monkeypatch, until_idle=5.0)
+    fake.look(1)
+    fake.answer = TIMEOUT
+    fake.look(3)
+    fake.answer = 0
+    fake.look(3)
+    assert not fake.stopped
+    fake.look(5)
+    assert fake.stopped
