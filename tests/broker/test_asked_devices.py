@@ -36,6 +36,7 @@ output: {{statistics: [{statistics}]}}
 runtime: {{snapshot_seconds: 1, session_timeout: {session}}}
 """
 SLOT = 60_000
+PATIENCE = 180  # seconds: eight workers start beside the chaos harness
 FIRST = 1_600_000_000_000 // SLOT // 4 * 4  # lsp reports in slots that its window divides
 DEVICES, SLOTS, HOLD, WINDOW = 30, 12, 2, 4
 OFF = {0: range(4, 9), 1: range(6), 2: range(5, 9)}
@@ -85,7 +86,7 @@ class Fleet:
 
     def until_asked(self, slot):
         """Every device that is there has read the request of this slot, and sent its answer."""
-        end = time.time() + 60
+        end = time.time() + PATIENCE
         for client in self.clients.values():
             while client._answers.last < slot:
                 assert time.time() < end, client.problem
@@ -103,14 +104,16 @@ def tick(flow, slot):
 
 def asked(flow, count):
     """The first ``count`` requests, waited for."""
-    end = time.time() + 60
+    end = time.time() + PATIENCE
     while True:
         values = [m.value() for m in flow.read(flow.topology.requests_topic)]
         # a coordinator that takes over asks again
         found = list(dict.fromkeys(v for v in values if parse_json(v).get("type") == "request"))
         if len(found) >= count:
             return found
-        assert time.time() < end, f"{len(found)} requests, not {count}"
+        assert time.time() < end, (
+            f"{len(found)} requests, not {count}: {flow.log_path.read_text()[-3000:]}"
+        )
         time.sleep(0.1)
 
 
@@ -325,7 +328,7 @@ def test_devices_that_nobody_asks(kafka, tmp_path, prefix, method, statistic, mo
             users=[f"u{number}" for number in range(DEVICES)],
             first_slot=FIRST,
         )
-        end = time.time() + 60
+        end = time.time() + PATIENCE
         while len(found := released(flow)) < SLOTS:
             assert time.time() < end
             time.sleep(0.2)

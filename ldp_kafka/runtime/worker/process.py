@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import faust
 
@@ -81,27 +81,37 @@ def passing(crash: BaseException | None) -> bool:
     """Whether a crash of Faust's came out of its client, or of waiting, such as for a broker that
     is gone just then: another start may help. Else somebody has to look at it.
     """
-    while crash is not None:
-        if isinstance(crash, (OSError, TimeoutError)) or any(
+    return any(
+        isinstance(each, (OSError, TimeoutError))
+        or any(
             frame.f_globals.get("__name__", "").startswith(CLIENT)
-            for frame, _ in traceback.walk_tb(crash.__traceback__)
-        ):
-            return True
-        crash = crash.__cause__ or crash.__context__
-    return False
+            for frame, _ in traceback.walk_tb(each.__traceback__)
+        )
+        for each in _chain(crash)
+    )
 
 
 def forbidden(crash: BaseException | None) -> ConfigurationError | None:
     """What to say of a crash that came of a right that is missing, or was taken away: another start
     would come to the same. None for any other.
     """
-    while crash is not None:
-        kind = _LACKING.get(type(crash).__name__)
+    for each in _chain(crash):
+        kind = _LACKING.get(type(each).__name__)
         if kind is not None:
-            names = " ".join(str(name) for name in crash.args)
+            names = " ".join(str(name) for name in each.args)
             return ConfigurationError(
                 f"this login may not READ {kind} {names}; `ldp-kafka topics TOPOLOGY --acls` says"
                 " what it needs"
             )
-        crash = crash.__cause__ or crash.__context__
     return None
+
+
+def _chain(crash: BaseException | None) -> Iterator[BaseException]:
+    """A crash, what it came of, and so on. One that is raised again while what came of it is
+    handled is its own cause: Faust has such.
+    """
+    seen: set[int] = set()
+    while crash is not None and id(crash) not in seen:
+        yield crash
+        seen.add(id(crash))
+        crash = crash.__cause__ or crash.__context__

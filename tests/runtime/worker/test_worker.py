@@ -196,6 +196,20 @@ def test_a_crash_of_fausts_is_passing_where_its_client_had_it(modules, again):
     assert passing(TimeoutError()) and passing(ConnectionResetError()) and not passing(None)
 
 
+def test_a_crash_that_is_its_own_cause_is_looked_at_once():
+    """A worker that went round and round in it heard no SIGTERM any more."""
+    from ldp_kafka.runtime.worker.process import forbidden, passing
+
+    def crash(kind: type[Exception]) -> BaseException:
+        """Raised, handled, and raised again for what came of that, as a task's stored crash is."""
+        first, second = kind("gone"), RuntimeError()
+        second.__context__, first.__cause__ = first, second
+        return first
+
+    assert not passing(crash(KeyError)) and forbidden(crash(KeyError)) is None
+    assert passing(crash(ConnectionResetError))
+
+
 def test_a_worker_that_finds_nobody_as_it_starts_asks_for_a_new_start():
     """The broker was there a moment ago, when its supervisor asked: Faust's start raises, and
     neither its app nor its worker has crashed.
