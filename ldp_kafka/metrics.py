@@ -127,7 +127,20 @@ FAMILIES = (
         "Partials written: the sums of one source partition for a slot.",
         AT_COLLECTOR,
     ),
-    Family(Counter, "ldp_releases_total", "Releases written.", AT_COLLECTOR),
+    Family(Counter, "ldp_releases_total", "Releases written: by the collector, or a curator."),
+    Family(
+        Counter,
+        "ldp_windows_total",
+        "Windows that a curator has closed, of each stream by itself.",
+        AT_EDGE,
+    ),
+    Family(
+        Gauge,
+        "ldp_open_slots",
+        "Slots with values that wait until their windows close, of the assigned partition that has"
+        " most.",
+        AT_EDGE,
+    ),
     Family(
         Counter,
         "ldp_publications_total",
@@ -286,6 +299,7 @@ EDGE_ONLY = frozenset(family.name for family in FAMILIES if family.sides == AT_E
 PROGRESS: dict[str, tuple[str, Callable[[Any], float]]] = {
     "watermark": ("ldp_watermark_timestamp_seconds", min),
     "reports_waiting": ("ldp_waiting_reports", sum),
+    "open_slots": ("ldp_open_slots", max),
     "closed": ("ldp_closed_slot", min),
     "released": ("ldp_released_slot", min),
     "waiting": ("ldp_waiting_slots", min),

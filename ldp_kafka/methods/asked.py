@@ -20,6 +20,7 @@ from ldp_kafka.methods.protocols import PROTOCOLS, Protocol, Responder
 from ldp_kafka.methods.protocols.history import History
 from ldp_kafka.methods.protocols.request import FIRST, SECOND
 from ldp_kafka.methods.values import VALUES
+from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["ASKED", "ORACLES", "Asked", "names", "of_either_kind", "standing", "streamed"]
@@ -222,7 +223,9 @@ for its protocol: its reports are the same.
 def names() -> list[str]:
     """All that a topology can run."""
     asked = {name for name, _ in ASKED}
-    return sorted(asked | {name for name, method in METHODS.items() if method.streams})
+    return sorted(
+        asked | WINDOWED.keys() | {name for name, method in METHODS.items() if method.streams}
+    )
 
 
 def standing(method: Method) -> Protocol | None:
@@ -265,7 +268,7 @@ def streamed(name: str, kind: str) -> type[Method] | None:
     >>> streamed("capp", "categorical").kind, streamed("lpz", "numeric")
     ('numeric', None)
     """
-    found = ASKED.get((name, kind)) or METHODS.get(name)
+    found = ASKED.get((name, kind)) or WINDOWED.get(name) or METHODS.get(name)
     if found is None or not issubclass(found, Method):
         return None
     return found if found.streams else None

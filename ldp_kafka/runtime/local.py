@@ -27,7 +27,7 @@ class Run(NamedTuple):
     releases: list[Record]
     dead_letters: list[Record]
     counts: dict[str, float]
-    """Sums of what the perturb stages counted."""
+    """Sums of what the stages that fold raw values counted."""
     requests: Sequence[Record] = ()
     raw: Sequence[Sequence[Message]] = ()
     """Where a coordinator asks: each raw partition's log, with its requests."""
@@ -56,6 +56,8 @@ def run(
         raise ValueError("raw must hold one list of messages for each partition of the topology")
     if topology.flow.requests is not None:
         return _in_rounds(topology, randomness, raw)
+    if topology.curated:
+        return _curated(topology, randomness, raw, together)
     reports: list[list[Record]] = []
     partials: list[Record] = []
     releases: list[Record] = []
@@ -93,6 +95,22 @@ def run(
         merged = decides.fold(decides.fresh(), log(sums))
     _sort(merged, last)
     return Run(reports, partials, releases, dead, counts)
+
+
+def _curated(
+    topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence[Message]], together: int
+) -> Run:
+    releases: list[Record] = []
+    dead: list[Record] = []
+    counts: dict[str, float] = {}
+    _, curate = topology.reader(topology.raw_topic)
+    for partition, messages in enumerate(raw):
+        stage = roles.make(topology, curate, partition, randomness)
+        for _, folded in fold({partition: stage}, _of(partition, messages), together):
+            _sort(folded, {topology.releases_topic: releases, topology.dead_letters_topic: dead})
+            for name, count in folded.counts.items():
+                counts[name] = counts.get(name, 0) + count
+    return Run([[] for _ in raw], [], releases, dead, counts)
 
 
 def _in_rounds(topology: Topology, randomness: EdgeNoise, raw: Sequence[Sequence[Message]]) -> Run:

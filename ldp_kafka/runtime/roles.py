@@ -15,6 +15,7 @@ from ldp_kafka.runtime.stages.collect_device_phases import make_collect_device_p
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
 from ldp_kafka.runtime.stages.collect_phases import make_collect_phases
 from ldp_kafka.runtime.stages.coordinate import make_coordinate
+from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.merge import make_merge
 from ldp_kafka.runtime.stages.merge_phases import make_merge_phases
 from ldp_kafka.runtime.stages.perturb import make_perturb
@@ -33,6 +34,7 @@ STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "merge": make_merge,
     "merge_phases": make_merge_phases,
     "coordinate": make_coordinate,
+    "curate": make_curate,
 }
 """By `Agent.stage`: makes the stage of one partition."""
 

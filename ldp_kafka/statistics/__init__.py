@@ -15,6 +15,7 @@ from ldp_kafka.statistics.prediction import (
     reporting,
 )
 from ldp_kafka.statistics.selection import Selection
+from ldp_kafka.statistics.value import Value
 
 __all__ = [
     "ABOVE",
@@ -33,6 +34,7 @@ __all__ = [
     "SingleStatistic",
     "Singles",
     "Statistic",
+    "Value",
     "above",
     "reporting",
 ]
@@ -42,4 +44,5 @@ STATISTICS: dict[str, type[Statistic]] = {
     "frequencies": Frequencies,
     "mean": Mean,
     "per_user": PerUser,
+    "value": Value,
 }

@@ -49,6 +49,18 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         yield (
             f"{why}: what truly holds is epsilon {at_most(said.epsilon)}, not {at_most(promised)}"
         )
+    if topology.curated:
+        yield (
+            "trust curator: nothing is hidden from the curator; where streams are of single users"
+            " who trust nobody, trust: edge and a method that perturbs there are for them"
+        )
+        if getattr(topology.method, "contribution", None) is None:
+            yield (
+                "contribution is not given: noise hides any change of a slot's whole value, which"
+                " for an aggregate of many people is more than one of them can make; say how far"
+                " one moves it and the noise is so much smaller"
+            )
+        return
     for name in topology.statistics.linkers:
         yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.flow.raw is None:

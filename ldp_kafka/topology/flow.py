@@ -19,8 +19,9 @@ class Flow:
     ----------
     topology : its name
     raw : the topic of raw values; None where nobody writes any
-    reports, partials, releases, rejected : the topics on the collector's side; the last is of
-        reports that could not be counted
+    releases : the topic of what is published
+    reports, partials, rejected : the others on the collector's side; the last is of reports that
+        could not be counted; None where a curator releases what it sees
     sums, requests : of a method with a coordinator: what it folds, and what it asks of the edge;
         None elsewhere
     dead_letters : the topic of the edge's bad records; None where there is no raw topic
@@ -32,11 +33,11 @@ class Flow:
     topology: str
     raw: Topic | None
     dead_letters: Topic | None
-    reports: Topic
-    partials: Topic
     releases: Topic
-    rejected: Topic
     roles: tuple[Role, ...]
+    reports: Topic | None = None
+    partials: Topic | None = None
+    rejected: Topic | None = None
     sums: Topic | None = None
     requests: Topic | None = None
     given: Topic | None = None

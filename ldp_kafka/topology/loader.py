@@ -31,6 +31,7 @@ _COMMON = (
     "categories",
     "calibration",
     "level",
+    "trust",
 )
 _OF_RAW = ("topic", "relay", "create", "format", "user", "value", "time", "partitioning", "gaps")
 RELAY_IDLE = "30s"
@@ -241,6 +242,7 @@ class _Work:
             category_names=names,
             calibration=given["calibration"],
             level=given["level"],
+            trust=given["trust"],
             parameters=frozen(own),
         )
 

@@ -18,7 +18,9 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.asked import Asked, standing
+from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import DECIDED, STATISTICS, CrowdStatistic, Selection
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
@@ -121,6 +123,13 @@ class Topology(Checked):
                     f"must be true for {self.method.name}: the coordinator's requests are written"
                     " into the raw topic, beside the values (or relay: true, which copies it)"
                 ),
+            )
+        if self.curated and self.input.source != "topic":
+            yield "input.source", "must be topic where privacy.trust is curator"
+        if not self.curated and self.input.per_slot != "first":
+            yield (
+                "input.per_slot",
+                "must be first where privacy.trust is edge: a report leaves at once",
             )
         yield from self._unfit()
 
@@ -227,7 +236,30 @@ class Topology(Checked):
     @cached_property
     def flow(self) -> Flow:
         """Its topics, agents and roles, by ``input.source``."""
-        return SOURCES[self.input.source](self.name, self.input, self.method.phases)
+        source = "curator" if self.curated else self.input.source
+        return SOURCES[source](self.name, self.input, self.method.phases)
+
+    @property
+    def curated(self) -> bool:
+        """Whether a curator sees values, and releases what it makes of them."""
+        return self.privacy.trust == "curator"
+
+    @property
+    def holds_slots(self) -> bool:
+        """Whether values are held until their slot closes, and are taken together then."""
+        return self.curated
+
+    @property
+    def windowed(self) -> DelayMethod:
+        """What releases windows, where a curator does.
+
+        Raises
+        ------
+        ConfigurationError : the topology has no curator
+        """
+        if not isinstance(self.method, Windowed):
+            raise ConfigurationError(f"{self.name} has no curator: {self.method.name} needs none")
+        return self.method.windowed
 
     @cached_property
     def method(self) -> Method:
@@ -249,7 +281,11 @@ class Topology(Checked):
 
     @property
     def linked(self) -> str:
-        """By what whoever reads the reports links those of a user, in words."""
+        """By what whoever reads the reports links those of a user, in words; of a curator there
+        are none.
+        """
+        if self.curated:
+            return ""
         if self.per_user:
             return "a pseudonym"
         if self.flow.raw is None:
@@ -293,6 +329,7 @@ class Topology(Checked):
             slot_ms=self.input.slot_ms,
             tables=[int(number) for number in self.method.tables()],
             per_slot=self.input.per_slot,
+            **({"trust": self.privacy.trust} if self.curated else {}),
         )
 
     @cached_property
@@ -328,7 +365,12 @@ class Topology(Checked):
         Where offsets may be missing, one that is compacted away would move a bound; what is
         released per user is shrunk towards the batches that come.
         """
-        if self.per_user or self.flow.raw is None or self.reader(self.raw_topic)[1].gaps:
+        if (
+            self.per_user
+            or self.curated
+            or self.flow.raw is None
+            or self.reader(self.raw_topic)[1].gaps
+        ):
             return 0
         row = WAITING_BYTES + self.method.blank(1).nbytes
         room = 2**18 * min(4, self.runtime.shards)
@@ -345,15 +387,40 @@ class Topology(Checked):
     def reports_topic(self) -> str:
         """Perturbed values: partition i answers raw partition i, or a report's id says in which it
         is.
+
+        Raises
+        ------
+        ConfigurationError : the topology has a curator, and no reports
         """
-        return self.flow.reports.name
+        return self._of_collector(self.flow.reports).name
+
+    @property
+    def answers_topic(self) -> str:
+        """What comes of each raw partition, in its own: reports, or the releases of a curator."""
+        return (self.flow.reports or self.flow.releases).name
+
+    @property
+    def answers_begin(self) -> int:
+        """The offset of the first of them: behind a header record, in a topic that is read."""
+        return 0 if self.flow.reports is None else 1
 
     @property
     def partials_topic(self) -> str:
         """What each source has to say of a slot; one partition, so that slots are released in
         order.
+
+        Raises
+        ------
+        ConfigurationError : the topology has a curator, and no reports
         """
-        return self.flow.partials.name
+        return self._of_collector(self.flow.partials).name
+
+    def _of_collector(self, topic: Topic | None) -> Topic:
+        if topic is None:
+            raise ConfigurationError(
+                f"{self.name} has no reports: its curator sees values, and releases them"
+            )
+        return topic
 
     @property
     def releases_topic(self) -> str:
@@ -398,8 +465,13 @@ class Topology(Checked):
 
     @property
     def collector_dead_letters_topic(self) -> str:
-        """Where reports are that could not be counted."""
-        return self.flow.rejected.name
+        """Where reports are that could not be counted.
+
+        Raises
+        ------
+        ConfigurationError : the topology has a curator, and no reports
+        """
+        return self._of_collector(self.flow.rejected).name
 
     @property
     def roles(self) -> tuple[Role, ...]:

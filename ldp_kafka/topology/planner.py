@@ -37,6 +37,7 @@ __all__ = ["Plan", "Traffic", "plan"]
 BATCH_BYTES = 850  # schema and metadata of one Arrow stream
 SINGLE_BYTES = 200  # names and braces of one JSON report
 INDEX_BYTES = 8
+RELEASE_BYTES = 500  # of a stream, in JSON
 REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
@@ -100,6 +101,8 @@ class Plan:
     """What is made of a coordinator's publications; ``predictions`` are of releases without it."""
     relay: tuple[str, ...] = ()
     """What is copied out of someone else's topic, in words."""
+    curator: str | None = None
+    """Who is trusted with values, in words; None where nobody but the edge sees any."""
 
     @property
     def guarantee_line(self) -> str:
@@ -134,9 +137,12 @@ class Plan:
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
             "edge_budget": None if self.edge_budget is None else self.edge_budget.as_json(),
+            "curator": self.curator,
         }
 
     def _crossing(self) -> str:
+        if self.curator is not None:
+            return f"{_traffic(self.single)}, one a stream"
         if self.devices:
             return f"{_traffic(self.single)} from devices, one report each"
         if self.single == self.batched:
@@ -177,12 +183,16 @@ class Plan:
             if self.devices
             else f"{size(self.state_bytes_per_user * self.users)} in all"
         )
+        what, whom = "reports      ", "user"
+        if self.curator is not None:
+            what, whom = "releases     ", "stream"
         price = self.spending or (
             f"epsilon {at_most(self.epsilon_per_report)} {'a' if alike else 'the first'} report"
         )
         return [
             f"topology     {self.topology}  (fingerprint {self.fingerprint}, layout {self.layout})",
             f"guarantee    {self.guarantee_line}",
+            *([] if self.curator is None else [f"trust        {self.curator}"]),
             f"spending     {price}",
             *([] if self.edge_budget is None else self.edge_budget.lines()),
             "topics",
@@ -192,10 +202,10 @@ class Plan:
             ),
             "access",
             *lines(self.access),
-            f"reports      for {self.users:,} users a slot: {self._crossing()}",
+            f"{what}for {self.users:,} {whom}s a slot: {self._crossing()}",
             *self.requests,
             *self.relay,
-            f"state        {self.state_bytes_per_user} bytes a user, {state}",
+            f"state        {self.state_bytes_per_user} bytes a {whom}, {state}",
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
             *self._processed(),
             *([] if self.comparison is None else self.comparison.lines()),
@@ -259,11 +269,30 @@ def plan(
         ),
         devices=topology.flow.raw is None,
         comparison=comparison,
-        spending=asking.spending(topology),
+        spending=_spending(topology),
         rounds=rounds,
         requests=tuple(asking.lines(topology)),
         postprocess=topology.output.postprocess,
         relay=tuple(_relayed(topology)),
+        curator=_curator(topology),
+    )
+
+
+def _spending(topology: Topology) -> str | None:
+    """What is spent on what, in words, where reports do not all cost alike, or there are none."""
+    if topology.curated:
+        return f"epsilon {at_most(topology.method.price)} for the value of each slot of a stream"
+    return asking.spending(topology)
+
+
+def _curator(topology: Topology) -> str | None:
+    """Who is trusted with values."""
+    if not topology.curated:
+        return None
+    return (
+        f"the curator ({topology.group('curate')}) sees the values of all streams, as does whoever"
+        f" reads {topology.raw_topic}; what is released hides one slot's value from everybody else,"
+        " if they have no key of its noise"
     )
 
 
@@ -328,6 +357,9 @@ def _crossing(
     topology: Topology, users: int, rounds: asking.Rounds | None
 ) -> tuple[Traffic, Traffic]:
     sources = topology.input.partitions
+    if topology.curated:
+        released = Traffic(users, users * RELEASE_BYTES)
+        return released, released
     reports = reporting(topology.method, users) if rounds is None else rounds.first
     if topology.flow.raw is None:  # one report a message, and nothing else
         answers, packed = (0, 0) if rounds is None else (rounds.second, rounds.packed)

@@ -20,7 +20,12 @@ __all__ = ["COLLECTOR", "EDGE", "ROLES", "Agent", "Forward", "Relay", "Role", "T
 EDGE, COLLECTOR = "edge", "collector"
 """The two sides of the trust line."""
 
-ROLES: dict[str, str] = {"perturb": EDGE, "collect": COLLECTOR, "coordinate": COLLECTOR}
+ROLES: dict[str, str] = {
+    "perturb": EDGE,
+    "curate": EDGE,
+    "collect": COLLECTOR,
+    "coordinate": COLLECTOR,
+}
 """Every role there is, in pipeline order, and the side on which it runs."""
 
 # Small segments and a low ratio keep recovery short; never compact,delete: quiet open state would

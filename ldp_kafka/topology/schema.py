@@ -12,9 +12,10 @@ from jsonschema import Draft202012Validator, TypeChecker, ValidationError
 from jsonschema.validators import extend
 
 from ldp_kafka.accounting.words import did_you_mean
-from ldp_kafka.methods import METHODS, DelayMethod
+from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols.processing import SMOOTHING
+from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text
 from ldp_kafka.topology.formats import INPUT_FORMATS
@@ -32,11 +33,6 @@ _NOUNS = {
     "boolean": "true or false",
     "null": "empty",
 }
-_LATER: dict[Path, tuple[str, ...]] = {
-    ("input", "per_slot"): ("last", "mean", "sum", "max", "count"),
-}
-
-
 _KINDS = {
     "topology": (
         "schema.json",
@@ -83,7 +79,7 @@ def _name(whole: dict[str, Any]) -> None:
     source["format"]["description"] = (
         "; ".join(f"{name}: {one.description}" for name, one in INPUT_FORMATS.items()) + "."
     )
-    methods = {name: method for name, method in METHODS.items() if method.streams}
+    methods = {name: method for name, method in METHODS.items() if method.streams} | WINDOWED
     privacy["method"]["enum"] = names()
     privacy["mechanism"]["enum"] = sorted(
         {*PURE, *(method.default_mechanism for method in methods.values())}
@@ -174,7 +170,7 @@ def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) 
     if "patternErrorMessage" in place and rule in ("type", "pattern"):
         return f"{place['patternErrorMessage']}; got {_shown(found)}"
     if rule == "enum":
-        return _not_one_of(limit, found, path)
+        return _not_one_of(limit, found)
     if rule == "type":
         kinds = [limit] if isinstance(limit, str) else limit
         hint = " (put it in quotes)" if "string" in kinds and isinstance(found, int | float) else ""
@@ -197,16 +193,7 @@ def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) 
     return f"{words[rule]}; got {_shown(found)}" if rule in words else f"must hold: {rule} {limit}"
 
 
-def _not_one_of(known: list[Any], found: Any, path: Path) -> str:
-    where = tuple(part for part in path if isinstance(part, str))
-    kind = METHODS.get(found) if isinstance(found, str) else None
-    if where == ("privacy", "method") and kind is not None and issubclass(kind, DelayMethod):
-        return (
-            f"{found} releases windows, which topologies do not do yet: in Python,"
-            " ldp_kafka.method(...).release does; built for topologies: " + ", ".join(known)
-        )
-    if found in _LATER.get(where, ()):
-        return f"{found} comes later, it is not built yet; built: {', '.join(known)}"
+def _not_one_of(known: list[Any], found: Any) -> str:
     return f"must be one of {', '.join(known)}; got {_shown(found)}{did_you_mean(found, known)}"
 
 

@@ -158,7 +158,8 @@ class Input(Checked):
     gaps : ``strict`` or ``allow``
     idle_ms : silence after which a partition gets a tick; None: never
     max_ahead_ms : how far an event may be ahead of its record's timestamp
-    per_slot : ``first``
+    per_slot : which of several values of one slot counts, a name in
+        `ldp_kafka.runtime.stages.panes.PER_SLOT`
     source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to
         read it matters
 
@@ -261,7 +262,8 @@ class Privacy(Checked):
     method, mechanism : names in METHODS and MECHANISMS
     epsilon : nats in one window, or at level user in a user's whole stream
     window : slots; None at level user, whose horizon is a parameter of the method
-    level : ``w-event`` or ``user``
+    level : ``w-event``, ``event`` or ``user``
+    trust : who sees values, ``edge`` or ``curator``
     domain : (low, high) for numbers, else None
     categories : how many, for categories, else None
     category_names : their names, in the order of their numbers, where they have any
@@ -279,6 +281,7 @@ class Privacy(Checked):
     category_names: tuple[str, ...] | None
     calibration: str
     level: str = "w-event"
+    trust: str = "edge"
     parameters: Mapping[str, Any] = field(default_factory=lambda: frozen({}), hash=False)
 
     def _problems(self) -> Iterator[tuple[str, str]]:
@@ -323,6 +326,16 @@ class Privacy(Checked):
         fitting = PURE if kind.default_mechanism in PURE else (kind.default_mechanism,)
         if self.mechanism not in fitting:
             yield "privacy.mechanism", f"must be one of {', '.join(fitting)} for {self.method}"
+        if (self.trust == "curator") != (kind.level == "event"):
+            yield (
+                "privacy.trust",
+                (
+                    f"must be curator for {self.method}, which releases windows of streams that it"
+                    " sees"
+                    if kind.level == "event"
+                    else f"must be edge for {self.method}, which perturbs at the edge"
+                ),
+            )
         if self.level != kind.level:
             yield (
                 "privacy.level",
@@ -330,12 +343,15 @@ class Privacy(Checked):
             )
         elif self.window is None and kind.level == "w-event":
             yield "privacy.window", "must be given"
-        elif self.window is not None and kind.level == "user":
+        elif self.window is not None and kind.level != "w-event":
             yield (
                 "privacy.window",
                 (
                     "must not be given at level user: a horizon (or sigma) says how long the budget"
                     " lasts"
+                    if kind.level == "user"
+                    else "must not be given at level event: each slot's value has the budget to"
+                    " itself"
                 ),
             )
         for name in self.parameters:

@@ -1,11 +1,11 @@
-"""What runs for each kind of source that values come from: a topic of raw values, or devices that
-perturb by themselves.
+"""What runs for each kind of source that values come from: a topic of raw values, devices that
+perturb by themselves, or a topic of aggregates that a curator sees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Relay, Role, Topic
@@ -20,14 +20,38 @@ _RELAYED = {**_LOG, "message.timestamp.type": "CreateTime"}
 _DEVICES = {**_LOG, "message.timestamp.type": "LogAppendTime"}
 
 
-def _of_topic(name: str, source: Input, phases: int) -> Flow:
-    """Raw values lie in a topic at the edge, and a role there perturbs them."""
+@dataclass(frozen=True)
+class _Edge:
+    """Where raw values lie, and where the bad ones of them go."""
+
+    given: Topic
+    raw: Topic
+    dead: Topic
+    relay: Relay | None
+
+    def agent(self, name: str, stage: str, writes: Topic, state: str, *, gaps: bool) -> Agent:
+        """What folds the values."""
+        return Agent(
+            name,
+            stage,
+            self.raw,
+            (self.dead, writes),
+            state,
+            raw=True,
+            # who relays knows what still waits in the other topic, and so which partitions are idle
+            gaps=self.relay is None and gaps,
+            ticks=self.relay is None,
+        )
+
+
+def _edge(name: str, source: Input, key: str) -> _Edge:
+    """The topics at the edge; values are keyed by ``key``."""
     sources = source.partitions
     raw = given = Topic(
         source.topic,
         sources,
         _LOG,
-        "values, keyed by user: what never leaves the edge",
+        f"values, keyed by {key}: what never leaves the edge",
         EDGE,
         ours=source.create,
     )
@@ -43,6 +67,12 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
         "where the edge's bad records are and why, without their values",
         EDGE,
     )
+    return _Edge(given, raw, dead, relay)
+
+
+def _of_topic(name: str, source: Input, phases: int) -> Flow:
+    """Raw values lie in a topic at the edge, and a role there perturbs them."""
+    sources, at = source.partitions, _edge(name, source, "user")
     reports = Topic(
         f"{name}.reports",
         sources,
@@ -51,24 +81,46 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
         COLLECTOR,
     )
     asked = phases > 1
-    perturb = Agent(
+    perturb = at.agent(
         "perturb",
         "answer" if asked else "perturb",
-        raw,
-        (dead, reports),
+        reports,
         "state of the users",
-        raw=True,
-        # who relays knows what still waits in the other topic, and so which partitions are idle
-        gaps=relay is None and source.gaps == "allow",
-        ticks=relay is None,
+        gaps=source.gaps == "allow",
     )
     stage = "collect_phases" if asked else "collect"
     collect = Agent("collect", stage, reports, (), "open windows of each source")
-    forward = Forward(f"{name}-forward", _requests(name), raw) if asked else None
-    edge = Role(name, "perturb", (perturb,), needs_key=True, forward=forward, relay=relay)
+    forward = Forward(f"{name}-forward", _requests(name), at.raw) if asked else None
+    edge = Role(name, "perturb", (perturb,), needs_key=True, forward=forward, relay=at.relay)
     return replace(
-        _collected(name, sources, phases, collect, raw=raw, dead_letters=dead, before=(edge,)),
-        given=given,
+        _collected(
+            name, sources, phases, collect, raw=at.raw, dead_letters=at.dead, before=(edge,)
+        ),
+        given=at.given,
+    )
+
+
+def _of_curator(name: str, source: Input, phases: int) -> Flow:
+    """Values of aggregate streams lie in a topic that a role which sees them releases from."""
+    del phases  # there is nobody to ask
+    at, releases = _edge(name, source, "stream"), _releases(name, source.partitions)
+    state = "state of the streams, and their open windows"
+    curate = at.agent("curate", "curate", releases, state, gaps=source.gaps == "allow")
+    why = "its curator sees values, and releases them"
+    return Flow(
+        name,
+        raw=at.raw,
+        dead_letters=at.dead,
+        releases=releases,
+        roles=(Role(name, "curate", (curate,), needs_key=True, relay=at.relay),),
+        given=at.given,
+        absent=dict.fromkeys(("perturb", "collect", "merge"), why),
+    )
+
+
+def _releases(name: str, partitions: int) -> Topic:
+    return Topic(
+        f"{name}.releases", partitions, _LOG, "published statistics with their errors", COLLECTOR
     )
 
 
@@ -126,9 +178,7 @@ def _collected(
         "what one source has to say of a slot; one partition, so that slots are released in order",
         COLLECTOR,
     )
-    releases = Topic(
-        f"{name}.releases", sources, _LOG, "published statistics with their errors", COLLECTOR
-    )
+    releases = _releases(name, sources)
     rejected = Topic(
         f"{name}.collector.dead-letters", 1, _LOG, "reports that could not be counted", COLLECTOR
     )
@@ -167,7 +217,8 @@ def _collected(
 SOURCES: dict[str, Callable[[str, Input, int], Flow]] = {
     "topic": _of_topic,
     "devices": _of_devices,
+    "curator": _of_curator,
 }
-"""By ``input.source``: what runs for a topology of this name, whose coordinator has users report in
-so many phases a slot (0: there is none).
+"""By ``input.source``, or ``curator`` where one is trusted: what runs for a topology of this name,
+whose coordinator has users report in so many phases a slot (0: there is none).
 """

@@ -102,18 +102,18 @@ class GroupOffsets:
 
     def reported(self, spec: Agent, number: int) -> bool:
         """Whether the edge has answered this partition of somebody else's log before."""
-        place = TopicPartition(self._topology.reports_topic, number)
+        place = TopicPartition(self._topology.answers_topic, number)
         try:
             return bool(
                 asker(self._collector, spec.name, **_READER).get_watermark_offsets(
                     place, timeout=10
                 )[1]
-                > 1
+                > self._topology.answers_begin
             )
         except KafkaException as error:
             raise kind_of(error.args[0])(
                 f"{place.topic} partition {number}: the broker did not say whether it holds"
-                f" reports: {error.args[0].str()}"
+                f" any: {error.args[0].str()}"
             ) from None
 
     def newest(

@@ -180,7 +180,8 @@ def _begin(
         low, _ = admin.watermarks(configs[EDGE], raw, partition)
         if (
             low > 0
-            and admin.watermarks(configs[COLLECTOR], topology.reports_topic, partition)[1] <= 1
+            and admin.watermarks(configs[COLLECTOR], topology.answers_topic, partition)[1]
+            <= topology.answers_begin
         ):
             admin.commit_first(configs[EDGE], group, raw, [partition], offset=low, metadata=BEGUN)
             done.append(

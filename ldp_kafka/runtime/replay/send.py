@@ -83,14 +83,13 @@ class Unread:
         # of the users who report in a slot
         self._share = min(1.0, topology.method.influence / topology.method.window)
         self._row = row_bytes(topology)
-        # Who reads the raw records, and who the reports that answer them
-        self._perturb, self._collect = (
-            topology.reader(topic)[0].name for topic in (topology.raw_topic, topology.reports_topic)
-        )
-        self._sides = {
-            self._perturb: (edge, topology.raw_topic),
-            self._collect: (collector, topology.reports_topic),
-        }
+        # Who reads the raw records, and who the reports that answer them, where anybody does
+        self._perturb = topology.reader(topology.raw_topic)[0].name
+        self._sides = {self._perturb: (edge, topology.raw_topic)}
+        self._collect = None
+        if not topology.curated:
+            self._collect = topology.reader(topology.reports_topic)[0].name
+            self._sides[self._collect] = (collector, topology.reports_topic)
         self._ask = ask or self._positions
         partitions = range(topology.input.partitions)
         # (messages sent so far, bytes, and about, of the reports that answer them)
@@ -115,11 +114,14 @@ class Unread:
         at, answer = raw.partition, self._answer(raw)
         if self._start is None:
             self._start = {of: each.committed or 0 for of, each in self._ask(self._perturb).items()}
-            self._read = {of: each.committed or 0 for of, each in self._ask(self._collect).items()}
+            if self._collect is not None:
+                told = self._ask(self._collect)
+                self._read = {of: each.committed or 0 for of, each in told.items()}
         self._sent[at] += 1
         self._open[at].append((self._sent[at], len(raw.value) + 100, answer))
         self._bytes[self._perturb][at] += len(raw.value) + 100
-        self._bytes[self._collect][at] += answer
+        if self._collect is not None:
+            self._bytes[self._collect][at] += answer
         return any(count[at] > self._limit for count in self._bytes.values())
 
     def _answer(self, raw: Raw) -> int:
@@ -146,6 +148,8 @@ class Unread:
                 self._bytes[self._perturb][at] -= size
                 self._answered[at] += answer
                 moved = True
+        if self._collect is None:
+            return moved
         for at, position in self._ask(self._collect).items():
             # How many reports a message has is not known: what is unread is shared out evenly. What
             # is answered and not there waits at the edge for a bound: less than a partition holds

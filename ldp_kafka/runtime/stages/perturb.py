@@ -29,7 +29,7 @@ from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
-from ldp_kafka.runtime.stages.places import Passed, Places
+from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.report_messages import Drawn, ReportMessages
 from ldp_kafka.runtime.stages.rows import Answered, Answers, Placed, Rows, by_phase, rounds
@@ -205,23 +205,15 @@ class Perturb:
     def _places_of(
         self, state: PerturbState, offsets: NDArray[np.int64], latest: NDArray[np.int64]
     ) -> Places:
-        """Messages (n,) at these offsets, and how far the partition is before and with each. A late
-        event cannot move the watermark, so the greatest time of all valid ones, ``latest``, is that
-        of the accepted ones.
-        """
-        passed, none = [self._passed(state)], np.zeros(len(offsets), np.intp)
-        last, back = int(latest.max(initial=-1)), self.lateness + 1
-        state.watermark = max(state.watermark, last)
-        if last < 0 or last // self.slot_ms - back <= state.closed:
-            return Places(offsets, none, none, passed)
-        closing = np.where(latest < 0, NEVER, latest // self.slot_ms - back)
-        closed = np.maximum.accumulate(np.concatenate([(state.closed,), closing]))
-        moves = closed[1:] != closed[:-1]
-        for slot in closed[1:][moves].tolist():
-            state.closed = slot
-            passed.append(self._passed(state))
-        after = moves.cumsum()
-        return Places(offsets, after - moves, after, passed)
+        """Messages (n,) at these offsets, and how far the partition is before and with each."""
+        return advance(
+            state,
+            offsets,
+            latest,
+            slot_ms=self.slot_ms,
+            lateness=self.lateness,
+            passed=lambda: self._passed(state),
+        )
 
     def _passed(self, state: PerturbState) -> Passed:
         """How far the partition is."""

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Passed", "Places"]
+from ldp_kafka.accounting import NEVER
+
+__all__ = ["Passed", "Places", "Progress", "advance"]
+
+
+class Progress(Protocol):
+    """How far the events of a partition have come."""
+
+    watermark: int
+    """Greatest event time accepted, milliseconds."""
+    closed: int
+    """Last closed slot."""
 
 
 class Passed(NamedTuple):
@@ -57,3 +68,31 @@ class Places:
     def closed_before(self) -> NDArray[np.int64]:
         """The last slot (n,) that was closed before each of them."""
         return np.array([each.closed for each in self.passed], np.int64)[self.before]
+
+
+def advance(
+    state: Progress,
+    offsets: NDArray[np.int64],
+    latest: NDArray[np.int64],
+    *,
+    slot_ms: int,
+    lateness: int,
+    passed: Callable[[], Passed],
+) -> Places:
+    """Bring a partition further by messages (n,) at these offsets: how far it is before and with
+    each, as ``passed`` tells it. A late event cannot move the watermark, so the greatest time of
+    all valid ones, ``latest`` (-1: none), is that of the accepted ones.
+    """
+    steps, none = [passed()], np.zeros(len(offsets), np.intp)
+    last, back = int(latest.max(initial=-1)), lateness + 1
+    state.watermark = max(state.watermark, last)
+    if last < 0 or last // slot_ms - back <= state.closed:
+        return Places(offsets, none, none, steps)
+    closing = np.where(latest < 0, NEVER, latest // slot_ms - back)
+    closed = np.maximum.accumulate(np.concatenate([(state.closed,), closing]))
+    moves = closed[1:] != closed[:-1]
+    for slot in closed[1:][moves].tolist():
+        state.closed = slot
+        steps.append(passed())
+    after = moves.cumsum()
+    return Places(offsets, after - moves, after, steps)

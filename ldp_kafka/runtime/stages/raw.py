@@ -36,6 +36,10 @@ class RawPartition:
     partitions: int
     slot_ms: int
     max_ahead_ms: int
+    held: bool = False
+    """Whether values wait for others of their slot, which are taken together before they are bound:
+    they stay as they came.
+    """
 
     def read(self, messages: Sequence[Message], output: Output) -> tuple[Rows, NDArray[np.int64]]:
         """All valid events of the messages, and the greatest time in each message (-1 if none)."""
@@ -51,10 +55,12 @@ class RawPartition:
             none = np.empty(0, np.int64)
             return Rows(Ids.of([]), none, none, run.message), latest
         np.maximum.at(latest, run.message, events.times)
+        slots = events.times // self.slot_ms
+        if self.held:
+            return Rows(events.users, slots, events.values, run.message), latest
         if self.method.kind == "numeric":
             output.count("clamped", int(np.count_nonzero(self.method.outside(events.values))))
-        slots, values = events.times // self.slot_ms, self.method.bound(events.values)
-        return Rows(events.users, slots, values, run.message), latest
+        return Rows(events.users, slots, self.method.bound(events.values), run.message), latest
 
     def _at_home(self, run: DecodedRun) -> DecodedRun:
         """Without users of other partitions, where the partitioner is known."""
@@ -96,4 +102,5 @@ def raw_partition(topology: Topology, partition: int) -> RawPartition:
         source.partitions if source.partitioning == "murmur2" else 0,
         source.slot_ms,
         source.max_ahead_ms,
+        held=topology.holds_slots,
     )

@@ -20,7 +20,7 @@ from ldp_kafka.runtime.wire.user_releases import DIGITS, write_user_releases
 from ldp_kafka.statistics import ABOVE, Selection, Singles, above
 from ldp_kafka.topology import Topology
 
-__all__ = ["Publisher", "publisher"]
+__all__ = ["DIGITS", "Publisher", "iso", "publisher"]
 
 CYCLE = 146_097 * 86_400_000  # milliseconds of 400 years, after which the calendar repeats
 
@@ -129,7 +129,7 @@ class Publisher:
         interval: Any,
         reports: int,
     ) -> Release:
-        start, end = (_iso(at * self.slot_ms) for at in (slot, slot + 1))
+        start, end = (iso(at * self.slot_ms) for at in (slot, slot + 1))
         return Release(
             self.topology,
             slot,
@@ -177,7 +177,7 @@ def _pair(low: Any, high: Any) -> list[Any]:
     return [_plain(low), _plain(high)]
 
 
-def _iso(milliseconds: int) -> str:
+def iso(milliseconds: int) -> str:
     """ISO 8601, UTC; beyond the year 9999 as its 400-year twin, with a sign before the year."""
     cycles, within = divmod(milliseconds, CYCLE)
     moment = datetime.fromtimestamp(within // 1000, UTC).replace(microsecond=within % 1000 * 1000)

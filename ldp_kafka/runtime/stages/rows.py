@@ -25,8 +25,8 @@ class Rows(NamedTuple):
 
     users: Ids
     slots: NDArray[np.int64]
-    values: NDArray[np.int64]
-    """Bound to the method's integers: (n,), or (n, dimension)."""
+    values: NDArray[Any]
+    """Bound to the method's integers: (n,), or (n, dimension); as they came where they are held."""
     message: NDArray[np.intp]
     """Which message of the run each came with."""
 

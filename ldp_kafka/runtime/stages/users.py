@@ -159,7 +159,10 @@ class Users:
 
     def rows(self, ids: Ids) -> NDArray[np.intp]:
         """Rows (n,) of the users with these ids; new ones are given one."""
-        digests = self._randomness.digests(ids)
+        return self.rows_of(self._randomness.digests(ids))
+
+    def rows_of(self, digests: Digests) -> NDArray[np.intp]:
+        """The same by the digests of their ids."""
         if not self.state.count:
             self._add(digests)
         found = self._index.find(digests, self.state.users)

@@ -69,7 +69,8 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
         else:
             # a worker that finds no broker would fail instead of coming again
             config = client_config(topology, COLLECTOR, collector)
-            partitions_of(config, topology.partials_topic, timeout=5)
+            flow = topology.flow
+            partitions_of(config, (flow.partials or flow.releases).name, timeout=5)
             _allowed(topology, role)  # a right may have been taken away
         if key is not None:
             deployment = read_deployment(topology, client_config(topology, EDGE, edge))

@@ -1,0 +1,358 @@
+"""The curator's fold: values of aggregate streams in, releases of windows that closed out.
+
+Values wait in panes, one a slot, until their window closes by event time; then every stream that
+has one in it, or that has to be stepped on, is stepped once, in the order of slots. What is closed
+is decided by position in the log alone, as at the edge. A stream's state, its id and what its panes
+hold lie in records of one shard of streams each, so that a crash between two of them leaves no
+window open that was released, and none released twice to other values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import NEVER, Field
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.methods.delay import Closed, DelayMethod
+from ldp_kafka.runtime.keys import EdgeNoise
+from ldp_kafka.runtime.log import Look, Message, Output
+from ldp_kafka.runtime.runs import Run
+from ldp_kafka.runtime.sealing import Seal
+from ldp_kafka.runtime.stages.names import Names
+from ldp_kafka.runtime.stages.panes import PER_SLOT, Folded, PaneOf, Panes, Taking, read_pane
+from ldp_kafka.runtime.stages.places import Passed, Places, advance
+from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
+from ldp_kafka.runtime.stages.rows import Rows
+from ldp_kafka.runtime.stages.shards import read_shards
+from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
+from ldp_kafka.runtime.stages.users import UNREADABLE, Users
+from ldp_kafka.runtime.wire.dead_letters import DeadLetters
+from ldp_kafka.topology import Topology
+
+__all__ = ["Curate", "CurateState", "make_curate"]
+
+COUNTS = ("events", "late", "duplicates", "clamped", "windows", "releases")
+COMPRESSED = ("last", "latest")
+"""Columns that follow from which slots have values, and not from the values."""
+
+
+@dataclass(repr=False)
+class CurateState:
+    """What the curator knows of one partition."""
+
+    users: Users
+    """The streams."""
+    names: Names
+    panes: Panes
+    shard_offsets: NDArray[np.int64]
+    """Last offset that each shard of streams has folded, where it is ahead of the partition."""
+    watermark: int = -1
+    closed: int = NEVER
+
+    def __repr__(self) -> str:
+        return f"CurateState({self.users!r}, closed={self.closed})"  # never a time
+
+
+@dataclass(frozen=True)
+class Curate:
+    """The curate stage of one topology.
+
+    Parameters
+    ----------
+    method, randomness : what releases windows; keyed, the only source of noise
+    raw : how messages are read
+    taking : how several values of a stream in one slot become one
+    lateness : slots
+    shards : of a partition's streams
+    """
+
+    oversize: ClassVar[str] = "runtime.shards is too small for so many streams"
+
+    method: DelayMethod
+    randomness: EdgeNoise
+    raw: RawPartition
+    taking: Taking
+    releases: StreamReleases
+    topic: str
+    dead_letters_topic: str
+    fingerprint: str
+    layout: str
+    lateness: int
+    shards: int
+
+    @property
+    def key(self) -> str:
+        """See `Perturb.key`."""
+        return self.randomness.check
+
+    @property
+    def deployment(self) -> str:
+        """See `Perturb.deployment`."""
+        return self.randomness.deployment
+
+    @property
+    def seal(self) -> Seal:
+        """Of the key: the state holds values."""
+        return self.randomness.seal
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        """The arrays of a stream's state."""
+        return self.method.fields
+
+    def fresh(self) -> CurateState:
+        users = Users(self.fields, COMPRESSED, self.randomness, self.shards)
+        return CurateState(
+            users,
+            Names(users, self.shards),
+            Panes(users, self.taking),
+            np.full(self.shards, -1, np.int64),
+        )
+
+    def fold(self, state: CurateState, messages: Sequence[Message]) -> Output:
+        """Releases of consecutive messages; the same records whether they are folded one by one or
+        together.
+        """
+        letters = DeadLetters(self.dead_letters_topic, self.topic, self.raw.partition)
+        output = Output(letters, COUNTS)
+        run = Run.of(messages)
+        rows, latest = self.raw.read(run, output)
+        places = advance(
+            state,
+            run.offsets,
+            latest,
+            slot_ms=self.raw.slot_ms,
+            lateness=self.lateness,
+            passed=lambda: Passed(state.closed),
+        )
+        output.count("events", len(rows.slots))
+        first = 0
+        for moving in [*places.moving.tolist(), len(run)]:
+            end = min(moving + 1, len(run))
+            mine = slice(*np.searchsorted(rows.message, (first, end)).tolist())
+            self._take(state, run.offsets, rows, mine, places, output)
+            if moving < len(run):
+                before, after = (
+                    places.passed[at[moving]].closed for at in (places.before, places.after)
+                )
+                self._close(state, before, after, run.offsets.item(moving), output)
+            first = end
+        output.gauge("watermark", state.watermark)
+        output.gauge("open_slots", len(state.panes))
+        return output
+
+    def _take(
+        self,
+        state: CurateState,
+        offsets: NDArray[np.int64],
+        rows: Rows,
+        part: slice,
+        places: Places,
+        output: Output,
+    ) -> None:
+        """Have values wait: those of messages between which nothing closes."""
+        if part.start == part.stop:
+            return
+        slots, message = rows.slots[part], rows.message[part]
+        values = np.asarray(rows.values[part], np.float64)
+        users = rows.users.take(np.arange(part.start, part.stop))
+        in_time = slots > places.closed_before[message]
+        if not in_time.all():
+            output.count("late", int(np.count_nonzero(~in_time)))
+            kept = np.flatnonzero(in_time)
+            users, slots, values, message = (
+                users.take(kept),
+                slots[kept],
+                values[kept],
+                message[kept],
+            )
+        found = state.users.rows(users)
+        state.names.note(found, users)
+        state.panes.add(found, slots, values, offsets[message])
+
+    def _close(
+        self, state: CurateState, before: int, closed: int, offset: int, output: Output
+    ) -> None:
+        """Step the windows that end behind slot ``before``, up to and including ``closed``, which
+        the message at ``offset`` closes.
+        """
+        for window in self._windows(state, before, closed, offset):
+            hop = self.method.windows.hop
+            parts = [state.panes.close(window * hop + at) for at in range(hop)]
+            self._step(state, window * hop, parts, offset, output)
+
+    def _windows(self, state: CurateState, before: int, closed: int, offset: int) -> Iterator[int]:
+        """The numbers of windows that are to be stepped, in order: those with values, and after
+        them as many as streams wait for.
+        """
+        hop = self.method.windows.hop
+        last = (closed + 1) // hop - 1
+        following = NEVER if before == NEVER else (before + 1) // hop
+        while True:
+            slots = state.panes.slots()
+            first = slots[0] // hop if slots else last + 1
+            if following <= last and len(self._waiting(state, offset)):
+                first = min(first, following)
+            if first > last:
+                return
+            yield first
+            following = first + 1
+
+    def _waiting(self, state: CurateState, offset: int) -> NDArray[np.intp]:
+        """Streams that have to be stepped in the slot after their last one; not those of shards
+        that are ahead of the message at ``offset``, which have been.
+        """
+        rows = self._behind(state, np.arange(state.users.state.count), offset)
+        return rows[self.method.waiting(state.users.state, rows)]
+
+    def _behind(self, state: CurateState, rows: NDArray[np.intp], offset: int) -> NDArray[np.intp]:
+        """Those rows whose shards have not folded the message at ``offset``."""
+        if offset > state.shard_offsets.max():
+            return rows
+        return rows[state.shard_offsets[state.users.shard[rows]] < offset]
+
+    def _step(
+        self,
+        state: CurateState,
+        first: int,
+        parts: Sequence[Folded],
+        offset: int,
+        output: Output,
+    ) -> None:
+        """One window of the streams that have a value in it, or wait."""
+        for part in parts:
+            output.count("duplicates", state.panes.dropped(part))
+        given = np.unique(np.concatenate([part.rows for part in parts]))
+        rows = np.union1d(self._behind(state, given, offset), self._waiting(state, offset))
+        if not len(rows):
+            return
+        values = np.zeros((len(parts), len(rows)), np.int64)
+        present = np.zeros((len(parts), len(rows)), np.bool_)
+        for at, part in enumerate(parts):
+            mine = np.isin(part.rows, rows, assume_unique=True)
+            to, raw = np.searchsorted(rows, part.rows[mine]), state.panes.of(part)[mine]
+            output.count("clamped", int(np.count_nonzero(self.method.outside(raw))))
+            values[at, to], present[at, to] = self.method.bound(raw), True
+        closed = self.method.step(state.users.state, rows, first, values, present, self.randomness)
+        state.users.touch(rows)
+        output.count("windows", len(rows))
+        self._release(state, rows, closed, output)
+
+    def _release(
+        self, state: CurateState, rows: NDArray[np.intp], closed: Closed, output: Output
+    ) -> None:
+        """What a window releases, by slot and within it in the order of the streams' digests."""
+        digests = state.users.state.digests(rows)
+        order = np.lexsort((digests[:, 1], digests[:, 0]))
+        for at in range(len(closed.values)):
+            there = order[~np.isnan(closed.values[at, order])]
+            if len(there):
+                records = self.releases.of_slot(
+                    closed.first + at,
+                    closed.values[at, there],
+                    closed.standard_error[at, there],
+                    state.names.of(rows[there]),
+                )
+                output.count("releases", len(records))
+                output.send(*records)
+
+    def dirty(self, state: CurateState) -> set[str]:
+        found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
+        state.users.changed[:] = False
+        return found | state.names.dirty() | state.panes.dirty()
+
+    def shards_of(self, state: CurateState) -> set[str]:
+        shards = np.unique(state.users.shard[: state.users.state.count])
+        return {str(shard) for shard in shards} | state.names.records() | state.panes.names()
+
+    def dump(self, state: CurateState, shards: Iterable[str]) -> dict[str, bytes]:
+        names = set(shards)
+        streams = {name for name in names if name.isdecimal()}
+        return {
+            **state.users.dump(streams),
+            **state.names.dump(names),
+            **state.panes.dump(names),
+        }
+
+    def meta(self, state: CurateState) -> dict[str, Any]:
+        return {"watermark": state.watermark, "closed": state.closed}
+
+    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> CurateState:
+        state = self.fresh()
+        state.watermark, state.closed = meta["watermark"], meta["closed"]
+        streams = {name: held for name, held in shards.items() if name.isdecimal()}
+        names = {name: held[1] for name, held in shards.items() if Names.is_record(name)}
+        state.users.load({shard: payload for shard, (_, payload) in streams.items()})
+        for shard, (cover, _) in streams.items():
+            state.shard_offsets[int(shard)] = cover
+        state.names.load(names)
+        rest = shards.keys() - streams.keys() - names.keys()
+        state.panes.load({name: shards[name] for name in rest}, state.closed)
+        return state
+
+    def watermark(self, state: CurateState) -> int:
+        return state.watermark
+
+    def budget(self, state: CurateState) -> None:
+        """None: each value is charged once, when its window closes."""
+        del state
+
+    def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
+        """The streams of the partition and its open slots."""
+        found, slots, closed = Look(users=0), set(), int(meta["closed"])
+        unreadable = strangers = ended = 0
+        for name, payload in shards.items():
+            at = PaneOf.named(name)
+            try:
+                if Names.is_record(name):
+                    digests = self.randomness.digests(Names.read(payload))
+                    mine = Names.shard_of(name)
+                elif at is not None:
+                    digests, mine = read_pane(payload)[0], at.shard
+                    slots.add(at.slot)
+                    ended += at.slot <= closed
+                else:
+                    digests, mine = read_shards([payload], self.fields).users, int(name)
+                    found.users = (found.users or 0) + len(digests)
+            except UNREADABLE:
+                unreadable += 1
+                continue
+            of = digests[:, 1] % np.uint64(self.shards)
+            strangers += int(np.count_nonzero(of != np.uint64(mine)))
+        found.watermark = int(meta["watermark"]) if meta["watermark"] >= 0 else None
+        found.closed = closed if closed != NEVER else None
+        found.slots = len(slots)
+        found.complain("readable", unreadable, "records of the state cannot be read")
+        found.complain("shards", strangers, "streams lie in a shard that is not theirs")
+        found.complain("shards", ended, "panes are of slots that are closed")
+        return found
+
+
+def make_curate(topology: Topology, partition: int, randomness: EdgeNoise | None) -> Curate:
+    """The stage of one raw partition of a topology with a curator.
+
+    Raises
+    ------
+    ConfigurationError : there is no keyed randomness to draw with
+    """
+    if randomness is None:
+        raise ConfigurationError("the curator needs a key: without one it has no noise to draw")
+    return Curate(
+        method=topology.windowed,
+        randomness=randomness,
+        raw=raw_partition(topology, partition),
+        taking=PER_SLOT[topology.input.per_slot],
+        releases=stream_releases(topology, partition),
+        topic=topology.raw_topic,
+        dead_letters_topic=topology.dead_letters_topic,
+        fingerprint=topology.fingerprint,
+        layout=topology.layout,
+        lateness=topology.input.lateness,
+        shards=topology.runtime.shards,
+    )
