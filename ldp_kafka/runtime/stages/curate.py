@@ -192,7 +192,7 @@ class Curate:
         them as many as streams wait for.
         """
         hop = self.method.windows.hop
-        last = (closed + 1) // hop - 1
+        last = (self._ended(closed) + 1) // hop - 1
         following = NEVER if before == NEVER else (before + 1) // hop
         while True:
             slots = state.panes.slots()
@@ -203,6 +203,11 @@ class Curate:
                 return
             yield first
             following = first + 1
+
+    def _ended(self, closed: int) -> int:
+        """The last slot of a window that has closed, where ``closed`` is the last closed slot."""
+        hop = self.method.windows.hop
+        return NEVER if closed == NEVER else (closed + 1) // hop * hop - 1
 
     def _waiting(self, state: CurateState, offset: int) -> NDArray[np.intp]:
         """Streams that have to be stepped in the slot after their last one; not those of shards
@@ -293,7 +298,7 @@ class Curate:
             state.shard_offsets[int(shard)] = cover
         state.names.load(names)
         rest = shards.keys() - streams.keys() - names.keys()
-        state.panes.load({name: shards[name] for name in rest}, state.closed)
+        state.panes.load({name: shards[name] for name in rest}, self._ended(state.closed))
         return state
 
     def watermark(self, state: CurateState) -> int:
@@ -306,6 +311,7 @@ class Curate:
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """The streams of the partition and its open slots."""
         found, slots, closed = Look(users=0), set(), int(meta["closed"])
+        through = self._ended(closed)
         unreadable = strangers = ended = 0
         for name, payload in shards.items():
             at = PaneOf.named(name)
@@ -316,7 +322,7 @@ class Curate:
                 elif at is not None:
                     digests, mine = read_pane(payload)[0], at.shard
                     slots.add(at.slot)
-                    ended += at.slot <= closed
+                    ended += at.slot <= through
                 else:
                     digests, mine = read_shards([payload], self.fields).users, int(name)
                     found.users = (found.users or 0) + len(digests)
@@ -330,7 +336,7 @@ class Curate:
         found.slots = len(slots)
         found.complain("readable", unreadable, "records of the state cannot be read")
         found.complain("shards", strangers, "streams lie in a shard that is not theirs")
-        found.complain("shards", ended, "panes are of slots that are closed")
+        found.complain("shards", ended, "panes are of windows that are closed")
         return found
 
 

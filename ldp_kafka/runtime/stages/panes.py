@@ -271,9 +271,9 @@ class Panes:
                 ]
                 yield each.name, write_batch("state", list(_COLUMNS), columns)
 
-    def load(self, records: Mapping[str, tuple[int, bytes]], closed: int) -> None:
-        """Take in what `dump` wrote, each record with the last offset that it has folded. One of a
-        slot that is closed has ended.
+    def load(self, records: Mapping[str, tuple[int, bytes]], ended: int) -> None:
+        """Take in what `dump` wrote, each record with the last offset that it has folded. Those of
+        slots up to and including ``ended`` have been let go.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class Panes:
             at = PaneOf.named(name)
             if at is None:
                 raise StateError("the changelog has a record of panes that is none of ours")
-            if at.slot <= closed:
+            if at.slot <= ended:
                 continue
             digests, values, number = read_pane(payload)
             rows = self._users.rows_of(digests)

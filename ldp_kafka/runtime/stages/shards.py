@@ -135,11 +135,17 @@ def read_shards(
     for name, field in fields.items():
         column = _one(whole, name)
         columns[name] = (
-            column.flatten().to_numpy().reshape(-1, field.length).T
+            _numbers(column.flatten()).reshape(-1, field.length).T
             if field.length
-            else column.to_numpy()
+            else _numbers(column)
         )
     return Held(digests, columns, None if kind is None else kept_of(_one(whole, _WAITING), kind))
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column as an array; truth values lie in bits and are unpacked."""
+    found: NDArray[Any] = column.to_numpy(zero_copy_only=not pa.types.is_boolean(column.type))
+    return found
 
 
 def _one(whole: Any, name: str) -> Any:

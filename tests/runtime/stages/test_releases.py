@@ -19,7 +19,7 @@ from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.releases import CYCLE, Publisher, _iso, publisher
+from ldp_kafka.runtime.stages.releases import CYCLE, Publisher, iso, publisher
 from ldp_kafka.topology import loader
 from tests.cases import cases
 
@@ -267,7 +267,7 @@ def test_times_are_iso_8601_utc(slot, length, start, end):
 @given(st.integers(0, 253_402_300_799_999))
 def test_times_are_those_of_the_calendar(milliseconds):
     """Read back by the standard library."""
-    text = _iso(milliseconds)
+    text = iso(milliseconds)
     assert text.endswith("Z")
     moment = datetime.fromisoformat(text)
     assert moment.utcoffset() == UTC.utcoffset(None)
@@ -288,7 +288,7 @@ def test_times_are_those_of_the_calendar(milliseconds):
 )
 def test_times_go_on_after_the_year_9999(cycles, expected):
     """A report for an absurd slot stops nobody."""
-    assert _iso(cycles * CYCLE) == expected
+    assert iso(cycles * CYCLE) == expected
     assert int(np.datetime64("2370-01-01", "ms").astype(int)) == CYCLE
 
 

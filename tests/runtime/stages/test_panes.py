@@ -1,0 +1,154 @@
+"""Panes: several values of a slot become one, whatever order of folds and crashes they came in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ldp_kafka.accounting import NEVER, Field
+from ldp_kafka.errors import BadRecord, StateError
+from ldp_kafka.randomness import Ids, Keyed
+from ldp_kafka.runtime.stages import panes as module
+from ldp_kafka.runtime.stages.panes import MOST, PER_SLOT, PaneOf, Panes
+from ldp_kafka.runtime.stages.users import Users
+
+SHARDS = 3
+WANTED = {
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "mean": lambda values: sum(values, 0.0) / len(values),
+    "sum": lambda values: sum(values, 0.0),
+    "min": min,
+    "max": max,
+    "count": len,
+}
+
+
+def made(per_slot):
+    users = Users({"last": Field("i8", initial=NEVER)}, ("last",), Keyed(bytes(32)), SHARDS)
+    return users, Panes(users, PER_SLOT[per_slot])
+
+
+def events(seed, count=400, streams=9, slots=4):
+    """(stream, slot, value, offset) of events that come in any order; some in one message."""
+    rng = np.random.default_rng(seed)
+    return [
+        (f"s{rng.integers(streams)}", int(rng.integers(slots)), float(value), at // 3)
+        for at, value in enumerate(rng.normal(0, 1, count) * 10.0 ** rng.integers(-9, 9, count))
+    ]
+
+
+def add(users, panes, part):
+    if not part:
+        return
+    ids, slots, values, offsets = zip(*part, strict=True)
+    rows = users.rows(Ids.of(ids))
+    panes.add(rows, np.array(slots), np.array(values), np.array(offsets))
+
+
+def taken(users, panes):
+    """{(digest, slot): value} of all that is open."""
+    found = {}
+    for slot in panes.slots():
+        folded = panes.close(slot)
+        digests = users.state.digests(folded.rows)
+        for digest, value in zip(digests.tolist(), panes.of(folded).tolist(), strict=True):
+            found[tuple(digest), slot] = value
+    return found
+
+
+def wanted(per_slot, every):
+    users, _ = made(per_slot)
+    by = {}
+    for stream, slot, value, _ in every:
+        by.setdefault((stream, slot), []).append(value)
+    out = {}
+    for (stream, slot), values in by.items():
+        [digest] = users.state.digests(users.rows(Ids.of([stream]))).tolist()
+        out[tuple(digest), slot] = WANTED[per_slot](values)
+    return out
+
+
+@pytest.mark.parametrize("per_slot", PER_SLOT)
+def test_one_value_a_slot_whatever_the_cuts(per_slot, monkeypatch):
+    """Bit by bit as one after the other, also where values are taken together in between."""
+    monkeypatch.setattr(module, "AGAIN", 20)
+    for seed in range(5):
+        every, rng = events(seed), np.random.default_rng(seed)
+        users, panes = made(per_slot)
+        at = 0
+        while at < len(every):
+            size = int(rng.integers(1, 60))
+            add(users, panes, every[at : at + size])
+            at += size
+        assert taken(users, panes) == wanted(per_slot, every)
+
+
+def test_sums_in_another_order_are_other_sums():
+    """What the test above would miss if it compared loosely."""
+    every = events(1)
+    assert wanted("sum", every) != wanted("sum", every[::-1])
+
+
+@pytest.mark.parametrize("per_slot", ["first", "mean", "count"])
+def test_a_snapshot_whose_records_are_of_different_moments(per_slot):
+    """Each record has folded the log up to its own offset; the rest comes again."""
+    for seed in range(20):
+        every, rng = events(seed, 120), np.random.default_rng(seed)
+        users, panes = made(per_slot)
+        last = every[-1][3]
+        covers, held = {}, {}
+        for offset in sorted({each[3] for each in every}):
+            add(users, panes, [each for each in every if each[3] == offset])
+            for name, payload in panes.dump(panes.dirty()).items():
+                # written now, or not any more
+                if offset <= last // 2 or rng.random() < 0.1:
+                    covers[name], held[name] = offset, payload
+        least = min(covers.values())
+        again, copy = made(per_slot)
+        copy.load({name: (covers[name], held[name]) for name in held}, NEVER)
+        add(again, copy, [each for each in every if each[3] > least])
+        # those that changed before `least` and not since are whole; each other one is made whole
+        assert taken(again, copy) == wanted(per_slot, every)
+
+
+def test_what_came_before_a_record_was_written_is_not_counted_twice():
+    users, panes = made("count")
+    add(users, panes, [("a", 0, 1.0, 5), ("a", 0, 1.0, 6)])
+    [(name, payload)] = panes.dump(panes.dirty()).items()
+    again, copy = made("count")
+    copy.load({name: (6, payload)}, NEVER)
+    add(again, copy, [("a", 0, 1.0, 6), ("a", 0, 1.0, 7)])
+    assert list(taken(again, copy).values()) == [3.0]
+
+
+def test_a_closed_slot_ends_its_records():
+    users, panes = made("first")
+    add(users, panes, [(f"s{at}", 7, 1.0, 0) for at in range(20)])
+    names = panes.dirty()
+    assert names == panes.names() == {PaneOf(7, shard).name for shard in range(SHARDS)}
+    held = panes.dump(names)
+    assert held.keys() == names and panes.dirty() == set()
+    panes.close(7)
+    assert panes.dirty() == names and panes.names() == set() and panes.dump(names) == {}
+    again, copy = made("first")
+    copy.load({name: (0, payload) for name, payload in held.items()}, 7)
+    assert not len(copy) and not again.state.count
+
+
+def test_values_are_held_at_what_sums_can_bear():
+    users, panes = made("sum")
+    add(users, panes, [("a", 0, 1.7e308, 0)] * 50 + [("b", 0, -1.7e308, 0)] * 50)
+    assert sorted(taken(users, panes).values()) == [-50 * MOST, 50 * MOST]
+
+
+def test_another_record_is_none():
+    users, panes = made("first")
+    add(users, panes, [("a", 0, 1.0, 0)])
+    [payload] = panes.dump(panes.dirty()).values()
+    for name, other in (("x", payload), ("0.x", payload)):
+        with pytest.raises(StateError):
+            made("first")[1].load({name: (0, other)}, NEVER)
+    with pytest.raises(BadRecord):
+        made("first")[1].load({"0.0": (0, b"{}")}, NEVER)
+    assert "1.0" not in repr(panes) + repr(panes.close(0))
