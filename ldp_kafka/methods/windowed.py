@@ -30,7 +30,7 @@ class Windowed(Method):
     delay_class: ClassVar[type[DelayMethod]]
     level: ClassVar[str] = "event"
     default_mechanism: ClassVar[str] = "laplace"
-    statistics: ClassVar[tuple[str, ...]] = ("value",)
+    statistics: ClassVar[tuple[str, ...]] = ("per_stream",)
 
     def __init__(
         self,

@@ -166,7 +166,7 @@ WRONG = [
     (
         "slot: 1h",
         "slot: 1h\n  per_slot: last",
-        "7: input.per_slot: last comes later, it is not built yet; built: first",
+        "7: input.per_slot: must be first where privacy.trust is edge: a report leaves at once",
     ),
     (
         "slot: 1h",

@@ -45,13 +45,14 @@ def topology(source="topic", more=""):
     return loads(TEXT.replace("SOURCE", source).replace("MORE", more))
 
 
-FLOWS = [SOURCES[source]("meters", topology(source).input, 0) for source in SOURCES] + [
-    SOURCES[source]("meters", topology(source).input, phases)
+GIVEN = {"curator": "topic"}
+"""Where values come from, of sources that are not that by themselves."""
+FLOWS = [
+    SOURCES[source]("meters", topology(GIVEN.get(source, source)).input, phases)
     for source in SOURCES
-    for phases in (1, 2)
+    for phases in (0, 1, 2)
 ]
-TO_COME = {"curate"}
-NAMES = {*table.ROLES, *TO_COME} | {
+NAMES = {*table.ROLES} | {
     agent.name for flow in FLOWS for role in flow.roles for agent in role.agents
 }
 HOMES = ("topology/roles.py", "topology/sources.py", "runtime/roles.py")
@@ -154,7 +155,8 @@ def test_prose_and_methods_are_none(harmless):
 
 def test_each_source_has_a_table():
     """The sources that a file may name, and no others."""
-    assert list(SOURCES) == schema()["$defs"]["input"]["properties"]["source"]["enum"]
+    given = schema()["$defs"]["input"]["properties"]["source"]["enum"]
+    assert list(SOURCES) == [*given, *GIVEN]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +230,7 @@ def test_wrong_tables_are_refused():
     """A role that no one knows, a log on the other side, and two agents of one name."""
     flow = topology().flow
     edge, collector = flow.roles
-    with pytest.raises(InvariantError, match="a role must be one of perturb, collect"):
+    with pytest.raises(InvariantError, match="a role must be one of perturb, curate, collect"):
         Role("meters", "toy", ())
     with pytest.raises(InvariantError, match="must lie on the collector's side"):
         replace(collector, agents=edge.agents)
@@ -310,11 +312,14 @@ def test_a_new_role_can_be_chosen(toy, command):
     """By its name, which the help shows; another is refused with what there is."""
     del toy
     assert (
-        "[perturb|collect|coordinate|toy]" in CliRunner().invoke(cli, [*command, "--help"]).output
+        "[perturb|curate|collect|coordinate|toy]"
+        in CliRunner().invoke(cli, [*command, "--help"]).output
     )
     wrong = CliRunner().invoke(cli, [*command, "x.yaml", "--role", "both"])
     assert wrong.exit_code == 2
-    assert "'both' is not one of 'perturb', 'collect', 'coordinate', 'toy'" in wrong.output
+    assert (
+        "'both' is not one of 'perturb', 'curate', 'collect', 'coordinate', 'toy'" in wrong.output
+    )
 
 
 def test_a_new_role_that_was_not_given_is_asked_for(toy):

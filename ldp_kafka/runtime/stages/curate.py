@@ -86,6 +86,9 @@ class Curate:
     lateness: int
     shards: int
 
+    def __repr__(self) -> str:
+        return f"Curate({self.topic}, {self.method.name})"  # never what its key draws
+
     @property
     def key(self) -> str:
         """See `Perturb.key`."""

@@ -54,6 +54,9 @@ class _Sorted(NamedTuple):
         """Where its last one lies."""
         return np.append(self.starts[1:], len(self.values)) - 1
 
+    def __repr__(self) -> str:
+        return f"_Sorted({len(self.starts)})"  # never a value
+
 
 def _sums(of: _Sorted) -> NDArray[np.float64]:
     """One after the other, so that a sum that goes on from a part of it is the same."""
