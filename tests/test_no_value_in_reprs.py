@@ -226,6 +226,7 @@ def faults_of(kind, shows=()):
     return found or ([] if fits else [f"{kind.__qualname__}: no filler fits, list an instance"])
 
 
+SETTLED = TOPOLOGY.replace("slot: 1h", "slot: 1h, per_slot: sum")
 ASKING = TOPOLOGY.replace("sw_direct", "lba")
 
 
@@ -336,6 +337,8 @@ INSTANCES = {
     "runtime.stages.answer.AnswerState": lambda _: said_by(edge(ASKING)[1]),
     "runtime.stages.curate.Curate": lambda _: said_by(curated()[0]),
     "runtime.stages.curate.CurateState": lambda _: said_by(curated()[1]) + said_by(curated()[2]),
+    "runtime.stages.settle.Settle": lambda _: said_by(edge(SETTLED)[0]),
+    "runtime.stages.settle.SettleState": lambda _: said_by(edge(SETTLED)[1]),
     "runtime.stages.names.Names": lambda _: said_by(curated()[1].names),
     "runtime.stages.panes._Pane": lambda _: pane(),
     "runtime.stages.panes.Panes": lambda _: pane(),

@@ -25,6 +25,8 @@ from ldp_kafka.statistics import DECIDED, STATISTICS, CrowdStatistic, Selection
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
+    AT_ONCE,
+    OF_CODES,
     TOPIC,
     Checked,
     Edge,
@@ -126,12 +128,25 @@ class Topology(Checked):
             )
         if self.curated and self.input.source != "topic":
             yield "input.source", "must be topic where privacy.trust is curator"
-        if not self.curated and self.input.per_slot != "first":
-            yield (
-                "input.per_slot",
-                "must be first where privacy.trust is edge: a report leaves at once",
-            )
+        yield from self._not_together()
         yield from self._unfit()
+
+    def _not_together(self) -> Iterator[tuple[str, str]]:
+        """Why several values of a slot cannot be taken together as it says."""
+        per_slot = self.input.per_slot
+        if per_slot == AT_ONCE:
+            return
+        why = None
+        if self.flow.raw is None:
+            why = "where input.source is devices: each reports at once"
+        elif self.method.phases > 1:
+            why = f"for {self.method.name}: values wait for its coordinator's requests as they came"
+        elif self.method.dimension:
+            why = f"for {self.method.name}, whose values are lists"
+        elif self.method.kind != "numeric" and per_slot not in OF_CODES:
+            why = "or last for categories, which are no numbers"
+        if why is not None:
+            yield "input.per_slot", f"must be {AT_ONCE} {why}"
 
     def _no_bins(self) -> Iterator[tuple[str, str]]:
         """Why there is no method whose collector reads reports by these bins."""
@@ -247,7 +262,7 @@ class Topology(Checked):
     @property
     def holds_slots(self) -> bool:
         """Whether values are held until their slot closes, and are taken together then."""
-        return self.curated
+        return self.curated or self.input.per_slot != AT_ONCE
 
     @property
     def windowed(self) -> DelayMethod:

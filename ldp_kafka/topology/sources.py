@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Relay, Role, Topic
-from ldp_kafka.topology.sections import Input
+from ldp_kafka.topology.sections import AT_ONCE, Input
 
 __all__ = ["SOURCES"]
 
@@ -81,9 +81,10 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
         COLLECTOR,
     )
     asked = phases > 1
+    stage = "perturb" if source.per_slot == AT_ONCE else "settle"
     perturb = at.agent(
         "perturb",
-        "answer" if asked else "perturb",
+        "answer" if asked else stage,
         reports,
         "state of the users",
         gaps=source.gaps == "allow",

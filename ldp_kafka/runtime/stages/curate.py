@@ -25,7 +25,15 @@ from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.names import Names
-from ldp_kafka.runtime.stages.panes import PER_SLOT, Folded, PaneOf, Panes, Taking, read_pane
+from ldp_kafka.runtime.stages.panes import (
+    PER_SLOT,
+    Folded,
+    PaneOf,
+    Panes,
+    Taking,
+    read_pane,
+    take_in_time,
+)
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.rows import Rows
@@ -162,22 +170,10 @@ class Curate:
         """Have values wait: those of messages between which nothing closes."""
         if part.start == part.stop:
             return
-        slots, message = rows.slots[part], rows.message[part]
-        values = np.asarray(rows.values[part], np.float64)
-        users = rows.users.take(np.arange(part.start, part.stop))
-        in_time = slots > places.closed_before[message]
-        if not in_time.all():
-            output.count("late", int(np.count_nonzero(~in_time)))
-            kept = np.flatnonzero(in_time)
-            users, slots, values, message = (
-                users.take(kept),
-                slots[kept],
-                values[kept],
-                message[kept],
-            )
+        users, at = take_in_time(rows, part, places, output)
         found = state.users.rows(users)
         state.names.note(found, users)
-        state.panes.add(found, slots, values, offsets[message])
+        state.panes.add(found, rows.slots[at], rows.values[at], offsets[rows.message[at]])
 
     def _close(
         self, state: CurateState, before: int, closed: int, offset: int, output: Output
