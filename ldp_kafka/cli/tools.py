@@ -127,7 +127,7 @@ def key_rotate(topologies: tuple[Path, ...], at: str | None, yes: bool, json_: b
     event that the raw log holds, since everything that was reported is in there. Pseudonyms per
     user change with the key.
 
-    Before: stop the perturb workers of all of these topologies. After: copy the key file to all of
+    Before: stop the workers of all of these topologies that have the key. After: copy it to all of
     their hosts, and start them. A worker with the old file halts. The old key stays in the file,
     since state and replays need it. To be rid of it, give the topology a new name and a new key,
     and retire the old name in a budget file (edge.budget_file, `until`).

@@ -147,10 +147,10 @@ def stopped(process) -> bool:
     return Path(f"/proc/{process.pid}/stat").read_text().split()[2] == "T"
 
 
-def until_acknowledged(flow: Flow) -> None:
-    """Until the edge has acknowledged its whole log."""
+def until_acknowledged(flow: Flow, role: str = "perturb") -> None:
+    """Until the role that folds the raw log has acknowledged all of it."""
     topology = flow.topology
-    place = topology.group("perturb"), topology.raw_topic, range(topology.input.partitions)
+    place = topology.group(role), topology.raw_topic, range(topology.input.partitions)
     until(lambda: not sum(admin.lag({"bootstrap.servers": flow.boot}, *place).values()))
 
 

@@ -130,8 +130,7 @@ class Curate:
         """Releases of consecutive messages; the same records whether they are folded one by one or
         together.
         """
-        letters = DeadLetters(self.dead_letters_topic, self.topic, self.raw.partition)
-        output = Output(letters, COUNTS)
+        output = self._output()
         run = Run.of(messages)
         rows, latest = self.raw.read(run, output)
         places = advance(
@@ -266,6 +265,14 @@ class Curate:
                 output.count("releases", len(records))
                 output.send(*records)
 
+    def latest(self, messages: Sequence[Message]) -> int:
+        """See `Perturb.latest`."""
+        return int(self.raw.read(messages, self._output())[1].max(initial=-1))
+
+    def _output(self) -> Output:
+        letters = DeadLetters(self.dead_letters_topic, self.topic, self.raw.partition)
+        return Output(letters, COUNTS)
+
     def dirty(self, state: CurateState) -> set[str]:
         found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
         state.users.changed[:] = False
@@ -308,17 +315,20 @@ class Curate:
         del state
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
-        """The streams of the partition and its open slots."""
+        """The streams of the partition and its open slots. Whose digest an id has depends on the
+        key, which need not be at hand here; that it is there once does not.
+        """
         found, slots, closed = Look(users=0), set(), int(meta["closed"])
         through = self._ended(closed)
+        ids: list[str] = []
         unreadable = strangers = ended = 0
         for name, payload in shards.items():
             at = PaneOf.named(name)
             try:
                 if Names.is_record(name):
-                    digests = self.randomness.digests(Names.read(payload))
-                    mine = Names.shard_of(name)
-                elif at is not None:
+                    ids += Names.read(payload).texts()
+                    continue
+                if at is not None:
                     digests, mine = read_pane(payload)[0], at.shard
                     slots.add(at.slot)
                     ended += at.slot <= through
@@ -335,6 +345,7 @@ class Curate:
         found.slots = len(slots)
         found.complain("readable", unreadable, "records of the state cannot be read")
         found.complain("shards", strangers, "streams lie in a shard that is not theirs")
+        found.complain("shards", len(ids) - len(set(ids)), "ids are there more than once")
         found.complain("shards", ended, "panes are of windows that are closed")
         return found
 

@@ -61,11 +61,6 @@ class Names:
         """Whether a record of this name holds ids."""
         return name.startswith(RECORD)
 
-    @staticmethod
-    def shard_of(name: str) -> int:
-        """The shard of the streams in a record. ValueError where it is none."""
-        return int(name.removeprefix(RECORD))
-
     def dirty(self) -> set[str]:
         """Names of the records that changed since the last call."""
         found = {f"{RECORD}{shard}" for shard in self._changed}

@@ -7,7 +7,9 @@ a slot that begins under the new key was answered under the old one already. Hen
 1. No worker of the topology runs: its group has no members.
 2. The new key begins with the first slot that lies after every event that the raw log holds, folded
    or not. What was reported was read from the log, so no report was made of that slot or a later
-   one; what comes late for earlier slots is made with the old key, today and in every replay.
+   one; what comes late for earlier slots is made with the old key, today and in every replay. A
+   curator has drawn for slots that have closed, which lie before; a window that is open has the old
+   key in its first slots, and the new one in the others.
 3. The new key is on disk, in ``FILE.next``, before anything depends on it.
 4. Each partition's state is written once more, bound to the new ring of keys, and the records
    of older epochs are deleted. From then on a worker with the old file halts over it, and one with
@@ -50,6 +52,7 @@ from ldp_kafka.runtime.recovery.inspection import inspect
 from ldp_kafka.runtime.recovery.rules import Facts, PartitionOffsets
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import Start, decide
+from ldp_kafka.runtime.stages.curate import Curate
 from ldp_kafka.runtime.stages.perturb import Perturb
 from ldp_kafka.runtime.tools.state import alone, read_partitions
 from ldp_kafka.topology import Topology, require
@@ -58,6 +61,8 @@ __all__ = ["Rotation", "rebind", "rotate"]
 
 TOGETHER = 256  # raw messages that are looked at at a time
 WAIT = 20.0  # seconds for a record of the changelog
+Folds = Perturb | Curate
+"""The stages that fold raw values, and draw with a key."""
 
 
 class Rotation(NamedTuple):
@@ -133,7 +138,7 @@ def _replace(file: Path, ring: Keyring) -> None:
     draft.replace(file)
 
 
-async def rebind(stage: Perturb, new: Perturb, start: Start, table: Table) -> None:
+async def rebind(stage: Folds, new: Folds, start: Start, table: Table) -> None:
     """Write the state of a partition once more, bound to another ring of keys.
 
     Parameters
@@ -189,10 +194,10 @@ class _Held:
         slot_ms = topology.input.slot_ms
         self.free = 0 if reached < 0 else (reached // slot_ms + 1) * slot_ms
 
-    def _stage(self, ring: Keyring, number: int) -> Perturb:
+    def _stage(self, ring: Keyring, number: int) -> Folds:
         noise = edge_randomness(self.topology, ring, self.deployment)
         found = roles.make(self.topology, self.spec, number, noise)
-        if not isinstance(found, Perturb):
+        if not isinstance(found, Folds):
             raise InvariantError(f"{self.spec.name} folds no raw values")
         return found
 
@@ -249,7 +254,7 @@ class _Held:
 class _Part(NamedTuple):
     """One partition's state as it was found."""
 
-    stage: Perturb
+    stage: Folds
     """Under the ring that it was written with."""
     start: Start
     reached: int

@@ -36,6 +36,7 @@ output: {{statistics: [per_stream]}}
 runtime: {{shards: 3}}
 """
 FIRST = START // SLOT
+OTHER = bytes(32)  # another key
 SETTINGS = ("batch", "sliding")
 
 
@@ -313,6 +314,8 @@ def test_a_reader_of_the_state_sees_what_is_wrong():
     meta, shards = stage.meta(state), stage.dump(state, stage.shards_of(state))
     good = stage.look(meta, shards)
     assert good.problems == [] and good.users == 6 and good.slots
+    keyless = replace(stage, randomness=edge_randomness(topology_of("naive", "batch"), OTHER, ""))
+    assert keyless.look(meta, shards) == good, "whoever looks need not have the key"
     [pane, *_] = [name for name in shards if "." in name]
     for name, payload in (
         (pane, b"?"),
@@ -326,6 +329,18 @@ def test_a_reader_of_the_state_sees_what_is_wrong():
     assert [rule for rule, _ in stage.look(meta, moved).problems] == ["shards"]
     closed = stage.look({**meta, "closed": 2**40}, shards)
     assert [rule for rule, _ in closed.problems] == ["shards"]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_greatest_time_of_messages_is_what_a_fold_of_them_comes_to(setting):
+    """What a rotation of the key begins behind."""
+    stage = stage_of("naive", setting)
+    for seed in range(4):
+        messages, state = wild(seed), stage.fresh()
+        for cut in (1, 7, len(messages) // 2):
+            stage.fold(state, messages[:cut])
+            assert stage.latest(messages[:cut]) == state.watermark
+            state = stage.fresh()
 
 
 def test_nothing_shows_a_value():

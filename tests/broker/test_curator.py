@@ -1,0 +1,317 @@
+"""A curator on a real broker: what it releases is what `runtime.local` says of the raw log as it
+lies, byte for byte, each slot of a stream once, whatever became of its workers.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from urllib.request import urlopen
+
+import numpy as np
+import pytest
+
+from ldp_kafka.accounting.words import moment
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events
+from ldp_kafka.runtime import roles
+from ldp_kafka.runtime.kafka.changelog import compacted
+from ldp_kafka.runtime.wire.codec import encode
+from tests.broker.flow import SLOT, START, Flow
+from tests.broker.forks import Life
+from tests.broker.test_faults import until, until_acknowledged
+from tests.broker.test_no_value_leaves import Planted, hits, of_topic
+from tests.broker.test_state_tools import put_back, said
+
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: {boot}}}
+input: {{partitions: {partitions}, format: json, slot: 60s, lateness: 1, {more}}}
+privacy:
+  {{trust: curator, level: event, method: {method}, epsilon: 4.0, {shape}}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime:
+  {{snapshot_messages: 60, snapshot_seconds: 0.5, shards: 4, session_timeout: {session}}}
+"""
+STREAMS, DELAY = 40, 4
+CASES = [
+    ("segment_mean", "batch", "first"),
+    ("discontin_group", "sliding", "mean"),
+    ("pegasus_delay", "sliding", "first"),
+    ("contin_group", "batch", "sum"),
+]
+IDLE = "idle: 1s"
+
+
+def flow_of(kafka, tmp_path, prefix, method, setting, per_slot="first", partitions=4, more=""):
+    return Flow(
+        kafka,
+        tmp_path,
+        prefix,
+        method=method,
+        shape=f"delay: {DELAY}, setting: {setting}, domain: [0.0, 1000.0]",
+        statistics="value",
+        partitions=partitions,
+        text=TEXT,
+        more=f"per_slot: {per_slot}{more and ', '}{more}",
+    )
+
+
+def changelog(flow: Flow) -> str:
+    return flow.topology.changelog("curate", "curate")
+
+
+def until_folded(flow: Flow) -> None:
+    """Until the curator has acknowledged its whole log."""
+    until_acknowledged(flow, "curate")
+
+
+def scraped(flow: Flow) -> str:
+    """The metrics of the worker that was started last."""
+    place = re.findall(r"metrics at (\S+)", flow.log_path.read_text(errors="replace"))[-1]
+    with urlopen(place, timeout=5) as answer:
+        return answer.read().decode()
+
+
+def shown(metrics: str, name: str) -> float:
+    """The value of a metric without labels of its own."""
+    [found] = re.findall(rf"^{name}{{[^}}]*}} (\S+)$", metrics, re.MULTILINE)
+    return float(found)
+
+
+def judged(flow: Flow, least: int, limit: float = 90.0):
+    expected = flow.expected()
+    flow.wait(expected, limit)
+    verdict = flow.judge(expected)
+    assert verdict.clean and verdict.releases > least, verdict
+    assert not verdict.exits, "no worker ended by itself"
+    return expected
+
+
+@pytest.mark.parametrize(("method", "setting", "per_slot"), CASES, ids=map("-".join, CASES))
+def test_windows_through_crashes(kafka, tmp_path, prefix, method, setting, per_slot):
+    """Ten streams a partition, two partitions a worker. One worker dies half way and comes back.
+    Then all die with windows open, and what comes next is a tick alone: all that is released of
+    these windows was in the changelog.
+    """
+    flow, rnd = flow_of(kafka, tmp_path, prefix, method, setting, per_slot), random.Random(3)
+    try:
+        flow.start("curate"), flow.start("curate")
+        for t in range(20):
+            flow.slot(rnd, t, STREAMS, late=0.2)
+            time.sleep(0.2)
+            if t == 9:
+                flow.start(flow.kill(0))
+        until_folded(flow)
+        known = {record.key for record in flow.expected().releases}
+        for _ in range(2):
+            flow.kill(0)
+        flow.finish(20)
+        flow.start("curate"), flow.start("curate")
+        expected = judged(flow, 10 * STREAMS)
+        flow.stop()
+    finally:
+        flow.close()
+    last = {record.key for record in expected.releases} - known
+    assert len(last) > STREAMS, "no window was open when the workers died"
+    assert expected.counts["late"] > 5 and expected.counts["events"] > 10 * STREAMS
+    assert {record.partition for record in expected.releases} == {0, 1, 2, 3}
+
+
+def test_an_idle_partition_and_the_metrics(kafka, tmp_path, prefix):
+    """One worker, once through. A partition that gets nothing is ticked for by its owner, so that
+    its windows close too; and what the worker counts is what the fold counts.
+    """
+    flow = flow_of(kafka, tmp_path, prefix, "segment_mean", "batch", partitions=2, more=IDLE)
+    rnd, topic = random.Random(5), flow.topology.releases_topic
+    try:
+        flow.start("curate")
+        for t in range(12):
+            flow.slot(rnd, t, STREAMS, idle=range(3, 100), late=0.2, tick=False)
+            time.sleep(0.2)
+        until(lambda: any(m.partition() == 1 for m in flow.read(topic)))
+        assert any(b'"tick"' in message.value for message in flow.raw()[1])
+        until_folded(flow)
+        assert shown(scraped(flow), "ldp_open_slots") == open_slots(flow) > 0
+        flow.finish(12)
+        expected = judged(flow, 2 * STREAMS)
+        metrics = scraped(flow)
+        flow.stop()
+    finally:
+        flow.close()
+    for name in ("events", "late", "duplicates", "clamped", "windows", "releases"):
+        assert shown(metrics, f"ldp_{name}_total") == expected.counts[name], name
+    assert expected.counts["late"] > 0 and expected.counts["windows"] > 2 * STREAMS
+    assert shown(metrics, "ldp_open_slots") == 0
+
+
+def open_slots(flow: Flow) -> int:
+    """Of the partition that has most, by the straight fold."""
+    agent, most = flow.topology.flow.agent("curate"), []
+    for number, log in enumerate(flow.raw()):
+        stage = roles.make(flow.topology, agent, number, flow.noise())
+        most.append(stage.fold(stage.fresh(), log).gauges["open_slots"])
+    return int(max(most))
+
+
+def test_no_value_leaves_the_curator(kafka, tmp_path, prefix):
+    """Ten thousand planted values through workers that are killed, halt over another key and come
+    back: none of them, nor the integer that a state holds of it, is in any byte of what they leave,
+    but for the releases.
+    """
+    planted, partitions = Planted(), 2
+    flow = flow_of(kafka, tmp_path, prefix, "contin_group", "batch", "mean", partitions)
+    topology, values = flow.topology, planted.good.ravel()
+    parts = np.array_split(values, 8)
+    key = flow.path.with_suffix(".key")
+    right = key.read_bytes()
+    try:
+        flow.start("curate")
+        for t, part in enumerate(parts):
+            for number, mine in enumerate(np.array_split(part, partitions)):
+                users = [f"s{number}.{at}" for at in range(len(mine))]
+                flow.put(
+                    number,
+                    encode(Events(Ids.of(users), (START + t) * SLOT + np.arange(len(mine)), mine)),
+                )
+            for bad in planted.bad[20 * t : 20 * t + 20]:
+                flow.put(
+                    0,
+                    json.dumps(
+                        {"user": "s1", "value": f"{bad:.6f}", "time": START * SLOT}
+                    ).encode(),
+                )
+            flow.producer.flush(10)
+            if t == 3:
+                until_folded(flow)
+                metrics = scraped(flow)
+                flow.kill(0)
+                key.write_bytes(bytes(range(32)))
+                process = flow.start("curate")
+                assert process.wait(60) == 1
+                flow.workers.clear()
+                key.write_bytes(right)
+                flow.start("curate")
+        until_folded(flow)
+        opened = b"".join(
+            flow.noise().seal.open(name, value)
+            for name, value in compacted({"bootstrap.servers": kafka}, changelog(flow)).items()
+        )
+        flow.finish(len(parts))
+        judged(flow, 1000)
+        metrics += scraped(flow)
+        flow.stop()
+        places = {
+            name: of_topic(flow, name) for name in (topology.dead_letters_topic, changelog(flow))
+        }
+        raw = of_topic(flow, topology.raw_topic)
+        buried = len(flow.read(topology.dead_letters_topic))
+    finally:
+        flow.close()
+    places |= {"metrics": metrics.encode(), "log": flow.log_path.read_bytes()}
+    bound = topology.windowed.bound
+    assert not any(found := hits(places, planted, bound).values()), found
+    assert buried == 20 * len(parts)
+    found = hits({"raw": raw, "state": opened}, planted, bound)
+    assert found["raw"] > 10_000 and found["state"] > 1000, found
+
+
+def test_the_ways_out_of_a_curator(kafka, tmp_path, prefix, capsys):
+    """An old changelog, which the worker halts over, and `state rewind`; a new key between two
+    slots, with windows open that have slots under both; and in the end everything is in order.
+    """
+    flow, rnd = flow_of(kafka, tmp_path, prefix, "segment_mean", "sliding"), random.Random(8)
+    path, config = str(flow.path), {"bootstrap.servers": kafka}
+    ask = ("state", "rewind", path, "--role", "curate")
+    try:
+        flow.start("curate")
+        for t in range(7):
+            flow.slot(rnd, t, STREAMS)
+        until_folded(flow)
+        code, out, err = said(capsys, "state", "verify", path)
+        assert code == 0, out + err
+        old = compacted(config, changelog(flow))
+        for t in range(7, 12):
+            flow.slot(rnd, t, STREAMS)
+        until_folded(flow)
+        code, _, err = said(capsys, "key", "rotate", path, "--yes")
+        assert code == 1 and "has 1 members: stop its workers first" in err
+        flow.stop()
+        put_back(flow, changelog(flow), old)
+        code, out, _ = said(capsys, "state", "verify", path)
+        assert code == 1 and out.count(": current: ") == 4, out
+        flow.slot(rnd, 12, STREAMS)
+        process = flow.start("curate")
+        assert process.wait(60) == 1
+        flow.workers.clear()
+        assert "`ldp-kafka state rewind`" in flow.log_path.read_text()
+        code, out, err = said(capsys, *ask)
+        assert code == 0 and "nothing was done" in out, err
+        code, out, err = said(capsys, *ask, "--yes")
+        assert code == 0 and out.count("went back") == 4, err
+        assert said(capsys, "state", "verify", path)[0] == 0
+
+        code, out, err = said(capsys, "key", "rotate", path, "--yes", "--json")
+        assert code == 0, err
+        assert json.loads(out)["begins"] == moment((START + 13) * SLOT)
+        code, out, err = said(capsys, "state", "verify", path)
+        assert code == 0 and f"{STREAMS} users" in out, out + err
+        flow.start("curate"), flow.start("curate")
+        for t in range(13, 20):
+            flow.slot(rnd, t, STREAMS)
+        flow.finish(20)
+        judged(flow, 10 * STREAMS)
+        until_folded(flow)
+        code, out, _ = said(capsys, "state", "inspect", path, "--json")
+        parts = json.loads(out)["partitions"]
+        assert code == 0 and sum(part["users"] for part in parts) == STREAMS
+        assert {part["slots"] for part in parts} == {0}
+        assert not any(part["violations"] for part in parts)
+        flow.stop()
+    finally:
+        flow.close()
+
+
+def test_commands_for_a_curator(kafka, tmp_path, prefix, capsys):
+    """What has nothing to look at says why; the others do what they do elsewhere."""
+    flow = flow_of(kafka, tmp_path, prefix, "discontin_group", "batch", partitions=2)
+    path, key = str(flow.path), str(flow.path.with_suffix(".key"))
+    why = "its curator sees values, and releases them"
+    csv = tmp_path / "values.csv"
+    rnd = random.Random(2)
+    rows = [
+        f"s{at},{rnd.uniform(0, 1000):.3f},{(START + t) * SLOT}"
+        for t in range(10)
+        for at in range(9)
+    ]
+    csv.write_text("\n".join(["user,value,time", *rows]))
+    try:
+        for words in (
+            ("validate", path),
+            ("plan", path),
+            ("topics", path),
+            ("topics", path, "--acls", "--principal", "edge=User:a"),
+        ):
+            assert said(capsys, *words)[0] == 0, words
+        for words in (
+            ("prove-once", path),
+            ("prove-once", path, "--key-file", key),
+            ("run", path, "--role", "perturb"),
+            ("run", path, "--role", "collect"),
+            ("state", "verify", path, "--role", "collect"),
+            ("state", "rewind", path, "--role", "perturb"),
+        ):
+            code, _, err = said(capsys, *words)
+            assert code == 2 and why in err, (words, err)
+        assert said(capsys, "state", "verify", path)[0] == 0  # of nothing
+        code, out, err = said(capsys, "replay", str(csv), "-t", path, "--json")
+        assert code == 0 and json.loads(out)["events"] == 90, err
+        process = Life(["run", path, "--until-idle", "3s"], flow.log_path)
+        assert process.wait(120) == 0
+        expected = judged(flow, 60)
+        assert expected.counts["events"] == 90
+    finally:
+        flow.close()
