@@ -20,6 +20,7 @@ import pytest
 import ldp_kafka
 import ldp_kafka as lk
 from ldp_kafka.accounting import Field, State
+from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.runtime.device.async_client import AsyncClient
 from ldp_kafka.runtime.kafka.security import Security
@@ -27,6 +28,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.stages.panes import PER_SLOT
+from ldp_kafka.runtime.stages.windows import Released
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.worker.chunks import chunks
 from ldp_kafka.runtime.worker.fetches import Lot
@@ -226,10 +228,6 @@ def faults_of(kind, shows=()):
     return found or ([] if fits else [f"{kind.__qualname__}: no filler fits, list an instance"])
 
 
-SETTLED = TOPOLOGY.replace("slot: 1h", "slot: 1h, per_slot: sum")
-ASKING = TOPOLOGY.replace("sw_direct", "lba")
-
-
 CURATED = """
 topology: streams
 input: {slot: 1h, partitions: 1}
@@ -237,6 +235,9 @@ privacy:
   {trust: curator, level: event, method: naive, domain: [0, 100], epsilon: 2.0, delay: 4}
 output: {statistics: [per_stream]}
 """
+DELAYED = CURATED.replace("curator", "edge").replace("per_stream", "per_user")
+SETTLED = TOPOLOGY.replace("slot: 1h", "slot: 1h, per_slot: sum")
+ASKING = TOPOLOGY.replace("sw_direct", "lba")
 
 
 def edge(text=TOPOLOGY, agent="perturb"):
@@ -339,6 +340,11 @@ INSTANCES = {
     "runtime.stages.curate.CurateState": lambda _: said_by(curated()[1]) + said_by(curated()[2]),
     "runtime.stages.settle.Settle": lambda _: said_by(edge(SETTLED)[0]),
     "runtime.stages.settle.SettleState": lambda _: said_by(edge(SETTLED)[1]),
+    "runtime.stages.delay.Delay": lambda _: said_by(edge(DELAYED)[0]),
+    "runtime.stages.windows.Released": lambda _: said_by(
+        Released(np.arange(3), Closed(0, np.full((1, 3), LOUD), np.full((1, 3), LOUD)))
+    ),
+    "runtime.stages.windows.Windows": lambda _: said_by(curated()[0]._windows),
     "runtime.stages.names.Names": lambda _: said_by(curated()[1].names),
     "runtime.stages.panes._Pane": lambda _: pane(),
     "runtime.stages.panes.Panes": lambda _: pane(),

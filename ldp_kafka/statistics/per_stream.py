@@ -34,6 +34,7 @@ class PerStream(Statistic):
     name = "per_stream"
     kind = "numeric"
     needs = "per_stream"
+    curated = True
 
     def predict(self, users: int) -> Prediction:
         """The root mean square error of a release, and of the midpoint, of streams that begin

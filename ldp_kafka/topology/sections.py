@@ -15,6 +15,7 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.asked import names, of_either_kind, streamed
 from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.logins import Identity, endpoints, identity
@@ -332,15 +333,10 @@ class Privacy(Checked):
         fitting = PURE if kind.default_mechanism in PURE else (kind.default_mechanism,)
         if self.mechanism not in fitting:
             yield "privacy.mechanism", f"must be one of {', '.join(fitting)} for {self.method}"
-        if (self.trust == "curator") != (kind.level == "event"):
+        if self.trust == "curator" and not issubclass(kind, Windowed):
             yield (
                 "privacy.trust",
-                (
-                    f"must be curator for {self.method}, which releases windows of streams that it"
-                    " sees"
-                    if kind.level == "event"
-                    else f"must be edge for {self.method}, which perturbs at the edge"
-                ),
+                f"must be edge for {self.method}, which perturbs at the edge",
             )
         if self.level != kind.level:
             yield (

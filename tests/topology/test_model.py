@@ -285,19 +285,10 @@ def test_what_a_curator_needs():
     for part, privacy, statistic, said in (
         ("", naive, "mean", "mean cannot be made of what naive reports"),
         ("", naive + ", window: 5", "per_stream", "each slot's value has the budget to itself"),
-        (", source: devices", naive, "per_stream", "must be topic where privacy.trust is curator"),
-        (
-            "",
-            "level: event, method: naive, delay: 4",
-            "per_stream",
-            "privacy.trust: must be curator for naive",
-        ),
-        (
-            "",
-            "trust: curator, method: naive, delay: 4",
-            "per_stream",
-            "privacy.level: must be event",
-        ),
+        (", source: devices", naive, "per_stream", "must be topic for naive"),
+        ("", naive.replace("curator", "edge"), "per_stream", "whose privacy.trust is curator"),
+        ("", naive, "per_user", "whose privacy.trust is edge"),
+        ("", "trust: curator, method: naive, delay: 4", "per_stream", "privacy.level: must"),
         ("", "trust: curator, method: capp, window: 4", "mean", "privacy.trust: must be edge"),
         ("", "method: capp, window: 4", "per_stream", "per_stream cannot be made of what capp"),
         ("", naive.replace(", delay: 4", ""), "per_stream", "delay"),
@@ -308,7 +299,7 @@ def test_what_a_curator_needs():
     for name in ("reports_topic", "partials_topic", "collector_dead_letters_topic"):
         with pytest.raises(ConfigurationError, match="its curator sees values"):
             getattr(good, name)
-    with pytest.raises(ConfigurationError, match="has no curator"):
+    with pytest.raises(ConfigurationError, match="has no windows"):
         _ = loads(text % ("", "method: capp, window: 4", "mean")).windowed
 
 

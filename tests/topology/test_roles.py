@@ -48,7 +48,7 @@ def topology(source="topic", more=""):
 GIVEN = {"curator": "topic"}
 """Where values come from, of sources that are not that by themselves."""
 FLOWS = [
-    SOURCES[source]("meters", topology(GIVEN.get(source, source)).input, phases)
+    SOURCES[source]("meters", topology(GIVEN.get(source, source)).input, phases, "perturb")
     for source in SOURCES
     for phases in (0, 1, 2)
 ]
@@ -258,9 +258,9 @@ class Toy:
         return output
 
 
-def with_toy(name, source, phases):
+def with_toy(name, source, phases, folds):
     """The table of a raw topic, and a further role on the collector's side."""
-    flow = OF_TOPIC(name, source, phases)
+    flow = OF_TOPIC(name, source, phases, folds)
     wishes = Topic(f"{name}.wishes", 1, {"cleanup.policy": "delete"}, "wishes", COLLECTOR)
     granted = Topic(f"{name}.granted", 2, {"cleanup.policy": "delete"}, "granted", COLLECTOR)
     grant = Agent("grant", "grant", wishes, (granted,), "wishes that wait")

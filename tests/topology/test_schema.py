@@ -127,6 +127,7 @@ def test_what_is_shipped():
         "body-weight",
         "clinic-visits",
         "foreign-json",
+        "heart-rate",
         "phone-networks",
         "shop-sales",
         "smart-meters",

@@ -181,13 +181,24 @@ class Perturb:
         rows, latest = self._raw.read(run, output)
         places = self._places_of(state, run.offsets, latest)
         output.count("events", len(rows.slots))
-        found = self._due(state, run.offsets, rows, places, output)
-        made = self._perturb(state, run.offsets, found, output)
+        found, made = self._reported(state, run.offsets, rows, places, output)
         if self._waits:
             self._at_bounds(state, places, found.slots, found.message, made, output)
         else:
             batch = self._batch(state, made.users, made.slots, made.phases, made.values)
             self._messages.send(output, places, Drawn(batch, made.phases, made.message))
+
+    def _reported(
+        self,
+        state: PerturbState,
+        offsets: NDArray[np.int64],
+        rows: Rows,
+        places: Places,
+        output: Output,
+    ) -> tuple[Placed, Answered]:
+        """The values of a run of messages that are to be reported, and the reports of them."""
+        found = self._due(state, offsets, rows, places, output)
+        return found, self._perturb(state, offsets, found, output)
 
     def _due(
         self,

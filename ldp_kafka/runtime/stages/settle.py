@@ -9,7 +9,7 @@ whoever folds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -93,28 +93,46 @@ class Settle(Perturb):
     ) -> Placed:
         """The slots that a run of messages closes: each user's value in them."""
         assert isinstance(state, SettleState)
-        found: list[Placed] = []
+        found = [
+            self._placed(slot, state.panes, moving, output)
+            for moving, _, closed in self._closings(state, offsets, rows, places, output)
+            for slot in state.panes.slots()
+            if slot <= closed
+        ]
+        if not found:
+            none = np.empty(0, np.int64)
+            return Placed(none, none, none, none)
+        return Placed(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _closings(
+        self,
+        state: SettleState,
+        offsets: NDArray[np.int64],
+        rows: Rows,
+        places: Places,
+        output: Output,
+    ) -> Iterator[tuple[int, int, int]]:
+        """Have the values of a run of messages wait, up to each message that closes slots: its
+        place, and the last slot that was closed before and that is with it.
+        """
         first = 0
         for moving in [*places.moving.tolist(), len(places)]:
             end = min(moving + 1, len(places))
             part = slice(*np.searchsorted(rows.message, (first, end)).tolist())
             users, kept = take_in_time(rows, part, places, output)
             at = state.users.rows(users)
-            message = rows.message[kept]
-            state.panes.add(at, rows.slots[kept], rows.values[kept], offsets[message])
+            state.panes.add(at, rows.slots[kept], rows.values[kept], offsets[rows.message[kept]])
             if moving < len(places):
-                closed = places.passed[places.after[moving]].closed
-                found += [
-                    self._placed(slot, state.panes, moving, output)
-                    for slot in state.panes.slots()
-                    if slot <= closed
-                ]
+                before, after = (
+                    places.passed[which[moving]].closed for which in (places.before, places.after)
+                )
+                yield moving, before, after
             first = end
         output.gauge("open_slots", len(state.panes))
-        if not found:
-            none = np.empty(0, np.int64)
-            return Placed(none, none, none, none)
-        return Placed(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _ended(self, closed: int) -> int:
+        """The last slot whose pane has been let go, where ``closed`` is the last closed slot."""
+        return closed
 
     def _placed(self, slot: int, panes: Panes, message: int, output: Output) -> Placed:
         """The values of a slot that a message closes."""
@@ -150,7 +168,7 @@ class Settle(Perturb):
         panes = {name: held for name, held in shards.items() if is_pane(name)}
         state = super().load(meta, {name: shards[name] for name in shards.keys() - panes.keys()})
         assert isinstance(state, SettleState)
-        state.panes.load(panes, state.closed)
+        state.panes.load(panes, self._ended(state.closed))
         return state
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
@@ -167,7 +185,7 @@ class Settle(Perturb):
                 unreadable += 1
                 continue
             slots.add(at.slot)
-            ended += at.slot <= int(meta["closed"])
+            ended += at.slot <= self._ended(int(meta["closed"]))
             of = digests[:, 1] % np.uint64(self.shards)
             strangers += int(np.count_nonzero(of != np.uint64(at.shard)))
         found.slots = len(slots)

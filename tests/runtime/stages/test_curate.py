@@ -212,9 +212,10 @@ def test_crashes_between_any_two_records_of_a_snapshot(method, setting, per_slot
 class AllBehind(Curate):
     """Steps streams of shards that have done so before the crash."""
 
-    def _behind(self, state, rows, offset):
-        del state, offset
-        return rows
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.shard_offsets[:] = -1
+        return state
 
 
 class NoCovers(Curate):
