@@ -41,8 +41,12 @@ output: {statistics: [mean]}
 """
 
 
-def topology(source="topic", more=""):
-    return loads(TEXT.replace("SOURCE", source).replace("MORE", more))
+def topology(source="topic", more="", method=""):
+    text = TEXT.replace("SOURCE", source).replace("MORE", more)
+    if method:
+        text = text.replace("sw_direct, epsilon: 1.0, window: 10", method)
+        text = text.replace("[mean]", "[per_user]" if "naive" in method else "[mean]")
+    return loads(text)
 
 
 GIVEN = {"curator": "topic"}
@@ -181,7 +185,20 @@ def test_a_table_fits_together(flow):
 def test_no_stage_is_idle():
     """What is bound is an agent's in some table."""
     used = {agent.stage for flow in FLOWS for role in flow.roles for agent in role.agents}
-    assert used == bindings.STAGES.keys()
+    edge = {"perturb", "settle", "delay", "answer"}  # one of them, as the method and the input ask
+    assert used | edge == bindings.STAGES.keys()
+    methods = (
+        "sw_direct, epsilon: 1.0, window: 10",
+        "lba, epsilon: 1.0, window: 10",
+        "naive, level: event, epsilon: 1.0, delay: 4",
+    )
+    found = {
+        topology(more=more, method=method).reader("meters.raw")[1].stage
+        for method in methods
+        for more in ("", ", per_slot: mean")
+        if not (more and "lba" in method)
+    }
+    assert found == edge
 
 
 def test_someone_elses_raw_topic_is_not_ours():
@@ -285,7 +302,7 @@ def toy(monkeypatch):
 
 def test_a_new_roles_topics_group_and_stage(toy):
     """They come after the others', on its side."""
-    before = [topic.name for topic in OF_TOPIC("meters", toy.input, 0).topics]
+    before = [topic.name for topic in OF_TOPIC("meters", toy.input, 0, "perturb").topics]
     new = ["meters.wishes", "meters.granted", "meters-toy-grant-changelog"]
     assert [topic.name for topic in toy.topics()] == before + new
     assert {topic.side for topic in toy.topics() if topic.name in new} == {COLLECTOR}
