@@ -159,6 +159,65 @@ class BucDoesNotClampSums(BucOrder):
         self._join(window, slot, founder, values, some, randomness)
 
 
+class _Undivided:
+    """Each slot of a window gets the whole epsilon."""
+
+    def _prepare(self):
+        self.spend *= self.window
+        super()._prepare()
+
+
+@dies("loss_within_epsilon", window=2)
+class NaiveForgetsTheWindow(_Undivided, Naive):
+    pass
+
+
+@dies("loss_within_epsilon", window=3, segment=2, setting="sliding")
+class SegmentForgetsTheWindow(_Undivided, SegmentMean):
+    pass
+
+
+@dies("loss_within_epsilon", window=2, buckets=2)
+class BucForgetsTheWindow(_Undivided, BucOrder):
+    pass
+
+
+@dies("loss_within_epsilon", window=2)
+class CompForgetsTheWindow(_Undivided, CompOrder):
+    pass
+
+
+@dies("loss_within_epsilon", window=2, theta=0.7)
+class DiscontinForgetsTheWindow(_Undivided, DiscontinGroup):
+    pass
+
+
+@dies("loss_within_epsilon", window=3, theta=0.7)
+class ContinForgetsTheWindow(_Undivided, ContinGroup):
+    pass
+
+
+@dies("parts_keep_their_shares", window=2)
+class CompDividesValuesOnly(CompOrder):
+    """Its comparisons have the whole share in each slot of a window."""
+
+    def _prepare(self):
+        super()._prepare()
+        self.test = NoisyComparison(self._each * self.window, self.reach, -FIXED, FIXED)
+
+
+@dies("influence_is_true", window=2)
+class NaiveCountsOneSlot(Naive):
+    influence = 1
+
+
+@dies("guarantee_is_true", window=2)
+class NaivePromisesOneSlot(Naive):
+    @property
+    def guarantee(self):
+        return super().guarantee._replace(level="event", window=1)
+
+
 # --- how often a value is drawn
 
 
@@ -192,7 +251,7 @@ class GroupIsSummedWithEachMember(DiscontinGroup):
 
 @dies("influence_is_true", theta=0.7)
 class DiscontinForgetsItsTests(DiscontinGroup):
-    influence = 1
+    reached = 1
 
 
 @dies("guarantee_is_true")

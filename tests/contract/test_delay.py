@@ -23,6 +23,7 @@ GROUPS = [
     ({"delay": 3, "theta": 0.4, "epsilon": 20.0, **SLIDING}, {}),
     ({"delay": 4, "theta": 1.0, "contribution": 0.5, "smooth": True}, {}),
     ({"delay": 2, **WIDE, **SLIDING}, {}),
+    ({"delay": 3, "theta": 0.7, "window": 3, "contribution": 0.5}, {"length": 4}),
 ]
 POINT = {"noise": "point"}
 # name -> what to build it with beside epsilon 1 on [0, 1], and what to enumerate
@@ -33,6 +34,7 @@ SPECIMENS = {
         ({"delay": 3, "buckets": 4, **POINT, **WIDE, **SLIDING}, ENDS),
         ({"delay": 5, "contribution": 0.25}, {"alphabet": (0.0, 0.25, 0.5)}),
         ({"delay": 1, "buckets": 1}, {}),
+        ({"delay": 2, "buckets": 2, "window": 3, **SLIDING}, {"length": 4}),
     ],
     "comp_order": [
         ({"delay": 3}, ENDS),
@@ -40,6 +42,7 @@ SPECIMENS = {
         ({"delay": 5, "contribution": 0.5}, {"alphabet": (0.2, 0.7)}),
         ({"delay": 3, "smooth": True, **WIDE, **SLIDING}, ENDS),
         ({"delay": 1}, ENDS),
+        ({"delay": 2, "window": 2, **SLIDING}, {"length": 4}),
     ],
     "contin_group": [*GROUPS, ({"delay": 3, **POINT}, {}), ({"delay": 12, "theta": 0.0}, {})],
     "discontin_group": [
@@ -48,19 +51,22 @@ SPECIMENS = {
         ({"delay": 3, "theta": 0.4, "epsilon": 20.0, **SLIDING}, ENDS),
         ({"delay": 3, "theta": 1.0, "contribution": 0.5, "smooth": True}, {"length": 4}),
         ({"delay": 2, **POINT, **WIDE, **SLIDING}, ENDS),
+        ({"delay": 4, "theta": 0.7, "window": 2}, {"length": 4}),
     ],
     "naive": [
         ({"delay": 2}, {}),
         ({"delay": 3, "smooth": True, **WIDE, **SLIDING}, {}),
         ({"delay": 1, "contribution": 0.5}, {}),
+        ({"delay": 2, "window": 3}, {}),
     ],
     "pegasus": [GROUPS[0], GROUPS[1], GROUPS[2]],
-    "pegasus_delay": [GROUPS[0], GROUPS[3]],
+    "pegasus_delay": [GROUPS[0], GROUPS[3], GROUPS[4]],
     "segment_mean": [
         ({"delay": 3, "segment": 2}, {}),
         ({"delay": 3, "segment": 2, **SLIDING}, {}),
         ({"delay": 2, "segment": 2, "smooth": False, **WIDE, **SLIDING}, {}),
         ({"delay": 4, "segment": 1, "contribution": 0.5}, {}),
+        ({"delay": 3, "segment": 3, "window": 4, **SLIDING}, {}),
     ],
 }
 UNIT = {"epsilon": 1.0, "domain": (0.0, 1.0)}
@@ -119,6 +125,15 @@ def test_orders_and_buckets_spend_all_that_they_have(delay, setting):
     for name, own in (("comp_order", {}), ("buc_order", {"buckets": 2})):
         found = losses(name, delay=delay, setting=setting, **own)
         assert found == pytest.approx((1.0, 1.0), abs=1e-5), name
+
+
+def test_a_window_spends_all_that_it_has():
+    """Each of its values alters a sum: an epsilon that is divided by less would be found."""
+    for own in ({"segment": 1}, {"segment": 3}):
+        found = losses("segment_mean", delay=3, window=3, **own)
+        assert found == pytest.approx((0.0, 1.0), abs=1e-5)
+    found = losses("buc_order", delay=3, window=2, buckets=2)
+    assert found == pytest.approx((1.0, 1.0), abs=1e-5)
 
 
 def test_groups_spend_what_is_known_of_them():

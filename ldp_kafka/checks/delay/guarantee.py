@@ -76,10 +76,14 @@ def guarantee_is_true(trial: DelayTrial) -> None:
     """The guarantee states level, calibration and an epsilon that the exact loss keeps; sound
     calibration promises what was asked for.
     """
-    stated = trial.method.guarantee
+    stated, window = trial.method.guarantee, trial.method.window
     require(
-        (stated.level, stated.window, stated.protects) == ("event", 1, "values"),
-        "the guarantee must be about one slot's value",
+        (stated.level, stated.window) == ("event" if window == 1 else "w-event", window),
+        "the guarantee must be about the slots of one window",
+    )
+    require(
+        (stated.protects, stated.subject) == ("values", "stream"),
+        "the guarantee must be about the values of a stream",
     )
     require(
         stated.calibration == trial.method.calibration, "the guarantee must state the calibration"
@@ -96,11 +100,11 @@ def guarantee_is_true(trial: DelayTrial) -> None:
 
 
 def influence_is_true(trial: DelayTrial) -> None:
-    """A changed value reaches no more draws than ``influence``."""
+    """A window of changed values reaches no more draws than ``influence``."""
     for outcomes in trial.outcomes:
         require(
             outcomes.reached() <= trial.method.influence,
-            "a changed value must not reach more draws than the influence says",
+            "changed values must not reach more draws than the influence says",
         )
 
 

@@ -50,10 +50,23 @@ class WindowOutcomes:
 
     @cached_property
     def neighbours(self) -> NDArray[np.intp]:
-        """Pairs (n, 2) of streams that differ in one slot, and by no more than one contribution."""
+        """Pairs (n, 2) of streams that differ in one window, and in no slot by more than one
+        contribution.
+        """
+        return self._apart(self.method.window)
+
+    @cached_property
+    def closest(self) -> NDArray[np.intp]:
+        """Those of the neighbours that differ in one slot."""
+        return self._apart(1)
+
+    def _apart(self, slots: int) -> NDArray[np.intp]:
+        """Pairs (n, 2) of streams that differ in so many consecutive slots at most."""
         away = np.abs(self.streams[:, None] - self.streams[None])
         most = self.method.contribution or inf
-        one = ((away > 0).sum(2) == 1) & (away.max(2) <= most)
+        differs = away > 0
+        first, last = differs.argmax(2), differs.shape[2] - 1 - differs[..., ::-1].argmax(2)
+        one = differs.any(2) & (last - first < slots) & (away.max(2) <= most)
         return np.argwhere(np.tril(one))
 
     def answers_loss(self) -> float:
@@ -98,11 +111,11 @@ class WindowOutcomes:
         return most
 
     def moves(self) -> tuple[int, list[int]]:
-        """How far a compared number moves between neighbours, of one outcome, at most; and the sum
-        of each label.
+        """How far a compared number moves between streams that differ in one slot, of one outcome,
+        at most; and the sum of each label.
         """
         compared, summed = 0, np.zeros(len(self.parts), np.int64)
-        for i, j in self._pairs():
+        for i, j in self._pairs(self.closest):
             both = (self.real[i] & self.real[j])[..., None]
             away = np.abs(self.inputs[i] - self.inputs[j]) * both
             compared = max(compared, int(away.max(initial=0)))
@@ -140,9 +153,11 @@ class WindowOutcomes:
             total += np.where((a < 0) != (b < 0), inf, losses[place.reshape(away.shape)])
         return np.asarray(total)
 
-    def _pairs(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """The neighbours, so many at once that their rows fit into cache."""
-        pairs = self.neighbours
+    def _pairs(
+        self, pairs: NDArray[np.intp] | None = None
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """These pairs, or all neighbours, so many at once that their rows fit into cache."""
+        pairs = self.neighbours if pairs is None else pairs
         require(len(pairs) > 0, "there must be neighbours to compare: give more values or slots")
         size = max(1, CHUNK // self.real.shape[1])
         for start in range(0, len(pairs), size):

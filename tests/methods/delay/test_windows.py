@@ -41,6 +41,28 @@ def test_a_contribution_makes_all_noise_smaller(name, setting):
     assert "what one person adds to a slot's value, at most 0.1" in part.guarantee.describe()
 
 
+@cases("name", NAMES)
+def test_a_window_gives_each_slot_its_part(name):
+    """Of epsilon, to the last micro-epsilon: what is drawn is that of one slot with as much."""
+    given = UNIT | {"epsilon": 7.0}
+    one, many = lk.method(name, **given), lk.method(name, **given | {"epsilon": 21.0}, window=3)
+    assert one.spend == many.spend
+    assert many.tables() == one.tables()
+    assert many.use != one.use
+    assert many.parts == pytest.approx([3 * each for each in one.parts])
+    assert many.influence == 3 * one.influence
+    assert (many.guarantee.level, many.guarantee.window) == ("w-event", 3)
+    assert (one.guarantee.level, one.guarantee.window) == ("event", 1)
+    line = many.guarantee.describe()
+    assert "w-event, epsilon 21 over all that is released of a stream, for any 3 cons" in line
+    assert "protects values, each slot's whole value, not one person's part of it" in line
+    part = lk.method(name, **given, window=3, contribution=0.1).guarantee.describe()
+    assert "what one person adds to each slot's value, at most 0.1" in part
+    published = lk.method(name, **given | {"epsilon": 21.0}, window=3, calibration="published")
+    single = lk.method(name, **given, calibration="published")
+    assert published.guarantee.epsilon == pytest.approx(3 * single.guarantee.epsilon)
+
+
 def test_noise_is_spread_over_the_values_that_are_there():
     """A segment of n present values has the noise of one over n; an empty one is null, and its
     other slots get the mean.
@@ -136,6 +158,8 @@ def test_a_mechanism_is_refused():
         ("naive", {"epsilon": 1e-5}),
         ("discontin_group", {"epsilon": 2e-5}),
         ("comp_order", {"epsilon": 1e-5, "delay": 1024}),
+        ("naive", {"window": 0}),
+        ("naive", {"window": 2**16, "epsilon": 0.05}),
     ],
 )
 def test_what_does_not_fit_is_refused(name, wrong):
