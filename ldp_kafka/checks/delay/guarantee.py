@@ -57,12 +57,17 @@ def moves_are_as_proved(trial: DelayTrial) -> None:
     """
     for outcomes in trial.outcomes:
         compared, summed = outcomes.moves()
-        for name in ("test", "vector"):
+        for name in ("test", "vector", "choice"):
             part = getattr(outcomes.method, name, None)
             require(
                 part is None or compared <= part.reach,
                 "a changed value must not move a compared number by more than its part's reach",
             )
+        choice = getattr(outcomes.method, "choice", None)
+        require(
+            choice is None or not choice.monotone or outcomes.one_way(),
+            "a changed value must move all scores of a monotone choice the same way",
+        )
         require(
             all(
                 moved <= getattr(outcomes.method, name).reach

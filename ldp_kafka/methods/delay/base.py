@@ -28,7 +28,7 @@ __all__ = ["COMPARE", "ONCE", "OWN", "VALUE", "DelayMethod"]
 # phases of a slot's draws: the noise of its value or of the sum that is named after it, what else
 # is drawn once a slot, and comparisons
 VALUE, ONCE, COMPARE = 0, 1, 2
-OWN = ("adder", "threshold", "test", "vector", "flip")
+OWN = ("adder", "alone", "threshold", "test", "vector", "flip", "choice")
 """The attributes of a method that are what it draws with, or None."""
 
 
@@ -66,9 +66,10 @@ class DelayMethod(Description):
     So the run loses at most epsilon (group composition). A slot's value is paid for once, whatever
     is drawn, and any w slots hold at most w values: there is nothing that a ledger could refuse.
 
-    Everything that a method draws is a `SumNoise` (``adder``; published, ``threshold``), a
-    `NoisyComparison` (``test``), a `SparseVector` (``vector``) or a randomised response (``flip``);
-    what is released follows from the draws, which slots have values, and public parameters.
+    Everything that a method draws is a `SumNoise` (``adder``, ``alone``; published,
+    ``threshold``), a `NoisyComparison` (``test``), a `SparseVector` (``vector``), a randomised
+    response (``flip``) or an `ExponentialMechanism` (``choice``); what is released follows from the
+    draws, which slots have values, and public parameters.
 
     `step` takes ``windows.hop`` slots and releases as many, ``windows.behind`` slots behind; so a
     stream has to be stepped until all its values are released: `waiting` says which have some, and

@@ -122,7 +122,7 @@ class ContinGroup(Deviating):
         a new group.
         """
         founder = np.full(len(values), slot)
-        if self.vector is None:
+        if self.windows.span == 1:
             return founder
         began = window.get("open")[some]
         asked, fresh = np.flatnonzero(began != NEVER), np.flatnonzero(began == NEVER)
