@@ -239,7 +239,7 @@ class TruncateBindsNoThreshold(Truncate):
         window.at_random = real
 
 
-@dies("parts_keep_their_shares", synopses=3, delay=2, epsilon=20.0)
+@dies("parts_keep_their_shares", synopses=3, delay=2, epsilon=10.0)
 class DpiWithHalfTheNoise(Dpi):
     """As if one value moved the distances of all synopses the same way."""
 
@@ -255,16 +255,14 @@ class DpiTakesMovesForMonotone(DpiWithHalfTheNoise):
     pass
 
 
-@dies("loss_within_epsilon", synopses=3, delay=2)
+@dies("loss_within_epsilon", synopses=3, delay=2, epsilon=10.0)
 class DpiBoostsByTheTruth(Dpi):
     """What the original does: later samplers know earlier values."""
 
     def _block(self, window, first, places, values, there, randomness):
         super()._block(window, first, places, values, there, randomness)
-        near = np.abs(values[0] - self._level[:, None]).argmin(axis=0)
-        boost = np.zeros((self.synopses, window.count), np.int64)
-        boost[near, np.arange(window.count)] = self.reach
-        window.ring("boost")[:] = boost
+        none = np.zeros((self.synopses, window.count), np.int64)
+        window.ring("boost")[:] = self._scores(values, there, none).T
 
 
 @dies("moves_are_as_proved")
@@ -287,7 +285,7 @@ class _ControlledByTheTruth(AdaPub):
         return super()._control(window, self.truth, some)
 
 
-@dies("moves_are_as_proved", epsilon=0.05)
+@dies("moves_are_as_proved", epsilon=0.05, delay=12)
 class AdaPubControlsByTheTruth(_ControlledByTheTruth):
     pass
 
