@@ -55,7 +55,7 @@ def useless(topology, users):
     for prediction in plan(topology, users).predictions:
         if prediction.reliability is not None:
             useful = prediction.reliability >= LEAST_RELIABILITY
-        elif topology.guarantee.level == "event":
+        elif topology.guarantee.subject == "stream":
             useful = prediction.error < LARGEST_OF_STREAM * (hi - lo)
         elif prediction.reports == 1:  # of one user, as it was reported
             useful = False
@@ -134,7 +134,9 @@ def test_it_runs(path):
     if categories is None:
         lo, hi = topology.privacy.domain
         values = lo + (hi - lo) * rng.beta(2, 5, (USERS, SLOTS))
-        if topology.guarantee.level == "event":  # streams that move slowly, as they are meant for
+        if (
+            topology.guarantee.subject == "stream"
+        ):  # streams that move slowly, as they are meant for
             levels = rng.beta(2, 5, (USERS, 1)) + rng.normal(0, 0.01, (USERS, SLOTS))
             values = lo + (hi - lo) * levels
     else:
@@ -167,7 +169,7 @@ def test_it_runs(path):
     closed = SLOTS if topology.input.create else SLOTS - 1 - topology.input.lateness
     for statistic in topology.output.statistics:
         mine = [release for release in releases if release["statistic"] == statistic]
-        if topology.guarantee.level == "event":
+        if topology.guarantee.subject == "stream":
             # a segment that ends behind the last value is released as a whole
             inside = [release for release in mine if release["slot"] < first + SLOTS]
             right_of_streams(topology, noise, values, inside)

@@ -27,7 +27,8 @@ class Windowed(Method):
 
     Parameters
     ----------
-    epsilon, domain, calibration : of the delay method
+    epsilon, domain, window, calibration : of the delay method; more than one slot in the window is
+        level ``w-event``
     mechanism : a name alone: these methods draw noise of their own
     parameters : the delay method's own, among them ``smooth``
     """
@@ -43,12 +44,13 @@ class Windowed(Method):
         epsilon: float,
         mechanism: Callable[..., Any],
         domain: tuple[float, float],
+        window: int = 1,
         calibration: str = "sound",
         **parameters: Any,
     ) -> None:
         del mechanism
         made = self.delay_class(
-            epsilon=epsilon, domain=domain, calibration=calibration, **parameters
+            epsilon=epsilon, domain=domain, window=window, calibration=calibration, **parameters
         )
         self.windowed = made
         self.epsilon, self.calibration, self.values = made.epsilon, made.calibration, made.values

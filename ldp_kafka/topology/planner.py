@@ -280,7 +280,7 @@ def plan(
 
 def _spending(topology: Topology) -> str | None:
     """What is spent on what, in words, where reports do not all cost alike, or there are none."""
-    if topology.guarantee.level == "event":
+    if topology.guarantee.subject == "stream":
         return f"epsilon {at_most(topology.method.price)} for the value of each slot of a stream"
     return asking.spending(topology)
 

@@ -338,14 +338,15 @@ class Privacy(Checked):
                 "privacy.trust",
                 f"must be edge for {self.method}, which perturbs at the edge",
             )
-        if self.level != kind.level:
+        levels = ("event", "w-event") if kind.level == "event" else (kind.level,)
+        if self.level not in levels:
             yield (
                 "privacy.level",
-                f"must be {kind.level} for {self.method}, whose guarantee is of that level",
+                f"must be {' or '.join(levels)} for {self.method}, whose guarantee is of that level",
             )
-        elif self.window is None and kind.level == "w-event":
+        elif self.window is None and self.level == "w-event":
             yield "privacy.window", "must be given"
-        elif self.window is not None and kind.level != "w-event":
+        elif self.window is not None and self.level != "w-event":
             yield (
                 "privacy.window",
                 (
