@@ -342,10 +342,11 @@ class Privacy(Checked):
         if self.level not in levels:
             yield (
                 "privacy.level",
-                f"must be {' or '.join(levels)} for {self.method}, whose guarantee is of that level",
+                f"must be {' or '.join(levels)} for {self.method}: its guarantee is of that level",
             )
         elif self.window is None and self.level == "w-event":
-            yield "privacy.window", "must be given"
+            more = "; level: event is for one slot's value" if len(levels) > 1 else ""
+            yield "privacy.window", f"must be given{more}"
         elif self.window is not None and self.level != "w-event":
             yield (
                 "privacy.window",

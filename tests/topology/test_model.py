@@ -239,6 +239,9 @@ WINDOWS = {
     "theta": 2.5,
     "segment": 3,
     "buckets": 3,
+    "thresholds": 8,
+    "synopses": 8,
+    "interval": 2,
 }
 """Parameters of those that release windows, each at another value than it has."""
 
@@ -288,7 +291,8 @@ def test_what_a_curator_needs():
         (", source: devices", naive, "per_stream", "must be topic for naive"),
         ("", naive.replace("curator", "edge"), "per_stream", "whose privacy.trust is curator"),
         ("", naive, "per_user", "whose privacy.trust is edge"),
-        ("", "trust: curator, method: naive, delay: 4", "per_stream", "privacy.level: must"),
+        ("", "trust: curator, method: naive, delay: 4", "per_stream", "given; level: event is"),
+        ("", naive.replace("event", "user"), "per_stream", "must be event or w-event for naive"),
         ("", "trust: curator, method: capp, window: 4", "mean", "privacy.trust: must be edge"),
         ("", "method: capp, window: 4", "per_stream", "per_stream cannot be made of what capp"),
         ("", naive.replace(", delay: 4", ""), "per_stream", "delay"),
@@ -296,6 +300,8 @@ def test_what_a_curator_needs():
         with pytest.raises(TopologyError) as wrong:
             loads(text % (part, privacy, statistic))
         assert said in str(wrong.value)
+    week = loads(text % ("", naive.replace("event", "w-event, window: 7"), "per_stream"))
+    assert week.guarantee.window == 7 and week.windowed.spend == 142_857
     for name in ("reports_topic", "partials_topic", "collector_dead_letters_topic"):
         with pytest.raises(ConfigurationError, match="its curator sees values"):
             getattr(good, name)
