@@ -4,6 +4,11 @@ that of naive noise that may lie anywhere, and over that of naive noise clipped 
 A domain is public, so clipping is free. Naive noise on a value x has the error length / epsilon;
 clipped, never more than the domain has room for. At a small epsilon nearly all of what a method
 wins over unclipped noise is won by any release inside the domain, the constant one included.
+``buc_order`` clips by itself, each mean to its bucket; that is why it alone has the figure.
+
+Measured at epsilon 0.1: clipping makes the error of naive noise 21 times smaller on all four
+streams, ``buc_order`` as published 26 to 41 times, the midpoint 28 to 71 times. ``comp_order`` does
+not come down to what Table III prints: 0.30 of naive noise where 0.19 and 0.20 are printed.
 """
 
 from __future__ import annotations

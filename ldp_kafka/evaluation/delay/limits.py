@@ -36,10 +36,15 @@ def at_most(what: str, limit: float, measured: Mapping[str, float]) -> Claim:
         ((figure / limit - 1, name) for name, figure in measured.items() if not figure <= limit),
         reverse=True,
     )
-    words = ", ".join(f"{100 * over:.2g} %: {name}" for over, name in above[:NAMED])
+    words = ", ".join(f"{_percent(over)}: {name}" for over, name in above[:NAMED])
     more = f" and {len(above) - NAMED} more" if len(above) > NAMED else ""
     by = f"; above by {words}{more}" if above else ""
     return claim(
         f"{what} is at most {limit:.3g} (measured {seen}{by})",
         (figure <= limit for figure in measured.values()),
     )
+
+
+def _percent(share: float) -> str:
+    digits = 0 if share >= 0.1 else 1
+    return f"{100 * share:.{digits}f} %"

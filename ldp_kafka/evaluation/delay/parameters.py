@@ -1,5 +1,16 @@
 """Public thresholds and numbers of buckets for the paper's groups and buckets, and whether any of
 them comes near to segments, which have none.
+
+What does not hold, measured in batches with noise at epsilon 0.5 and 1 (20 to 40 repeats):
+
+- One bucket, or a theta above every deviation, puts a window into one sum: raw segments as long as
+  the delay, with all of epsilon or four fifths of it. These are the best that groups and buckets
+  come to, and what is left beside segments is the smoother and their length.
+- On COVID19 at a delay of 10 and epsilon 1 the smoother costs: smoothed segments have 1.22 times
+  the error of raw ones (1.03 times at epsilon 0.5, less than raw ones below that). It learns how
+  fast the stream moves from the segments before, and this one stands still, then leaps.
+- On Outpatient at a delay of 100 and epsilon 0.5 one segment of 100 slots has 0.94 times the error
+  of the two of 50 that `default_segment` takes.
 """
 
 from __future__ import annotations
