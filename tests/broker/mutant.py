@@ -22,8 +22,9 @@ from ldp_kafka.randomness import Keyed, System
 from ldp_kafka.runtime.kafka import forwarder
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.recovery.epoch import Epoch
-from ldp_kafka.runtime.stages import answer, coordinate
+from ldp_kafka.runtime.stages import answer, coordinate, curate
 from ldp_kafka.runtime.stages import perturb as edge
+from ldp_kafka.runtime.stages.panes import PaneOf
 from ldp_kafka.runtime.stages.report_messages import Drawn
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 
@@ -165,6 +166,15 @@ def without_values(load):
     return loaded
 
 
+def without_panes(names):
+    """Says of no pane that it is to be written."""
+
+    def said(self, state):
+        return {name for name in names(self, state) if PaneOf.named(name) is None}
+
+    return said
+
+
 def break_it(name: str) -> None:
     if name == "fresh noise":
         Keyed.at = lambda *_: System()  # keyed ids, but noise that a replay draws again
@@ -197,6 +207,9 @@ def break_it(name: str) -> None:
         forwarder.Forwarder._append = committing(forwarder.Forwarder._append)
     elif name == "decides anew":
         coordinate.Coordinate.load = deciding_anew(coordinate.Coordinate.load)
+    elif name == "panes forgotten":
+        curate.Curate.shards_of = without_panes(curate.Curate.shards_of)
+        curate.Curate.dirty = without_panes(curate.Curate.dirty)
     elif name == "held values forgotten":
         answer.Answer.load = without_values(answer.Answer.load)
     elif name != "none":

@@ -11,17 +11,18 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.broker.chaos.faults import LONG, ONE_NODE, THREE_NODES
+from tests.broker.chaos.faults import ASKING, LONG, ONE_NODE, THREE_NODES
+from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
 from tests.broker.chaos.kinds.fault import Fault
 from tests.broker.chaos.kinds.workers import join
 from tests.broker.chaos.run import Round, play, schedule, seed
-from tests.broker.test_methods import ASKED
+from tests.broker.test_methods import ASKED, WINDOWS
 from tests.runtime.test_methods import STREAMS
 
 # see `World.stable`
@@ -31,15 +32,17 @@ FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 
 def dealt(number: int, hands: int) -> list[list[str]]:
     """All methods in so many hands: every worker of a round runs one of each of its methods, so
-    smaller ones come again sooner. Each of up to six hands has a protocol whose coordinator asks.
+    smaller ones come again sooner. Each of up to six hands has a protocol whose coordinator asks,
+    and a curator.
     """
     rnd = random.Random(number)
     asked = list(ASKED)
-    methods, asking = list(STREAMS), asked[:hands]
+    methods, asking, windows = list(STREAMS), asked[:hands], list(WINDOWS)
     rnd.shuffle(methods)
     rnd.shuffle(asking)
+    rnd.shuffle(windows)
     asking += asked[hands:]
-    return [[*methods[at::hands], *asking[at::hands]] for at in range(hands)]
+    return [[*methods[at::hands], *asking[at::hands], *windows[at::hands]] for at in range(hands)]
 
 
 def parts(order: list[Fault], count: int) -> Iterator[list[Fault]]:
@@ -74,21 +77,59 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
     assert len(asked) == len(ASKED)
     assert sum(verdict.published for verdict in asked) > 0
     assert sum(verdict.late for verdict in asked) > 0  # of slots that passed while nobody asked
+    windows = [each.verdicts[name] for each in rounds for name in WINDOWS if name in each.verdicts]
+    assert len(windows) == len(WINDOWS)
+    assert all(verdict.releases > 0 for verdict in windows)
 
 
 @pytest.mark.long
 def test_a_thousand_faults(can_start, tmp_path, prefix):
-    """Rounds over and over, two at a time, with other hands, until there were enough;
-    LDP_KAFKA_PROGRESS names a file that tells how it goes.
+    """Rounds over and over with other hands."""
+    number = seed()
+
+    def planned(at: int) -> tuple[int, list[str], list[Fault]]:
+        nodes = (1, 1, 3)[at % 3]
+        of = ONE_NODE if nodes == 1 else THREE_NODES * 2
+        return nodes, dealt(number + at // 6, 6)[at % 6], [*of, *LONG]
+
+    many(tmp_path, prefix, number, FAULTS, planned)
+
+
+@pytest.mark.long
+def test_two_hundred_faults_over_windows(can_start, tmp_path, prefix):
+    """The same where every topology has a curator."""
+
+    def planned(at: int) -> tuple[int, list[str], list[Fault]]:
+        nodes = (1, 1, 3)[at % 3]
+        three = [fault for fault in THREE_NODES if fault not in ASKING]
+        return nodes, list(WINDOWS), [*(OVER_WINDOWS if nodes == 1 else three * 2), *LONG]
+
+    many(tmp_path, prefix, seed(), min(200, FAULTS), planned)
+
+
+def many(
+    tmp: Path,
+    prefix: str,
+    number: int,
+    faults: int,
+    planned: Callable[[int], tuple[int, list[str], list[Fault]]],
+) -> None:
+    """Rounds over and over, two at a time, until there were enough faults; LDP_KAFKA_PROGRESS names
+    a file that tells how it goes.
+
+    Parameters
+    ----------
+    number : the seed
+    planned : of each round the nodes, the methods and the faults
     """
-    number, done, wrong, rounds = seed(), [], [], itertools.count()
+    done, wrong, rounds = [], [], itertools.count()
     progress, writing = (
-        Path(os.environ.get("LDP_KAFKA_PROGRESS", tmp_path / "progress.txt")),
+        Path(os.environ.get("LDP_KAFKA_PROGRESS", tmp / "progress.txt")),
         threading.Lock(),
     )
 
     def keep_on() -> None:
-        while len(done) < FAULTS and len(wrong) < 5:
+        while len(done) < faults and len(wrong) < 5:
             with writing:
                 at = next(rounds)
 
@@ -98,17 +139,11 @@ def test_a_thousand_faults(can_start, tmp_path, prefix):
                         f"{time.strftime('%H:%M:%S')} [{len(done)} faults] round {at}: {text}\n"
                     )
 
-            nodes, methods = (1, 1, 3)[at % 3], dealt(number + at // 6, 6)[at % 6]
-            of = [*(ONE_NODE if nodes == 1 else THREE_NODES * 2), *LONG]
+            nodes, methods, of = planned(at)
+            order = schedule(random.Random(number + at), of)
             try:
                 made = play(
-                    tmp_path / str(at),
-                    f"{prefix}-{at}",
-                    nodes,
-                    methods,
-                    schedule(random.Random(number + at), of),
-                    number + at,
-                    told,
+                    tmp / str(at), f"{prefix}-{at}", nodes, methods, order, number + at, told
                 )
             except Exception:  # one round is none, and is said; the others go on
                 told(traceback.format_exc())

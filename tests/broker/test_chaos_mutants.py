@@ -40,6 +40,9 @@ runtime:
   snapshot_seconds: 3600
   session_timeout: {session}
 """
+TEXT_OF_WINDOWS = TEXT.replace(
+    "window: 3", "trust: curator, level: event, delay: 3, setting: sliding"
+)
 USERS = 30
 CASES = {
     "none": ("capp", None),
@@ -52,10 +55,16 @@ CASES = {
     "billing at arrival": ("capp", "perturb states"),
     "none, of crowds": ("capp", None),
     "bounds where a fold ends, of crowds": ("capp", "different batches"),
+    "none, of windows": ("naive", None),
+    "fresh noise, of windows": ("naive", "second releases"),
+    "none, of windows kept": ("naive", None),
+    "panes forgotten, of windows kept": ("naive", "missing releases"),
 }
 """Of each mutant: a method, and what the judge must say."""
 CROWDS = "of crowds"
 """Without releases per user: reports wait for bounds."""
+WINDOWS = "of windows"
+"""Of a curator; ``kept``: state is written before the first worker dies."""
 SHAPE = {"app": "domain: [0.0, 100.0], block: 2"}  # by default it remembers nothing at this epsilon
 TANH = (
     "import numpy as np, sys; sys.stdout.buffer.write(np.tanh(np.arange(4096, dtype=np.float32) /"
@@ -63,15 +72,23 @@ TANH = (
 )
 
 
-def flow_of(boot: str, tmp: Path, name: str, method: str, statistics: str) -> Flow:
+def flow_of(boot: str, tmp: Path, topology: str, name: str, method: str) -> Flow:
+    """The topology of a case."""
+    text = TEXT_OF_WINDOWS if WINDOWS in name else TEXT
+    if name.endswith("kept"):
+        text = text.replace("snapshot_seconds: 3600", "snapshot_seconds: 0.5")
     return Flow(
         boot,
         tmp,
-        name,
+        topology,
         method=method,
         shape=SHAPE.get(method, "domain: [0.0, 100.0]"),
-        statistics=statistics,
-        text=TEXT,
+        statistics="value"
+        if WINDOWS in name
+        else "mean"
+        if name.endswith(CROWDS)
+        else "mean, per_user",
+        text=text,
     )
 
 
@@ -118,7 +135,7 @@ def start(
 
 
 def quiet(flows: dict[str, Flow], least: int, limit: float = 60.0) -> None:
-    """Until every topology has written so many batches, and none another for three seconds.
+    """Until every topology has written so many batches, or releases, and for three seconds none.
 
     A ledger that bills at arrival refuses all that some messages hold, and reports that wait are
     sent together: half as many of these.
@@ -129,7 +146,7 @@ def quiet(flows: dict[str, Flow], least: int, limit: float = 60.0) -> None:
     ]
     seen, since, end = [], time.time(), time.time() + limit
     while time.time() < end:
-        now = [len(flow.read(flow.topology.reports_topic)) for flow in flows.values()]
+        now = [len(flow.read(flow.topology.answers_topic)) for flow in flows.values()]
         since = since if now == seen else time.time()
         seen = now
         if all(map(ge, now, wanted)) and time.time() - since > 3:
@@ -154,14 +171,7 @@ def found(can_start, tmp_path_factory):
         boot = server.start().bootstrap_servers
         with ThreadPoolExecutor(len(CASES)) as pool:  # most of it is waiting
             made = [
-                pool.submit(
-                    flow_of,
-                    boot,
-                    tmp,
-                    f"mutant-{at}",
-                    method,
-                    "mean" if name.endswith(CROWDS) else "mean, per_user",
-                )
+                pool.submit(flow_of, boot, tmp, f"mutant-{at}", name, method)
                 for at, (name, (method, _)) in enumerate(CASES.items())
             ]
         flows.update((name, one.result()) for name, one in zip(CASES, made, strict=True))
@@ -202,7 +212,7 @@ def test_a_mutant_is_found(found, name):
     """And without one nothing is said."""
     verdicts, log = found
     verdict, (_, complaint) = verdicts[name], CASES[name]
-    assert verdict.reports > 300
+    assert (verdict.windows if WINDOWS in name else verdict.reports) > 300
     if complaint is None:
         assert not verdict.wrong, verdict
         return

@@ -37,12 +37,34 @@ ASKED = {
     "lsp-mean": ("lsp", "numeric"),
 }
 """Protocols with a coordinator, by a name of ours: method and kind. The first six ask."""
+WINDOWS = {
+    "segment_mean-batch": ("segment_mean", "batch", "first"),
+    "discontin_group-sliding": ("discontin_group", "sliding", "mean"),
+    "contin_group-batch": ("contin_group", "batch", "max"),
+    "pegasus_delay-sliding": ("pegasus_delay", "sliding", "first"),
+    "naive-sliding": ("naive", "sliding", "count"),
+    "comp_order-batch": ("comp_order", "batch", "last"),
+}
+"""Topologies with a curator, by a name of ours: method, setting, and what a slot is made of."""
 SHAPES = {"categorical": "categories: 3", "numeric": "domain: [10, 30]"}
 GROUPS = [STREAMS[at : at + TOGETHER] for at in range(0, len(STREAMS), TOGETHER)]
 
 
 def flow_of(boot, tmp_path, prefix, name, **more):
-    """Of a method, or of one of `ASKED`."""
+    """Of a method, or of one of `ASKED` or `WINDOWS`."""
+    if name in WINDOWS:
+        method, setting, per_slot = WINDOWS[name]
+        return Flow(
+            boot,
+            tmp_path,
+            f"{prefix}-{name}",
+            method=method,
+            shape=f"trust: curator, level: event, delay: 4, setting: {setting}, domain: [10, 30]",
+            statistics="value",
+            text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {per_slot}"),
+            budget="epsilon: 4.0",
+            **more,
+        )
     method, kind = ASKED.get(name, (name, None))
     of_kind = streamed(method, kind) if kind else METHODS[method]
     return Flow(

@@ -22,7 +22,7 @@ from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.stages.shards import unpacked
-from ldp_kafka.runtime.wire.arrow import read_batch
+from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
 from tests.fold.driver import World
@@ -34,10 +34,13 @@ Shard = Mapping[bytes, Any]
 def shard(payload: bytes) -> Shard:
     """A shard of the edge as {user: fields}, without users who were never in time: the order of
     rows means nothing. A slot shard as {slot and phase: sums and ids}, a coordinator's state as
-    {part: all of it}.
+    {part: all of it}, a curator's pane as {stream: value and number}, its ids as {id: nothing}.
     """
     if payload.startswith(b"{"):
         return {name.encode(): held for name, held in json.loads(payload).items()}
+    if payload.startswith(ARROW):
+        rows = [tuple(row.values()) for row in read_batch(payload)[0].to_pylist()]
+        return {name if isinstance(name, bytes) else name.encode(): rest for name, *rest in rows}
     rows = read_batch(unpacked(payload))[0].to_pylist()
     return {
         row.pop("user"): tuple(

@@ -20,7 +20,7 @@ from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.recovery.packing import HEAD, unpack
 from ldp_kafka.runtime.sealing import Seal, Sealed
 
-__all__ = ["META", "VERSION", "Checkpoint", "checkpoints", "key_of", "latest"]
+__all__ = ["META", "VERSION", "Checkpoint", "checkpoints", "is_meta", "key_of", "latest"]
 
 META = "meta"
 VERSION = 4  # of what `Epoch.snapshot` writes; what has none is of version 1
@@ -84,6 +84,11 @@ class Checkpoint(NamedTuple):
 def key_of(partition: int, shard: str, epoch: str) -> str:
     """The table's key of one record."""
     return f"{partition}/{shard}/{epoch}"
+
+
+def is_meta(key: str) -> bool:
+    """Whether a record's key is that of an epoch's ``meta``."""
+    return key.split("/")[1] == META
 
 
 def checkpoints(

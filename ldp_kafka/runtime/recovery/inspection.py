@@ -83,13 +83,15 @@ class Held:
     offset: int = -1
     """The last offset that the chosen state has folded."""
     watermark: int | None = None
-    """Greatest event time, milliseconds; perturb only."""
+    """Greatest event time, milliseconds; perturb and curate only."""
     closed: int | None = None
     """Last closed slot; of the merger the last one released."""
     users: int | None = None
-    """Perturb only; this and what follows from users is None where the state is still sealed."""
+    """Or streams; perturb and curate only. This and what follows from users is None where the state
+    is still sealed.
+    """
     slots: int | None = None
-    """Slots that are held; collect and merge only."""
+    """Slots that are held; collect, merge and curate only."""
     shards: int = 0
     bytes: int = 0
     spent: int | None = None

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ldp_kafka.runtime.recovery.checkpoints import is_meta
+
 __all__ = ["Snapshot", "persist"]
 
 
@@ -59,5 +61,8 @@ async def persist(
     await put(*snapshot.meta)
     for handle in snapshot.acknowledge:
         acknowledge(handle)
-    for key in snapshot.drop:
+    metas = [key for key in snapshot.drop if is_meta(key)]
+    for key in metas:
         await put(key, None)
+    # A curator's windows end in as many records as they have slots and shards
+    await asyncio.gather(*(put(key, None) for key in snapshot.drop if not is_meta(key)))

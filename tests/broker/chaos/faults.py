@@ -97,6 +97,10 @@ ONE_NODE: list[Fault] = [
     join,
 ]
 """One round on one node; the order is drawn, but a join follows a leave."""
+ASKING = {coordinator_away, forwarder_killed, asked_again, hostile_server}
+"""What needs somebody who asks."""
+WINDOWS: list[Fault] = [fault for fault in ONE_NODE if fault not in ASKING]
+"""One round over curators alone."""
 THREE_NODES: list[Fault] = [
     forwarder_killed,
     *(sigkill,) * 2,

@@ -27,7 +27,7 @@ from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import decode_json
 from ldp_kafka.runtime.wire.reports import read_reports
-from tests.broker.chaos import rounds
+from tests.broker.chaos import rounds, windows
 from tests.broker.chaos.rounds import TOGETHER
 from tests.broker.flow import Flow, Reader, header
 from tests.fold.judge import shard
@@ -47,6 +47,8 @@ class Verdict:
     """Releases of a coordinator that are no approximations."""
     late: int = 0
     """Slots that were asked for something when nobody could answer any more."""
+    windows: int = 0
+    """Windows that a curator has closed, of each stream by itself."""
     states: int = 0
     """Records of changelogs that were recomputed."""
     wrong: Counter[str] = field(default_factory=Counter)
@@ -110,6 +112,18 @@ def judge(flow: Flow, kept: dict[str, tuple[list, list]]) -> Verdict:
     """
     topology = flow.topology
     raw = flow.raw()
+    if topology.curated:
+        expected = local.run(topology, flow.noise(), raw, together=TOGETHER)
+        verdict = Verdict(
+            events=int(expected.counts["events"]),
+            releases=len(expected.releases),
+            windows=int(expected.counts["windows"]),
+        )
+        windows.check(flow, expected, verdict)
+        buried(flow, expected, verdict)
+        states(flow, raw, kept, verdict)
+        verdict.wrong = +verdict.wrong
+        return verdict
     with BOOKING, booked(topology.method.ledger) as book:
         expected = (
             local.run(topology, flow.noise(), raw, together=TOGETHER)
@@ -177,18 +191,25 @@ def outcome(flow: Flow, expected: local.Run, verdict: Verdict) -> dict[str, set]
         for name, few in (("missing", wanted - released), ("different", released - wanted))
         for found in sorted(few)[:5]
     ]
+    buried(flow, expected, verdict)
+    return seen
+
+
+def buried(flow: Flow, expected: local.Run, verdict: Verdict) -> None:
+    """Dead letters."""
+    whole = flow.topology.flow
     dead = {(record.value, record.headers) for record in expected.dead_letters}
-    buried = {
+    came = {
         (m.value() or b"", tuple(m.headers() or ()))
-        for topic in (topology.dead_letters_topic, topology.collector_dead_letters_topic)
-        for m in flow.read(topic)
+        for topic in (whole.dead_letters, whole.rejected)
+        if topic is not None
+        for m in flow.read(topic.name)
         if not header(m.value() or b"")
     }
-    wrong["missing dead letters"], wrong["different dead letters"] = (
-        len(dead - buried),
-        len(buried - dead),
+    verdict.wrong["missing dead letters"], verdict.wrong["different dead letters"] = (
+        len(dead - came),
+        len(came - dead),
     )
-    return seen
 
 
 def firsts(values) -> dict[tuple, bytes]:
@@ -256,7 +277,7 @@ def states(
                 seal = randomness.seal if agent.raw else None
                 cover, payload = unpack(value if seal is None else plain(key, value, seal))
                 asked[int(number)][cover].append((part, payload))
-                if agent.raw and part != META:
+                if agent.raw and part != META and not topology.curated:
                     note_paid(payload, paid)
         for number, log in enumerate(logs):
             verdict.states += sum(map(len, asked[number].values()))

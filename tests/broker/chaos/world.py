@@ -312,6 +312,11 @@ class World:
         """Those whose coordinator asks."""
         return [flow for flow in self.flows if flow.topology.flow.requests is not None]
 
+    @property
+    def curated(self) -> list[Flow]:
+        """Those with a curator."""
+        return [flow for flow in self.flows if flow.topology.curated]
+
     # -- what brokers say
     # ------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import time
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.broker.chaos.kinds.fault import NotHeld, must
+from tests.broker.chaos.kinds.fault import NotHeld, edge, must, written
 from tests.broker.chaos.place import alive
 from tests.broker.chaos.world import SESSION, World
 from tests.broker.flow import Flow
@@ -81,14 +81,7 @@ def produce_error(world: World) -> str:
     than its clock. Whoever wrote it ends, and is started again until the topic is put right.
     """
     flow = world.random.choice(world.flows)
-    asks = [flow.topology.flow.requests] if flow in world.asked else []
-    topic = world.random.choice(
-        [
-            flow.topology.reports_topic,
-            flow.topology.releases_topic,
-            *(topic.name for topic in asks),
-        ]
-    )
+    topic = world.random.choice(written(flow, "reports", "releases", "requests"))
     refused(world, topic, "message.timestamp.before.max.ms", "0", ("nvalid timestamp", "imestamp"))
     return topic.partition(".")[2]
 
@@ -98,15 +91,7 @@ def oversize_record(world: World) -> str:
     what comes behind it is not.
     """
     flow = world.random.choice(world.flows)
-    sums = [] if flow.topology.flow.sums is None else [flow.topology.sums_topic]
-    topic = world.random.choice(
-        [
-            flow.topology.reports_topic,
-            flow.topology.releases_topic,
-            flow.topology.partials_topic,
-            *sums,
-        ]
-    )
+    topic = world.random.choice(written(flow, "reports", "releases", "partials", "sums"))
     refused(
         world, topic, "max.message.bytes", "64", ("Message size too large",), then=("400", "1500")
     )
@@ -116,9 +101,10 @@ def oversize_record(world: World) -> str:
 def oversize_state(world: World) -> str:
     """The same in a changelog, which Faust's producer writes."""
     flow = world.random.choice(world.flows)
+    role, agent = edge(flow)
     refused(
         world,
-        flow.topology.changelog("perturb", "perturb"),
+        role.changelog(agent.name),
         "max.message.bytes",
         "64",
         ("MessageSizeTooLarge",),

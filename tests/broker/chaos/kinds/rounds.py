@@ -26,7 +26,7 @@ def goes_on(world: World) -> None:
     """Wait until slots are released that came after now."""
     slot = START + world.feed.slot
 
-    for flow in world.asked:
+    for flow in (*world.asked, *world.curated):
         reader = Reader(world.boot, flow.topology.releases_topic, None)
 
         def on(reader: Reader = reader) -> bool:

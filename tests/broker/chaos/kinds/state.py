@@ -13,7 +13,8 @@ from ldp_kafka.runtime.kafka.admin import TopicSpec
 from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.runtime.tools.rotate_key import rotate
 from ldp_kafka.runtime.tools.state import rewind
-from tests.broker.chaos.kinds.fault import must
+from ldp_kafka.topology.roles import Agent, Role
+from tests.broker.chaos.kinds.fault import edge, must
 from tests.broker.chaos.world import Crew, World
 from tests.broker.flow import Flow, Reader
 
@@ -31,12 +32,9 @@ def start_all(world: World) -> None:
         world.start(crew)
 
 
-def changelog(flow: Flow, role: str, name: str) -> TopicSpec:
-    topic = next(
-        topic
-        for topic in flow.topology.topics()
-        if topic.name == flow.topology.changelog(role, name)
-    )
+def changelog(flow: Flow, role: Role, agent: Agent) -> TopicSpec:
+    name = role.changelog(agent.name)
+    topic = next(topic for topic in flow.topology.topics() if topic.name == name)
     return TopicSpec(topic.name, topic.partitions, topic.config)
 
 
@@ -101,7 +99,7 @@ def halted(world: World, crew: Crew, words: str) -> None:
     begin = crew.log.stat().st_size
     world.start(crew)
     crew.held = True
-    end = time.time() + 60
+    end = time.time() + 120
     while crew.running and time.time() < end:
         time.sleep(0.1)
     said = crew.log.read_bytes()[begin:].decode(errors="replace")
@@ -119,7 +117,7 @@ def old_state(world: World) -> str:
     `state rewind`.
     """
     flow = world.random.choice(world.flows)
-    topology, spec = flow.topology, changelog(flow, "perturb", "perturb")
+    topology, spec = flow.topology, changelog(flow, *edge(flow))
     must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
     old = read_all(world, spec.name)
     marks = world.raw_ends(flow)
@@ -131,7 +129,7 @@ def old_state(world: World) -> str:
     stop_all(world)
     remake(world, spec, old)
     halted(world, world.crews[0], "was acknowledged: it is an old one")
-    plan = rewind(topology, "perturb", do=True, key=read_key(topology.edge.key_file))
+    plan = rewind(topology, edge(flow)[0].name, do=True, key=read_key(topology.edge.key_file))
     must(bool(plan.moves) and not plan.refusals, f"`state rewind` must find a way back: {plan}")
     start_all(world)
     return topology.privacy.method
@@ -142,14 +140,14 @@ def lost_state(world: World) -> str:
     out is to begin at the log's start, which gives the same reports.
     """
     flow = world.random.choice(world.flows)
-    topology, spec = flow.topology, changelog(flow, "perturb", "perturb")
+    topology, spec = flow.topology, changelog(flow, *edge(flow))
     must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
     stop_all(world)
     remake(world, spec, [])
     halted(world, world.crews[0], "the changelog holds no complete state")
     reset(
         world,
-        topology.group("perturb"),
+        edge(flow)[0].group,
         {(topology.raw_topic, number): 0 for number in range(topology.input.partitions)},
     )
     start_all(world)
@@ -161,7 +159,7 @@ def altered_state(world: World) -> str:
     worker must halt. The way out is the changelog as it was.
     """
     flow = world.random.choice(world.flows)
-    spec = changelog(flow, "perturb", "perturb")
+    spec = changelog(flow, *edge(flow))
     must(world.acknowledged(flow, world.raw_ends(flow)), "the log was not folded")
     stop_all(world)
     held = {m.key(): m for m in read_all(world, spec.name)}
@@ -213,7 +211,7 @@ def offsets_reset(world: World, state: bool) -> str:
     stop_all(world)
     if not state:
         for agent in role.agents:
-            remake(world, changelog(flow, role.name, agent.name), [])
+            remake(world, changelog(flow, role, agent), [])
     reset(
         world,
         role.group,
