@@ -8,6 +8,7 @@ from typing import Literal
 
 from ldp_kafka.methods.delay.base import DelayMethod
 from ldp_kafka.methods.delay.buc_order import BucOrder
+from ldp_kafka.methods.delay.choice import choose_delay
 from ldp_kafka.methods.delay.closed import Closed
 from ldp_kafka.methods.delay.comp_order import CompOrder
 from ldp_kafka.methods.delay.contin import ContinGroup
@@ -30,6 +31,7 @@ __all__ = [
     "PegasusDelay",
     "SegmentMean",
     "Setting",
+    "choose_delay",
 ]
 
 DelayName = Literal[
