@@ -19,7 +19,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
 from ldp_kafka.methods import METHODS, DelayMethod, Method
-from ldp_kafka.methods.delay import DelayName
+from ldp_kafka.methods.delay import DelayName, choose_delay
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
 from ldp_kafka.records import Event, Release, Report, Request, Tick
 from ldp_kafka.version import __version__
@@ -51,6 +51,7 @@ __all__ = [
     "Tick",
     "__version__",
     "audit",
+    "choose_delay",
     "decode",
     "encode",
     "errors",

@@ -10,18 +10,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import ldp_kafka as lk
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.topology import loads
 from tests.bench import core, inputs, protocols
 from tests.bench.measure import Figure, digits, ratio, table
+from tests.bench.window_loops import LOOPS
+from tests.cases import cases
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
     ("words", "parts"),
-    [(["--only", "core"], {"core"}), (["--profile"], {"fold", "fold, single"})],
+    [
+        (["--only", "core"], {"core"}),
+        (["--only", "windows"], {"windows"}),
+        (["--profile"], {"fold", "fold, single"}),
+    ],
 )
 def test_quick_run_prints_its_table_and_writes_every_round(words, parts, tmp_path):
     file = tmp_path / "figures.json"
@@ -108,3 +115,29 @@ def test_a_log_of_a_protocol_has_a_valid_request_of_each_closed_slot(method, mon
     asked = [read_request(value).slot for value in protocols._log(topology, 4) if is_request(value)]
     wanted = [inputs.FIRST, inputs.FIRST + 1, inputs.FIRST + 2]
     assert asked == (wanted if topology.flow.requests is not None else [])
+
+
+@cases("name", sorted(LOOPS))
+@cases("setting", ["batch", "sliding"])
+def test_a_loop_does_what_the_method_does_that_it_is_compared_with(name, setting):
+    """Without noise to speak of: at epsilon 2,000, of which the method's tables count 50. Of the
+    end of a sliding stream the loop leaves out what is not due.
+    """
+    own = {"theta": 0.3} if "group" in name or "pegasus" in name else {}
+    m = lk.method(
+        name,
+        epsilon=2000.0,
+        delay=6,
+        domain=(0.0, 1.0),
+        setting=setting,
+        smooth=False,
+        **own,
+        **({"buckets": 4} if name == "buc_order" else {}),
+    )
+    stream = np.repeat([0.1, 0.9, 0.4, 0.1, 0.6], 12)
+    if name == "comp_order":  # which says of equal values what it likes
+        stream = np.tile([0.05, 0.35, 0.65, 0.95, 0.2, 0.5, 0.8], 9)
+    released = m.release(stream, lk.randomness.seeded(5))
+    looped = np.array(LOOPS[name](m, stream.tolist()))
+    assert looped.shape == stream.shape
+    assert np.abs(released - looped)[: -m.windows.span].mean() < 0.05

@@ -89,6 +89,7 @@ PUBLIC = {
         statistics.prediction.SinglePrediction statistics.prediction.ProtocolPrediction
         statistics.prediction.EvenPrediction statistics.prediction.StreamPrediction
         methods.protocols.prediction.Crowd methods.protocols.prediction.Expected
+        methods.delay.choice.DelayChoice methods.delay.choice.Simulated
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
         mechanisms.base.Estimate mechanisms.reconstruction.Distribution methods.crowd.Crowd

@@ -1,6 +1,6 @@
 """``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17
-and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core``, ``libraries`` and
-``seal``.
+and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core``, ``libraries``, ``seal``
+and ``windows``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.bench import core, libraries, profiling, seal
+from tests.bench import core, libraries, profiling, seal, windows
 from tests.bench.measure import Figure, say, table
 
-ALONE = "core", "libraries", "seal"  # what needs no broker
+ALONE = "core", "libraries", "seal", "windows"  # what needs no broker
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
@@ -62,6 +62,8 @@ def measure(only: str | None, *, quick: bool, minutes: float) -> list[Figure]:
         figures += libraries.measure(quick=quick)
     if only in (None, "seal"):
         figures += seal.measure(quick=quick)
+    if only in (None, "windows"):
+        figures += windows.measure(quick=quick)
     if only in ALONE:
         return figures
     from tests.bench import broker, cost, latency, protocols, soak, state, worker

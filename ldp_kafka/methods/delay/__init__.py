@@ -9,6 +9,7 @@ from typing import Literal
 from ldp_kafka.methods.delay.adapub import AdaPub
 from ldp_kafka.methods.delay.base import DelayMethod
 from ldp_kafka.methods.delay.buc_order import BucOrder
+from ldp_kafka.methods.delay.choice import choose_delay
 from ldp_kafka.methods.delay.closed import Closed
 from ldp_kafka.methods.delay.comp_order import CompOrder
 from ldp_kafka.methods.delay.contin import ContinGroup
@@ -36,6 +37,7 @@ __all__ = [
     "SegmentMean",
     "Setting",
     "Truncate",
+    "choose_delay",
 ]
 
 DelayName = Literal[

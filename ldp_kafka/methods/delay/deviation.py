@@ -83,14 +83,22 @@ class Deviating(Grouped):
         founder: NDArray[np.int64],
         values: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Deviations (m,) of groups with these values, rounded down."""
-        kept = window.ring("value")[:, where]
+        """Deviations (m,) of groups with these values, rounded down.
+
+        Notes
+        -----
+        Those above the mean lie as far from it, together, as those below: the deviation is twice
+        what the k largest of ``size`` values, with the sum s, are above the mean, and exactly 2 (s
+        size - k total) / size. A whole number is above total / size if it is above total // size.
+        """
         inside = window.ring("founder")[:, where] == founder
-        size = inside.sum(axis=0) + 1
-        inside_sum = (kept * inside).sum(axis=0)
-        total = inside_sum + values
+        size = np.add.reduce(inside, axis=0, dtype=np.int64) + 1
+        above = window.ring("value")[:, where] * inside  # not inside: 0, which is above no mean
+        total = np.add.reduce(above, axis=0) + values
+        mean = total // size
+        above -= mean
+        np.maximum(above, 0, out=above)
+        count = np.count_nonzero(above, axis=0) + (values > mean)
+        higher = np.add.reduce(above, axis=0) + np.maximum(values - mean, 0) + mean * count
         # times the size: below 2**32 * 1025 * 1025
-        away = np.abs(kept * size - total)
-        away *= inside
-        deviation = away.sum(axis=0) + np.abs(values * size - total)
-        return np.asarray(deviation // size)
+        return np.asarray(2 * (higher * size - total * count) // size)

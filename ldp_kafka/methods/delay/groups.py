@@ -84,7 +84,8 @@ class Grouped(DelayMethod):
         np.copyto(window.ring("release"), mean, where=member)
         if self.smooth:
             np.copyto(window.ring("variance"), variance, where=member)
-        window.ring("known")[member] = True
+        known = window.ring("known")
+        known |= member
         window.put("total", place, 0)
         window.put("count", place, 0)
 

@@ -438,8 +438,11 @@ class World:
     # -- the end
     # ------------------------------------------------------------
 
-    def settle(self, limit: float = 150.0) -> None:
-        """Close every slot, and wait until everything is folded and acknowledged."""
+    def settle(self, limit: float = 240.0) -> None:
+        """Close every slot, and wait until everything is folded and acknowledged. A worker to which
+        nothing is delivered asks for a new start after 60 s, and the next one has to recover, on a
+        machine that is busy: so long twice.
+        """
         assert self.feed is not None
         for crew in self.crews:
             crew.clock.unlink(missing_ok=True)
