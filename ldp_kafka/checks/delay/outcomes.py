@@ -133,7 +133,7 @@ class WindowOutcomes:
         for i, j in self._pairs(self.closest):
             both = self.real[i] & self.real[j]
             moved = self.inputs[i] - self.inputs[j]
-            mixed = (moved > 0).any(3) & (moved < 0).any(3)
+            mixed = np.asarray((moved > 0).any(3) & (moved < 0).any(3))
             if mixed[both].any():
                 return False
         return True
