@@ -373,8 +373,13 @@ CONSTRAINTS: dict[Any, Any] = {
     "noise": Choice(("sum", "point"), optional=True),
     **{
         (name, "noise"): Choice(("point",), optional=True)
-        for name in ("comp_order", "naive", "pegasus", "pegasus_delay")
+        for name in ["adapub", "comp_order", "dpi", "naive", "pegasus", "pegasus_delay", "truncate"]
     },
+    # each slot of it must have enough of epsilon
+    **{(name, "window"): Whole(1, 2**16, (4,), tried=(1, 20)) for name in DELAYED},
+    "synopses": Whole(2, 1024, (4,)),
+    "thresholds": Whole(2, 1024, (4,)),
+    ("truncate", "interval"): Whole(1, 2**16, (2,)),
     ("segment_mean", "noise"): Choice(("sum",), optional=True),
     "smooth": Switch(),
     "contribution": Number(0, nextafter(1, inf), (0.5,), (0.001, 1.0), optional=True),
@@ -473,7 +478,10 @@ def method(name):
     )
 
 
-ELSEWHERE = {"cgm_vector": ("categories", "domain", "change")}
+ELSEWHERE = {
+    "adapub": ("categories", "theta"),
+    "cgm_vector": ("categories", "domain", "change"),
+}
 """Parameters of what a method is built on that are not its own."""
 BUILT = [*(mechanism(name) for name in lk.MECHANISMS), *(method(name) for name in lk.METHODS)]
 PAIRS = [
