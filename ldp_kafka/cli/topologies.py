@@ -132,12 +132,13 @@ def validate(topologies: tuple[Path, ...], json_: bool) -> int:
     type=click.FloatRange(0, 1),
     help="How far the crowd's statistic moves in a slot: a standard deviation, as a share of the"
     " domain or an absolute frequency; without it, several. The error of each protocol depends on"
-    " it.",
+    " it. Of methods that release windows, how far a stream moves; without it, 0.01.",
 )
 @as_json
 def plan(topology: Path, users: int, drift: float | None, json_: bool) -> None:
     """Say what a topology will do: its guarantee, topics, traffic and state, and the error to
-    expect. Of a crowd's statistic, how far each protocol would be off, and which to take.
+    expect. Of a crowd's statistic, how far each protocol would be off, and which to take; of
+    windows the same of each method that releases them.
 
     The exit code is 2 where its budget file does not admit it: run would refuse it.
     """

@@ -7,7 +7,7 @@ from ldp_kafka.statistics.distribution import Distribution
 from ldp_kafka.statistics.events import ABOVE, Above, above
 from ldp_kafka.statistics.frequencies import DECIDED, Frequencies
 from ldp_kafka.statistics.mean import Mean
-from ldp_kafka.statistics.per_stream import PerStream
+from ldp_kafka.statistics.per_stream import DRIFT, PerStream
 from ldp_kafka.statistics.per_user import PerUser
 from ldp_kafka.statistics.prediction import (
     EvenPrediction,
@@ -21,6 +21,7 @@ from ldp_kafka.statistics.selection import Selection
 __all__ = [
     "ABOVE",
     "DECIDED",
+    "DRIFT",
     "STATISTICS",
     "Above",
     "CrowdStatistic",

@@ -14,8 +14,11 @@ import numpy as np
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.methods.delay.choice import DelayChoice, choose_delay
 from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import (
+    DRIFT,
     CrowdStatistic,
     EvenPrediction,
     Prediction,
@@ -37,6 +40,7 @@ __all__ = ["Plan", "Traffic", "plan"]
 BATCH_BYTES = 850  # schema and metadata of one Arrow stream
 SINGLE_BYTES = 200  # names and braces of one JSON report
 INDEX_BYTES = 8
+SIMULATED = 128  # longest delay at which methods of windows are compared unasked: about a second
 RELEASE_BYTES = 500  # of a stream, in JSON
 REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
@@ -101,6 +105,8 @@ class Plan:
     """What is made of a coordinator's publications; ``predictions`` are of releases without it."""
     relay: tuple[str, ...] = ()
     """What is copied out of someone else's topic, in words."""
+    delays: DelayChoice | None = None
+    """Of methods that release windows: all of them, simulated."""
     curator: str | None = None
     """Who is trusted with values, in words; None where nobody but the edge sees any."""
 
@@ -137,6 +143,7 @@ class Plan:
             "state_bytes_per_user": self.state_bytes_per_user,
             "warnings": list(self.warnings),
             "edge_budget": None if self.edge_budget is None else self.edge_budget.as_json(),
+            "delays": None if self.delays is None else self.delays.as_json(),
             "curator": self.curator,
         }
 
@@ -209,6 +216,7 @@ class Plan:
             *(f"error        {prediction.sentence()}" for prediction in self.predictions),
             *self._processed(),
             *([] if self.comparison is None else self.comparison.lines()),
+            *([] if self.delays is None else self.delays.lines()),
             *(f"warning      {warning}" for warning in self.warnings),
         ]
 
@@ -226,7 +234,8 @@ def plan(
     Parameters
     ----------
     drift : how far the crowd's statistic moves in a slot, a standard deviation as a share of the
-        domain, or an absolute frequency; default: several
+        domain, or an absolute frequency; default: several. Of windows how far a stream moves;
+        default: 0.01
 
     Raises
     ------
@@ -274,7 +283,27 @@ def plan(
         requests=tuple(asking.lines(topology)),
         postprocess=topology.output.postprocess,
         relay=tuple(_relayed(topology)),
+        delays=_delays(topology, drift),
         curator=_curator(topology),
+    )
+
+
+def _delays(topology: Topology, drift: float | None) -> DelayChoice | None:
+    """Which method of windows to take, where there is one; at a long delay only where it is asked
+    for, since it takes long.
+    """
+    if not isinstance(topology.method, Windowed):
+        return None
+    made = topology.windowed
+    if drift is None and made.delay > SIMULATED:
+        return None
+    return choose_delay(
+        epsilon=made.epsilon / made.window,
+        delay=made.delay,
+        domain=made.domain,
+        setting=made.setting,
+        contribution=made.contribution,
+        drift=DRIFT if drift is None else drift,
     )
 
 

@@ -266,3 +266,32 @@ edge: {budget_file: "${BUDGET_FILE}"}
 def test_users_are_a_positive_whole_number(users):
     with pytest.raises(ConfigurationError, match="users must be"):
         plan(topology(), users)
+
+
+WINDOWS = """
+topology: streams
+input: {slot: 1d}
+privacy:
+  {trust: curator, level: event, method: naive, epsilon: EPSILON, delay: DELAY, domain: [0, 100]}
+output: {statistics: [per_stream]}
+"""
+
+
+def test_a_plan_of_windows_says_which_method_to_take():
+    """And that nothing beats the midpoint, where nothing does; it simulates no data."""
+    good = plan(loads(WINDOWS.replace("EPSILON", "1.0").replace("DELAY", "20")), 50)
+    assert good.delays.take.method == "segment_mean"
+    assert [line for line in good.lines() if line.startswith("take         segment_mean (segment")]
+    assert good.as_json()["delays"]["take"] == "segment_mean"
+    [releases] = [line for line in good.lines() if line.startswith("releases")]
+    assert releases == "releases     for 50 streams a slot: 50 messages, 25 kB, one a stream"
+    [trust] = [line for line in good.lines() if line.startswith("trust")]
+    assert "the curator (streams-curate) sees the values of all streams" in trust
+    bad = plan(loads(WINDOWS.replace("EPSILON", "0.01").replace("DELAY", "2")), 50, drift=0.5)
+    assert bad.delays.take is None
+    assert any(line.startswith("take         nothing") for line in bad.lines())
+    long = loads(WINDOWS.replace("EPSILON", "1.0").replace("DELAY", "1000"))
+    assert plan(long, 50).delays is None
+    week = WINDOWS.replace("level: event", "level: w-event, window: 7")
+    whole = plan(loads(week.replace("EPSILON", "7.0").replace("DELAY", "20")), 50)
+    assert whole.delays.epsilon == 1.0
