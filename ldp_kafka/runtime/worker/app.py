@@ -96,6 +96,7 @@ class Worker:
             idle_ms=topology.input.idle_ms,
             until_idle=until_idle,
             stop=self.stop,
+            recovering=lambda: self.app.recovering is not None,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
         self.releases = topology.releases_topic in written

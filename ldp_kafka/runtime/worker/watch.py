@@ -45,6 +45,8 @@ class Watch:
     idle_ms : after which a partition gets a tick, where its agent's log gets any; None: never
     until_idle : seconds without anything to read after which the worker ends; None: it goes on
     stop : ends the worker in order
+    recovering : whether the tables of an assignment are on their way: nothing is delivered then,
+        however long it takes; `app.Worker.guard` looks whether it goes on
     """
 
     def __init__(
@@ -58,9 +60,11 @@ class Watch:
         idle_ms: int | None,
         until_idle: float | None,
         stop: Callable[[], Awaitable[None]],
+        recovering: Callable[[], bool] = lambda: False,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
         self.metrics, self.send, self.stop = metrics, send, stop
+        self.recovering = recovering
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
         self.ticks = {
@@ -136,7 +140,7 @@ class Watch:
             for number, epoch in agent.epochs.items()
             if epoch.unsaved
         }
-        self.stall.look(lag, busy, time.monotonic())
+        self.stall.look(lag, lag.keys() if self.recovering() else busy, time.monotonic())
         return int(sum(lag.values()))
 
     async def tick(self, agent: Agent, assigned: set[Place]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
+from ldp_kafka.runtime.recovery.policies import STALL
 from ldp_kafka.runtime.worker import watch as module
 from ldp_kafka.runtime.worker.watch import SILENCE, Watch
 
@@ -26,6 +27,7 @@ class Fake:
 
     def __init__(self, monkeypatch, partitions=1, until_idle=None):
         self.now, self.answer, self.stopped, self.lags = 1000.0, 0, [], []
+        self.recovering = False
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
         def end(error):
@@ -46,6 +48,7 @@ class Fake:
             idle_ms=None,
             until_idle=until_idle,
             stop=self.stop,
+            recovering=lambda: self.recovering,
         )
 
     def lag(self, assigned):
@@ -118,3 +121,16 @@ def test_silence_is_not_idleness(monkeypatch):
     assert not fake.stopped
     fake.look(5)
     assert fake.stopped
+
+
+def test_a_recovery_that_takes_long_is_no_stall(monkeypatch):
+    """On a machine that is busy one took longer than that, and each new worker began it again."""
+    fake = Fake(monkeypatch)
+    fake.answer, fake.recovering = 2665, True
+    for _ in range(3):
+        fake.look(STALL)
+    fake.recovering = False
+    fake.look(STALL / 2)
+    fake.look(STALL / 3)
+    with pytest.raises(Ended, match="none was delivered"):
+        fake.look(STALL / 2)
