@@ -287,6 +287,28 @@ COORDINATION = (
 )
 
 
+WINDOWS = (
+    Chart(
+        "Windows of streams",
+        "short",
+        {
+            "{{topology}} windows": rate("ldp_windows_total"),
+            "{{topology}} releases": rate("ldp_releases_total"),
+        },
+        "Per second. A curator closes a window of each stream once, by event time.",
+        12,
+    ),
+    Chart(
+        "Slots that wait for their windows",
+        "none",
+        {"{{topology}}": gauge("ldp_open_slots")},
+        "Of the partition with most: at most the delay and the lateness, unless events are far"
+        " apart.",
+        12,
+    ),
+)
+
+
 def query(expression: str, legend: str, ref_id: str) -> prometheus.Dataquery:
     """A query over the dashboard's time."""
     return (
@@ -437,6 +459,9 @@ def build() -> str:
         board.with_panel(chart(panel))
     board.with_row(Row("Coordination"))
     for panel in COORDINATION:
+        board.with_panel(chart(panel))
+    board.with_row(Row("Windows"))
+    for panel in WINDOWS:
         board.with_panel(chart(panel))
     board.with_row(Row("Operation"))
     for panel in (*OPERATION, *RELAY):

@@ -435,7 +435,7 @@ def test_the_guarantee_is_one_series():
 
 def test_an_unknown_role_is_refused():
     """It would show half of the metrics."""
-    with pytest.raises(ConfigurationError, match="perturb, collect"):
+    with pytest.raises(ConfigurationError, match="perturb, curate, collect"):
         made("pertub")
 
 

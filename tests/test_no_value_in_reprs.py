@@ -20,12 +20,15 @@ import pytest
 import ldp_kafka
 import ldp_kafka as lk
 from ldp_kafka.accounting import Field, State
+from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.runtime.device.async_client import AsyncClient
 from ldp_kafka.runtime.kafka.security import Security
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
 from ldp_kafka.runtime.roles import make
+from ldp_kafka.runtime.stages.panes import PER_SLOT
+from ldp_kafka.runtime.stages.windows import Released
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.worker.chunks import chunks
 from ldp_kafka.runtime.worker.fetches import Lot
@@ -62,7 +65,8 @@ PUBLIC = {
         runtime.stages.collect_phases.CollectPhases runtime.stages.merge_phases.MergePhases
         runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
         runtime.stages.collect_phases.CountingSecond
-        runtime.stages.coordinate.Coordinate
+        runtime.stages.coordinate.Coordinate runtime.stages.stream_releases.StreamReleases
+        runtime.stages.panes.Taking runtime.stages.panes.PaneOf topology.sources._Edge
         runtime.stages.releases.Publisher runtime.stages.processed.Processed
         runtime.stages.report_messages.ReportMessages
         runtime.wire.dead_letters.DeadLetters
@@ -83,7 +87,7 @@ PUBLIC = {
         methods.priors.Scale methods.response_curve.ResponseCurve methods.response_curve._Shape
         statistics.prediction.Prediction statistics.prediction.ShrunkPrediction
         statistics.prediction.SinglePrediction statistics.prediction.ProtocolPrediction
-        statistics.prediction.EvenPrediction
+        statistics.prediction.EvenPrediction statistics.prediction.StreamPrediction
         methods.protocols.prediction.Crowd methods.protocols.prediction.Expected
     """,
     "releases, and sums of reports, which are on the collector's side of the trust line": """
@@ -126,6 +130,9 @@ PUBLIC = {
         evaluation.guide.Noise evaluation.metrics.Curve evaluation.sppa.Error
         evaluation.sppa.Monitoring evaluation.table.Table evaluation.tables.Result
         evaluation.claims.Claim evaluation.plots.Line evaluation.plots.Panel
+        evaluation.delay.all_methods.Row evaluation.delay.clipping.Row
+        evaluation.delay.compared.Errors evaluation.delay.parameters.Row
+        evaluation.delay.streams.Stream
         evaluation.ldp_ids.comparison.Run evaluation.ldp_ids.crowds.Stream
         evaluation.ldp_ids.events.Events evaluation.ldp_ids.events.Row
         evaluation.ldp_ids.laws.Bits evaluation.ldp_ids.laws.Outputs
@@ -224,17 +231,39 @@ def faults_of(kind, shows=()):
     return found or ([] if fits else [f"{kind.__qualname__}: no filler fits, list an instance"])
 
 
+CURATED = """
+topology: streams
+input: {slot: 1h, partitions: 1}
+privacy:
+  {trust: curator, level: event, method: naive, domain: [0, 100], epsilon: 2.0, delay: 4}
+output: {statistics: [per_stream]}
+"""
+DELAYED = CURATED.replace("curator", "edge").replace("per_stream", "per_user")
+SETTLED = TOPOLOGY.replace("slot: 1h", "slot: 1h, per_slot: sum")
 ASKING = TOPOLOGY.replace("sw_direct", "lba")
 
 
-def edge(text=TOPOLOGY):
+def edge(text=TOPOLOGY, agent="perturb"):
     """The stage at the edge, and its state after one message, under a loud key."""
     topology = loads(text)
-    stage = make(topology, "perturb", 0, edge_randomness(topology, KEY, "here"))
+    stage = make(topology, agent, 0, edge_randomness(topology, KEY, "here"))
     state = stage.fresh()
     output = stage.fold(state, [Message(0, NOW, encode(lk.Event(TEXT, NOW, LOUD)))])
     assert state.users.state.count == 1
     return stage, state, output
+
+
+def curated():
+    return edge(CURATED, "curate")
+
+
+def pane():
+    [made] = curated()[1].panes._open.values()
+    before = said_by(made) + said_by(curated()[1].panes)
+    assert shown(str(made.values))
+    made.together(PER_SLOT["first"])
+    assert shown(str(made.folded.values))
+    return before + said_by(made)
 
 
 def waiting():
@@ -310,6 +339,18 @@ INSTANCES = {
     "runtime.stages.perturb.PerturbState": lambda _: said_by(edge()[1]),
     "runtime.stages.answer.Answer": lambda _: said_by(edge(ASKING)[0]),
     "runtime.stages.answer.AnswerState": lambda _: said_by(edge(ASKING)[1]),
+    "runtime.stages.curate.Curate": lambda _: said_by(curated()[0]),
+    "runtime.stages.curate.CurateState": lambda _: said_by(curated()[1]) + said_by(curated()[2]),
+    "runtime.stages.settle.Settle": lambda _: said_by(edge(SETTLED)[0]),
+    "runtime.stages.settle.SettleState": lambda _: said_by(edge(SETTLED)[1]),
+    "runtime.stages.delay.Delay": lambda _: said_by(edge(DELAYED)[0]),
+    "runtime.stages.windows.Released": lambda _: said_by(
+        Released(np.arange(3), Closed(0, np.full((1, 3), LOUD), np.full((1, 3), LOUD)))
+    ),
+    "runtime.stages.windows.Windows": lambda _: said_by(curated()[0]._windows),
+    "runtime.stages.names.Names": lambda _: said_by(curated()[1].names),
+    "runtime.stages.panes._Pane": lambda _: pane(),
+    "runtime.stages.panes.Panes": lambda _: pane(),
     "runtime.stages.users.Users": lambda _: said_by(edge()[1].users),
     "runtime.stages.waiting.Waiting": lambda _: said_by(waiting()),
 }

@@ -29,7 +29,8 @@ class Guarantee(NamedTuple):
     becomes more than e^epsilon times likelier (plus delta).
 
     At level ``user`` all of a user's values may change, and ``window`` is the most reports that it
-    ever makes. At level ``event`` the value of one slot of one stream may change.
+    ever makes. At level ``event`` the value of one slot of one stream may change. Where ``subject``
+    is ``stream``, the values of a run are those of one stream, whoever they come from.
     """
 
     level: str
@@ -47,6 +48,10 @@ class Guarantee(NamedTuple):
     """``sound`` or ``published``."""
     within: str = ""
     """What else is asked of neighbours, in words; empty: nothing."""
+    subject: str = "user"
+    """Whose values change: ``user``, or ``stream``: everything released of the stream counts, and
+    not reports.
+    """
 
     def describe(self, *, linked: str = "") -> str:
         r"""The line that is printed wherever a topology is, its numbers rounded up; ``linked``: by
@@ -72,6 +77,13 @@ class Guarantee(NamedTuple):
         calibration sound
         draws that one changed value can alter: 12
         holds against anyone without the key of the noise
+        >>> whose = "each slot's whole value"
+        >>> line = Guarantee("w-event", 1.0, 0.0, 7, 84, "values", "sound", whose, "stream")
+        >>> print(*line.describe().split("; ")[:2], sep="\n")
+        w-event, epsilon 1 over all that is released of a stream, for any 7 consecutive slots of it
+        protects values, each slot's whole value
+        >>> line.describe().split("; ")[3]
+        'draws that one changed window can alter: 84'
         >>> line = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").describe(linked="time")
         >>> line.split("; ")[-1]
         'not anonymous: reports of a user can be linked by time'
@@ -93,12 +105,14 @@ class Guarantee(NamedTuple):
             )
         else:
             over = f"over any {self.window} consecutive slots of a user"
-        if self.level == "event":
+        if self.level == "event" or self.subject == "stream":
+            run = self.window > 1
+            whose = f"any {self.window} consecutive slots" if run else "the value of any one slot"
             return (
-                f"event, epsilon {at_most(self.epsilon)}{failure} over all that is released of a"
-                f" stream, for the value of any one slot of it; protects {protects}; calibration"
-                f" {self.calibration}; draws that one changed value can alter:"
-                f" {at_most(self.influence)}; holds against anyone without the key of the"
+                f"{self.level}, epsilon {at_most(self.epsilon)}{failure} over all that is released"
+                f" of a stream, for {whose} of it; protects {protects}; calibration"
+                f" {self.calibration}; draws that one changed {'window' if run else 'value'} can"
+                f" alter: {at_most(self.influence)}; holds against anyone without the key of the"
                 f" noise{known}"
             )
         changed = "stream" if self.level == "user" else "window"
@@ -128,10 +142,11 @@ class Guarantee(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """The same for machines: infinities are null, since JSON has none; without what is asked of
-        neighbours where that is nothing.
+        neighbours where that is nothing, and without whose values change where that is a user.
         """
+        usual = {"within": "", "subject": "user"}
         return {
             name: None if value == inf else value
             for name, value in self._asdict().items()
-            if name != "within" or value
+            if usual.get(name) != value
         }

@@ -19,6 +19,7 @@ __all__ = ["evaluate"]
         "ldp-kafka evaluate shrinkage",
         "ldp-kafka evaluate capp-order --json",
         "ldp-kafka evaluate ldp-ids-window --quick --out figures",
+        "ldp-kafka evaluate delay-clipping --out figures",
     )
 )
 @click.argument("table", type=click.Choice(list(TABLES)), required=False)

@@ -40,6 +40,7 @@ SERIES = {
     "covid19_death": Series("covid19_death.csv", "value", (0.0, 30_000.0), "deaths per week"),
     "unemployment": Series("unemployment.csv", "value", (0.0, 1000.0), "thousands of persons"),
     "outpatient": Series("outpatient.csv", "total_patients", (0.0, 3e6), "patients per week"),
+    "foodmart": Series("foodmart.csv", "value", (0.0, 1600.0), "id of an item"),
     "appliances": Series(
         "appliances_energy.csv", "Appliances", (0.0, 1100.0), "watt-hours in ten minutes"
     ),

@@ -7,7 +7,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Curve", "auc", "cosine_distance", "jensen_shannon", "mean_error", "roc", "wasserstein"]
+__all__ = [
+    "Curve",
+    "absolute_error",
+    "auc",
+    "cosine_distance",
+    "jensen_shannon",
+    "mean_error",
+    "roc",
+    "wasserstein",
+]
+
+
+def absolute_error(released: ArrayLike, truth: ArrayLike) -> float:
+    """MAE: the mean of ``|released - truth|`` over everything (delay-allowed, section V).
+
+    Examples
+    --------
+    >>> absolute_error([1.0, 5.0], [2.0, 3.0])
+    1.5
+    """
+    a, b = _pair(released, truth)
+    return float(np.abs(a - b).mean())
 
 
 def mean_error(released: ArrayLike, truth: ArrayLike) -> float:

@@ -121,7 +121,13 @@ def _dressed(axis: Any, panel: Panel) -> None:
     if panel.band is not None:
         axis.axhspan(*panel.band, color="#999999", alpha=0.15, linewidth=0)
     if panel.names:
-        axis.set_xticks(range(len(panel.names)), panel.names)
+        many = len(panel.names) > FEW  # would run into each other
+        axis.set_xticks(
+            range(len(panel.names)),
+            panel.names,
+            rotation=35 if many else 0,
+            ha="right" if many else "center",
+        )
     if panel.diagonal:
         axis.plot([0, 1], [0, 1], color="#999999", linewidth=0.8)
     axis.grid(which="both", alpha=0.2)

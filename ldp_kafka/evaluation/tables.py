@@ -12,6 +12,7 @@ from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import plots
 from ldp_kafka.evaluation.claims import Claim
+from ldp_kafka.evaluation.delay.tables import DELAY
 from ldp_kafka.evaluation.ldp_ids.tables import LDP_IDS
 from ldp_kafka.evaluation.table import Table
 
@@ -102,6 +103,7 @@ TABLES: dict[str, Table] = {
         "SPPA, Table 3: AUC of a velocity task, synthetic trips", partial(_sppa, "monitoring")
     ),
     **LDP_IDS,
+    **DELAY,
 }
 
 

@@ -10,15 +10,18 @@ from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.cgm import CorrelatedGaussian
 from ldp_kafka.methods.cgm_vector import CorrelatedGaussianVector
 from ldp_kafka.methods.delay import (
+    AdaPub,
     BucOrder,
     CompOrder,
     ContinGroup,
     DelayMethod,
     DiscontinGroup,
+    Dpi,
     Naive,
     Pegasus,
     PegasusDelay,
     SegmentMean,
+    Truncate,
 )
 from ldp_kafka.methods.direct import Direct, PiecewiseDirect
 from ldp_kafka.methods.etm import Threshold
@@ -41,6 +44,7 @@ from ldp_kafka.methods.topl import ThresholdPerturbation
 __all__ = [
     "METHODS",
     "AccumulatedPerturbation",
+    "AdaPub",
     "BucOrder",
     "BudgetAbsorption",
     "BudgetSplit",
@@ -52,6 +56,7 @@ __all__ = [
     "DelayMethod",
     "Direct",
     "DiscontinGroup",
+    "Dpi",
     "Fast",
     "FastCorrelated",
     "GaussianDifferential",
@@ -74,10 +79,12 @@ __all__ = [
     "SingleWindow",
     "Threshold",
     "ThresholdPerturbation",
+    "Truncate",
     "of_reports",
 ]
 
 METHODS: dict[str, type[Method | DelayMethod]] = {
+    "adapub": AdaPub,
     "app": AccumulatedPerturbation,
     "app_s": SegmentedAccumulatedPerturbation,
     "ba_sw": BudgetAbsorption,
@@ -90,6 +97,7 @@ METHODS: dict[str, type[Method | DelayMethod]] = {
     "comp_order": CompOrder,
     "contin_group": ContinGroup,
     "discontin_group": DiscontinGroup,
+    "dpi": Dpi,
     "etm": Threshold,
     "fast": Fast,
     "fast_cgm": FastCorrelated,
@@ -110,6 +118,7 @@ METHODS: dict[str, type[Method | DelayMethod]] = {
     "sw_direct": Direct,
     "swp": SingleWindow,
     "topl": ThresholdPerturbation,
+    "truncate": Truncate,
 }
 
 

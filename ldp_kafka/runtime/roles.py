@@ -16,9 +16,11 @@ from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
 from ldp_kafka.runtime.stages.collect_phases import make_collect_phases
 from ldp_kafka.runtime.stages.coordinate import make_coordinate
 from ldp_kafka.runtime.stages.curate import make_curate
+from ldp_kafka.runtime.stages.delay import make_delay
 from ldp_kafka.runtime.stages.merge import make_merge
 from ldp_kafka.runtime.stages.merge_phases import make_merge_phases
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.stages.settle import make_settle
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import Agent
 
@@ -26,6 +28,8 @@ __all__ = ["STAGES", "make"]
 
 STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "perturb": make_perturb,
+    "settle": make_settle,
+    "delay": make_delay,
     "answer": make_answer,
     "collect": make_collect,
     "collect_phases": make_collect_phases,

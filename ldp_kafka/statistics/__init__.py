@@ -7,15 +7,16 @@ from ldp_kafka.statistics.distribution import Distribution
 from ldp_kafka.statistics.events import ABOVE, Above, above
 from ldp_kafka.statistics.frequencies import DECIDED, Frequencies
 from ldp_kafka.statistics.mean import Mean
+from ldp_kafka.statistics.per_stream import PerStream
 from ldp_kafka.statistics.per_user import PerUser
 from ldp_kafka.statistics.prediction import (
     EvenPrediction,
     Prediction,
     ProtocolPrediction,
+    StreamPrediction,
     reporting,
 )
 from ldp_kafka.statistics.selection import Selection
-from ldp_kafka.statistics.value import Value
 
 __all__ = [
     "ABOVE",
@@ -27,6 +28,7 @@ __all__ = [
     "EvenPrediction",
     "Frequencies",
     "Mean",
+    "PerStream",
     "PerUser",
     "Prediction",
     "ProtocolPrediction",
@@ -34,7 +36,7 @@ __all__ = [
     "SingleStatistic",
     "Singles",
     "Statistic",
-    "Value",
+    "StreamPrediction",
     "above",
     "reporting",
 ]
@@ -43,6 +45,6 @@ STATISTICS: dict[str, type[Statistic]] = {
     "distribution": Distribution,
     "frequencies": Frequencies,
     "mean": Mean,
+    "per_stream": PerStream,
     "per_user": PerUser,
-    "value": Value,
 }

@@ -57,6 +57,8 @@ class Statistic(ABC):
     """Whether it is over bins of the domain, which are public."""
     linkable: ClassVar[bool] = False
     """Whether reports must carry a pseudonym for it, which links those of a user."""
+    curated: ClassVar[bool] = False
+    """Whether it is of streams that a curator sees, and not of reports."""
 
     def __init__(self, method: Method, *, shrinkage: bool = True) -> None:
         self.method, self.shrinkage = method, shrinkage

@@ -17,6 +17,7 @@ __all__ = [
     "ProtocolPrediction",
     "ShrunkPrediction",
     "SinglePrediction",
+    "StreamPrediction",
     "law_error",
     "reporting",
 ]
@@ -86,6 +87,29 @@ class SinglePrediction(Prediction):
             f" {self.error:.3g} (root mean square, worst input), the domain's midpoint by"
             f" at most {self.constant:.3g}; a larger epsilon, a shorter window, or"
             " statistics of the crowd would help"
+        )
+
+
+@dataclass(frozen=True)
+class StreamPrediction(Prediction):
+    """Of one release of one stream by a curator: root mean square errors, where streams lie
+    anywhere in the domain and move slowly.
+    """
+
+    drift: float = 0.0
+    """How far they move in a slot, a standard deviation."""
+
+    def sentence(self) -> str:
+        return (
+            f"{self.statistic}: one release is off by {self.error:.4g} (root mean square, streams"
+            f" that move by {self.drift:.3g} a slot); the domain's midpoint by {self.constant:.4g}"
+        )
+
+    def advice(self) -> str:
+        return (
+            f"{self.statistic}: nothing beats a constant here: one release is off by"
+            f" {self.error:.3g} (root mean square), the domain's midpoint by {self.constant:.3g}; a"
+            " larger epsilon, a contribution, or a longer delay would help"
         )
 
 

@@ -54,7 +54,7 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             "trust curator: nothing is hidden from the curator; where streams are of single users"
             " who trust nobody, trust: edge and a method that perturbs there are for them"
         )
-        if getattr(topology.method, "contribution", None) is None:
+        if topology.windowed.contribution is None:
             yield (
                 "contribution is not given: noise hides any change of a slot's whole value, which"
                 " for an aggregate of many people is more than one of them can make; say how far"

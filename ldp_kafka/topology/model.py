@@ -21,10 +21,12 @@ from ldp_kafka.methods.asked import Asked, standing
 from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.windowed import Windowed
-from ldp_kafka.statistics import DECIDED, STATISTICS, CrowdStatistic, Selection
+from ldp_kafka.statistics import DECIDED, STATISTICS, CrowdStatistic, Selection, Statistic
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
+    AT_ONCE,
+    OF_CODES,
     TOPIC,
     Checked,
     Edge,
@@ -34,7 +36,7 @@ from ldp_kafka.topology.sections import (
     Privacy,
     Runtime,
 )
-from ldp_kafka.topology.sources import SOURCES
+from ldp_kafka.topology.sources import SOURCES, stage_of
 
 __all__ = ["Edge", "Input", "KafkaSide", "Output", "Privacy", "Runtime", "Topology"]
 
@@ -124,14 +126,27 @@ class Topology(Checked):
                     " into the raw topic, beside the values (or relay: true, which copies it)"
                 ),
             )
-        if self.curated and self.input.source != "topic":
-            yield "input.source", "must be topic where privacy.trust is curator"
-        if not self.curated and self.input.per_slot != "first":
-            yield (
-                "input.per_slot",
-                "must be first where privacy.trust is edge: a report leaves at once",
-            )
+        if isinstance(self.method, Windowed) and self.input.source != "topic":
+            yield "input.source", f"must be topic for {self.method.name}, which releases windows"
+        yield from self._not_together()
         yield from self._unfit()
+
+    def _not_together(self) -> Iterator[tuple[str, str]]:
+        """Why several values of a slot cannot be taken together as it says."""
+        per_slot = self.input.per_slot
+        if per_slot == AT_ONCE:
+            return
+        why = None
+        if self.flow.raw is None:
+            why = "where input.source is devices: each reports at once"
+        elif self.method.phases > 1:
+            why = f"for {self.method.name}: values wait for its coordinator's requests as they came"
+        elif self.method.dimension:
+            why = f"for {self.method.name}, whose values are lists"
+        elif self.method.kind != "numeric" and per_slot not in OF_CODES:
+            why = "or last for categories, which are no numbers"
+        if why is not None:
+            yield "input.per_slot", f"must be {AT_ONCE} {why}"
 
     def _no_bins(self) -> Iterator[tuple[str, str]]:
         """Why there is no method whose collector reads reports by these bins."""
@@ -157,7 +172,7 @@ class Topology(Checked):
             return
         for i, name in enumerate(self.output.statistics):
             wrong = (
-                STATISTICS[name].unfit(self.method)
+                STATISTICS[name].unfit(self.method) or self._not_of_trust(STATISTICS[name])
                 if name in STATISTICS
                 else f"must be one of {', '.join(STATISTICS)}; got {name!r}"
             )
@@ -167,6 +182,13 @@ class Topology(Checked):
         if fits and self.output.above is not None:
             yield from self._no_event(self.output.above)
         yield from self._not_processed()
+
+    def _not_of_trust(self, statistic: type[Statistic]) -> str | None:
+        """Why who is trusted has no such statistic."""
+        if statistic.curated == self.curated:
+            return None
+        other = "edge" if self.curated else "curator"
+        return f"{statistic.name} is of topologies whose privacy.trust is {other}"
 
     def _not_processed(self) -> Iterator[tuple[str, str]]:
         """What cannot be made of its releases, and why."""
@@ -237,7 +259,8 @@ class Topology(Checked):
     def flow(self) -> Flow:
         """Its topics, agents and roles, by ``input.source``."""
         source = "curator" if self.curated else self.input.source
-        return SOURCES[source](self.name, self.input, self.method.phases)
+        folds = stage_of(self.method, self.input)
+        return SOURCES[source](self.name, self.input, self.method.phases, folds)
 
     @property
     def curated(self) -> bool:
@@ -247,18 +270,18 @@ class Topology(Checked):
     @property
     def holds_slots(self) -> bool:
         """Whether values are held until their slot closes, and are taken together then."""
-        return self.curated
+        return isinstance(self.method, Windowed) or self.input.per_slot != AT_ONCE
 
     @property
     def windowed(self) -> DelayMethod:
-        """What releases windows, where a curator does.
+        """What releases windows.
 
         Raises
         ------
-        ConfigurationError : the topology has no curator
+        ConfigurationError : the topology's method does not
         """
         if not isinstance(self.method, Windowed):
-            raise ConfigurationError(f"{self.name} has no curator: {self.method.name} needs none")
+            raise ConfigurationError(f"{self.name} has no windows: {self.method.name} has none")
         return self.method.windowed
 
     @cached_property

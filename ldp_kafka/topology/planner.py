@@ -280,7 +280,7 @@ def plan(
 
 def _spending(topology: Topology) -> str | None:
     """What is spent on what, in words, where reports do not all cost alike, or there are none."""
-    if topology.curated:
+    if topology.guarantee.subject == "stream":
         return f"epsilon {at_most(topology.method.price)} for the value of each slot of a stream"
     return asking.spending(topology)
 
@@ -289,8 +289,9 @@ def _curator(topology: Topology) -> str | None:
     """Who is trusted with values."""
     if not topology.curated:
         return None
+    role, _ = topology.reader(topology.raw_topic)
     return (
-        f"the curator ({topology.group('curate')}) sees the values of all streams, as does whoever"
+        f"the curator ({role.group}) sees the values of all streams, as does whoever"
         f" reads {topology.raw_topic}; what is released hides one slot's value from everybody else,"
         " if they have no key of its noise"
     )

@@ -15,12 +15,15 @@ from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.asked import names, of_either_kind, streamed
 from ldp_kafka.methods.protocols.processing import Processing
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.logins import Identity, endpoints, identity
 from ldp_kafka.topology.paths import Path
 
 __all__ = [
+    "AT_ONCE",
+    "OF_CODES",
     "PURE",
     "TOPIC",
     "Checked",
@@ -36,6 +39,10 @@ __all__ = [
 
 # the ledger counts epsilon alone
 PURE = tuple(sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"}))
+AT_ONCE = "first"
+"""By ``input.per_slot``: what is reported when it comes."""
+OF_CODES = ("first", "last")
+"""By ``input.per_slot``: what has a meaning for categories."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
@@ -326,24 +333,21 @@ class Privacy(Checked):
         fitting = PURE if kind.default_mechanism in PURE else (kind.default_mechanism,)
         if self.mechanism not in fitting:
             yield "privacy.mechanism", f"must be one of {', '.join(fitting)} for {self.method}"
-        if (self.trust == "curator") != (kind.level == "event"):
+        if self.trust == "curator" and not issubclass(kind, Windowed):
             yield (
                 "privacy.trust",
-                (
-                    f"must be curator for {self.method}, which releases windows of streams that it"
-                    " sees"
-                    if kind.level == "event"
-                    else f"must be edge for {self.method}, which perturbs at the edge"
-                ),
+                f"must be edge for {self.method}, which perturbs at the edge",
             )
-        if self.level != kind.level:
+        levels = ("event", "w-event") if kind.level == "event" else (kind.level,)
+        if self.level not in levels:
             yield (
                 "privacy.level",
-                f"must be {kind.level} for {self.method}, whose guarantee is of that level",
+                f"must be {' or '.join(levels)} for {self.method}: its guarantee is of that level",
             )
-        elif self.window is None and kind.level == "w-event":
-            yield "privacy.window", "must be given"
-        elif self.window is not None and kind.level != "w-event":
+        elif self.window is None and self.level == "w-event":
+            more = "; level: event is for one slot's value" if len(levels) > 1 else ""
+            yield "privacy.window", f"must be given{more}"
+        elif self.window is not None and self.level != "w-event":
             yield (
                 "privacy.window",
                 (

@@ -7,11 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from ldp_kafka.methods import Method
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Forward, Relay, Role, Topic
-from ldp_kafka.topology.sections import Input
+from ldp_kafka.topology.sections import AT_ONCE, Input
 
-__all__ = ["SOURCES"]
+__all__ = ["SOURCES", "stage_of"]
 
 _LOG = {"cleanup.policy": "delete"}
 # The relay writes each record with the timestamp that it had
@@ -70,7 +72,7 @@ def _edge(name: str, source: Input, key: str) -> _Edge:
     return _Edge(given, raw, dead, relay)
 
 
-def _of_topic(name: str, source: Input, phases: int) -> Flow:
+def _of_topic(name: str, source: Input, phases: int, folds: str) -> Flow:
     """Raw values lie in a topic at the edge, and a role there perturbs them."""
     sources, at = source.partitions, _edge(name, source, "user")
     reports = Topic(
@@ -83,7 +85,7 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
     asked = phases > 1
     perturb = at.agent(
         "perturb",
-        "answer" if asked else "perturb",
+        folds,
         reports,
         "state of the users",
         gaps=source.gaps == "allow",
@@ -100,9 +102,9 @@ def _of_topic(name: str, source: Input, phases: int) -> Flow:
     )
 
 
-def _of_curator(name: str, source: Input, phases: int) -> Flow:
+def _of_curator(name: str, source: Input, phases: int, folds: str) -> Flow:
     """Values of aggregate streams lie in a topic that a role which sees them releases from."""
-    del phases  # there is nobody to ask
+    del phases, folds  # there is nobody to ask
     at, releases = _edge(name, source, "stream"), _releases(name, source.partitions)
     state = "state of the streams, and their open windows"
     curate = at.agent("curate", "curate", releases, state, gaps=source.gaps == "allow")
@@ -134,10 +136,11 @@ def _requests(name: str) -> Topic:
     )
 
 
-def _of_devices(name: str, source: Input, phases: int) -> Flow:
+def _of_devices(name: str, source: Input, phases: int, folds: str) -> Flow:
     """Devices perturb by themselves: a report's id says in which partition it is. What a
     coordinator asks they read where it is written.
     """
+    del folds  # there is no raw log
     reports = Topic(
         f"{name}.device-reports",
         source.partitions,
@@ -214,11 +217,21 @@ def _collected(
     return replace(whole, sums=sums, requests=requests, roles=(*before, *roles))
 
 
-SOURCES: dict[str, Callable[[str, Input, int], Flow]] = {
+def stage_of(method: Method, source: Input) -> str:
+    """What folds raw values at the edge, by its name in `ldp_kafka.runtime.roles.STAGES`."""
+    if method.phases > 1:
+        return "answer"
+    if isinstance(method, Windowed):
+        return "delay"
+    return "perturb" if source.per_slot == AT_ONCE else "settle"
+
+
+SOURCES: dict[str, Callable[[str, Input, int, str], Flow]] = {
     "topic": _of_topic,
     "devices": _of_devices,
     "curator": _of_curator,
 }
 """By ``input.source``, or ``curator`` where one is trusted: what runs for a topology of this name,
-whose coordinator has users report in so many phases a slot (0: there is none).
+whose coordinator has users report in so many phases a slot (0: there is none), and whose raw values
+at the edge are folded by this stage.
 """

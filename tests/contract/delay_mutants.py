@@ -10,16 +10,20 @@ import numpy as np
 
 from ldp_kafka.accounting import MICRO, Field
 from ldp_kafka.mechanisms.comparison import NoisyComparison
+from ldp_kafka.mechanisms.exponential import ExponentialMechanism
 from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
 from ldp_kafka.mechanisms.sparse_vector import SparseVector
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods import (
+    AdaPub,
     BucOrder,
     CompOrder,
     ContinGroup,
     DiscontinGroup,
+    Dpi,
     Naive,
     SegmentMean,
+    Truncate,
 )
 from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.base import VALUE
@@ -159,6 +163,199 @@ class BucDoesNotClampSums(BucOrder):
         self._join(window, slot, founder, values, some, randomness)
 
 
+# --- thresholds, synopses and controllers
+
+
+@dies("moves_are_as_proved", thresholds=3)
+class TruncateDoesNotClamp(Truncate):
+    """Noise for the threshold, on values that may lie far above it."""
+
+    def _prepare(self):
+        super()._prepare()
+        self._level = np.full_like(self._level, FIXED)
+
+
+@dies("loss_within_epsilon", thresholds=3)
+class TruncateDoesNotClampAndLoses(TruncateDoesNotClamp):
+    """The noise itself does not hold sums within the threshold either."""
+
+    def _prepare(self):
+        super()._prepare()
+        adder = self.adder
+        self.adder = SumNoise(adder.epsilon, adder.reach, self.thresholds * adder.most)
+
+
+@dies("moves_are_as_proved", thresholds=3)
+class TruncateDividesTheReachByTheSlots(Truncate):
+    """The sensitivity of scores over m, for scores that are sums."""
+
+    def _prepare(self):
+        super()._prepare()
+        epsilon, reach = self.parts[0], self.reach // self.delay
+        self.choice = ExponentialMechanism(epsilon, reach, self.thresholds, monotone=True)
+
+
+@dies("parts_keep_their_shares", thresholds=4, delay=4)
+class TruncateDividesTheReachAndLoses(TruncateDividesTheReachByTheSlots):
+    pass
+
+
+@dies("loss_within_epsilon", thresholds=3)
+class TruncateChoosesForNothing(Truncate):
+    """The choice is not paid for by the values that it is made by."""
+
+    def _prepare(self):
+        super()._prepare()
+        self.adder = SumNoise(self.spend / MICRO, self.adder.reach, self.adder.most)
+
+
+@dies("released_follows_from_draws", thresholds=3)
+class TruncateTakesTheBest(Truncate):
+    """The threshold of the highest score, without noise."""
+
+    def _prepare(self):
+        super()._prepare()
+        self.choice = None
+
+    def _block(self, *block):
+        self.choice = self
+        super()._block(*block)
+
+    def choose(self, scores, randomness):
+        del randomness
+        return scores.argmax(axis=1)
+
+
+@dies("one_context_one_input", thresholds=3, delay=2)
+class TruncateBindsNoThreshold(Truncate):
+    """The same noise for one value under any threshold, in place of noise of its own."""
+
+    def _block(self, window, *block):
+        real = window.at_random
+        window.at_random = lambda source, which, at, phase, *bound: real(
+            source, which, at, phase, *bound[1:]
+        )
+        super()._block(window, *block)
+        window.at_random = real
+
+
+@dies("parts_keep_their_shares", synopses=3, delay=2, epsilon=10.0)
+class DpiWithHalfTheNoise(Dpi):
+    """As if one value moved the distances of all synopses the same way."""
+
+    def _prepare(self):
+        super()._prepare()
+        self.choice = ExponentialMechanism(
+            self.spend / MICRO, self.reach, self.synopses, monotone=True
+        )
+
+
+@dies("moves_are_as_proved", synopses=3)
+class DpiTakesMovesForMonotone(DpiWithHalfTheNoise):
+    pass
+
+
+@dies("loss_within_epsilon", synopses=3, delay=2, epsilon=10.0)
+class DpiBoostsByTheTruth(Dpi):
+    """What the original does: later samplers know earlier values."""
+
+    def _block(self, window, first, places, values, there, randomness):
+        super()._block(window, first, places, values, there, randomness)
+        none = np.zeros((self.synopses, window.count), np.int64)
+        window.ring("boost")[:] = self._scores(values, there, none).T
+
+
+@dies("moves_are_as_proved")
+class AdaPubWithOneReach(AdaPub):
+    def _prepare(self):
+        super()._prepare()
+        widest = self._widest
+        self.vector = SparseVector(
+            self._groups / MICRO, self.reach, 2 * widest, widest, self.windows.span - 1
+        )
+
+
+class _ControlledByTheTruth(AdaPub):
+    def _take(self, window, slot, values, some, randomness):
+        self.truth = values / FIXED
+        super()._take(window, slot, values, some, randomness)
+
+    def _control(self, window, noisy, some):
+        del noisy
+        return super()._control(window, self.truth, some)
+
+
+@dies("moves_are_as_proved", epsilon=0.05, delay=12)
+class AdaPubControlsByTheTruth(_ControlledByTheTruth):
+    pass
+
+
+@dies("loss_within_epsilon", window=2, thresholds=2)
+class TruncateForgetsTheWindow(Truncate):
+    def _prepare(self):
+        self.spend *= self.window
+        super()._prepare()
+
+
+class _Undivided:
+    """Each slot of a window gets the whole epsilon."""
+
+    def _prepare(self):
+        self.spend *= self.window
+        super()._prepare()
+
+
+@dies("loss_within_epsilon", window=2)
+class NaiveForgetsTheWindow(_Undivided, Naive):
+    pass
+
+
+@dies("loss_within_epsilon", window=3, segment=2, setting="sliding")
+class SegmentForgetsTheWindow(_Undivided, SegmentMean):
+    pass
+
+
+@dies("loss_within_epsilon", window=2, buckets=2)
+class BucForgetsTheWindow(_Undivided, BucOrder):
+    pass
+
+
+@dies("loss_within_epsilon", window=2)
+class CompForgetsTheWindow(_Undivided, CompOrder):
+    pass
+
+
+@dies("loss_within_epsilon", window=2, theta=0.7)
+class DiscontinForgetsTheWindow(_Undivided, DiscontinGroup):
+    pass
+
+
+@dies("loss_within_epsilon", window=3, theta=0.7)
+class ContinForgetsTheWindow(_Undivided, ContinGroup):
+    pass
+
+
+@dies("parts_keep_their_shares", window=2)
+class CompDividesValuesOnly(CompOrder):
+    """Its comparisons have the whole share in each slot of a window."""
+
+    def _prepare(self):
+        super()._prepare()
+        self.test = NoisyComparison(self._each * self.window, self.reach, -FIXED, FIXED)
+
+
+@dies("influence_is_true", window=2)
+class NaiveCountsOneSlot(Naive):
+    influence = 1
+
+
+@dies("guarantee_is_true", window=2)
+class NaivePromisesOneSlot(Naive):
+    @property
+    def guarantee(self):
+        return super().guarantee._replace(level="event", window=1)
+
+
 # --- how often a value is drawn
 
 
@@ -192,7 +389,7 @@ class GroupIsSummedWithEachMember(DiscontinGroup):
 
 @dies("influence_is_true", theta=0.7)
 class DiscontinForgetsItsTests(DiscontinGroup):
-    influence = 1
+    reached = 1
 
 
 @dies("guarantee_is_true")

@@ -220,8 +220,11 @@ def test_the_key_is_at_perturb_alone(services):
     """Mounted as a secret; no other container has it, none has it in its environment, and it cannot
     get into the image.
     """
-    assert [name for name, service in services.items() if "secrets" in service] == ["perturb"]
-    assert services["perturb"]["secrets"] == ["edge_key"]
+    assert [name for name, service in services.items() if "secrets" in service] == [
+        "perturb",
+        "curate",
+    ]
+    assert services["perturb"]["secrets"] == services["curate"]["secrets"] == ["edge_key"]
     for service in services.values():
         assert "LDP_KAFKA_EDGE_KEY" not in service.get("environment", {})
         assert "env_file" not in service

@@ -141,8 +141,9 @@ class Workers:
 
     def __init__(self) -> None:
         guarantee = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
-        self.all = self.perturb, self.collect, self.coordinate = tuple(
-            Metrics("meters", role, "lpa") for role in ("perturb", "collect", "coordinate")
+        self.all = self.perturb, self.curate, self.collect, self.coordinate = tuple(
+            Metrics("meters", role, "lpa")
+            for role in ("perturb", "curate", "collect", "coordinate")
         )
         for metrics in self.all:
             metrics.guarantee(guarantee)
@@ -181,6 +182,7 @@ class Workers:
             "dead_letters:range": 1,
         }
         self.collect.count(output(counts), self.slot % 2)
+        self.curate.count(output({"windows": 4, "releases": 4, "open_slots": 3}))
         counts = {
             "releases": 1,
             "publications": 1,

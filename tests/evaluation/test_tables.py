@@ -8,7 +8,9 @@ from functools import cache
 import pytest
 
 from ldp_kafka.cli import main
+from ldp_kafka.evaluation import data
 from ldp_kafka.evaluation.tables import TABLES
+from tests import real_data
 
 
 def test_all_are_listed(capsys):
@@ -59,9 +61,9 @@ def test_what_has_no_quick_form_says_so(capsys):
     assert "ldp-ids-table-2" in capsys.readouterr().err
 
 
-def test_every_table_of_a_protocol_has_a_quick_form():
+def test_every_table_of_a_protocol_or_of_delay_windows_has_a_quick_form():
     for name, table in TABLES.items():
-        if name.startswith("ldp-ids"):
+        if name.startswith(("ldp-ids", "delay")):
             assert table.quick is not None, name
             assert table.claims is not None, name
 
@@ -72,3 +74,17 @@ def test_without_the_data_sets_it_says_what_to_set(capsys, monkeypatch, tmp_path
     assert "LDP_KAFKA_DATA" in capsys.readouterr().err
     assert main(["evaluate", "ldp-ids-epsilon"]) == 2
     assert "tdrive_region_counts.csv" in capsys.readouterr().err
+    assert main(["evaluate", "delay-methods"]) == 2
+    assert "unemployment.csv" in capsys.readouterr().err
+
+
+def test_quick_delay_windows_are_drawn(capsys, tmp_path):
+    """One quick table from the data to its plots; the others' rows have tests of their own."""
+    with real_data.needed():
+        data.find("covid19_death.csv")
+    name = "delay-clipping"
+    assert main(["evaluate", name, "--quick", "--json", "--out", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {row["method"] for row in found["rows"]} >= {"midpoint", "naive", "segment_mean"}
+    assert found["claims"][0]["reproduced"], "clipping alone makes it 15 times smaller"
+    assert [path.name for path in tmp_path.glob("*.png")] == [f"{name}.png"]

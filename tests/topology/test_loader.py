@@ -165,8 +165,8 @@ WRONG = [
     ),
     (
         "slot: 1h",
-        "slot: 1h\n  per_slot: last",
-        "7: input.per_slot: last comes later, it is not built yet; built: first",
+        "slot: 1h\n  per_slot: latest",
+        '7: input.per_slot: must be one of first, last, mean, sum, min, max, count; got "latest"',
     ),
     (
         "slot: 1h",

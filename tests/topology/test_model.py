@@ -8,6 +8,8 @@ import pytest
 
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods import METHODS
+from ldp_kafka.methods.windowed import WINDOWED
+from ldp_kafka.runtime.stages.panes import PER_SLOT
 from ldp_kafka.topology import Input, KafkaSide, Output, loads, schema
 from ldp_kafka.topology.sections import frozen
 from tests.cases import cases
@@ -110,10 +112,13 @@ KEYS = [
 
 
 SINGLE = {
-    *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins")
-} | {name for method in METHODS.values() if method.streams for name in method.parameters} - {
-    "block"
-}
+    *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins"),
+    "trust",
+} | {
+    name
+    for method in [*WINDOWED.values(), *(kind for kind in METHODS.values() if kind.streams)]
+    for name in method.parameters
+} - {"block"}
 """Keys that cannot vary beside the others: one value only, one that fits only, or tested by
 themselves.
 """
@@ -223,6 +228,85 @@ ELSEWHERE = {
         for name in ("cgm", "cgm_vector", "gaussian_differential", "gaussian_direct")
     },
 }
+
+
+WINDOWS = {
+    "delay": 5,
+    "setting": "sliding",
+    "noise": "point",
+    "contribution": 1.0,
+    "smooth": "true",
+    "theta": 2.5,
+    "segment": 3,
+    "buckets": 3,
+    "thresholds": 8,
+    "synopses": 8,
+    "interval": 2,
+}
+"""Parameters of those that release windows, each at another value than it has."""
+
+
+@cases(
+    ("method", "name"),
+    [
+        (method, name)
+        for method, kind in WINDOWED.items()
+        for name in kind.parameters
+        if not (name == "noise" and len(kind.delay_class.noises) == 1)
+    ],
+)
+def test_the_parameters_of_windows_move_the_fingerprint(method, name):
+    def made(**more):
+        given = {"delay": 4, **more}
+        return loads(
+            "topology: t\ninput: {slot: 1h}\nprivacy: {trust: curator, level: event, method: "
+            f"{method}, epsilon: 4.0, domain: [1, 10], "
+            + ", ".join(f"{key}: {value}" for key, value in given.items())
+            + "}\noutput: {statistics: [per_stream]}\n"
+        )
+
+    value = WINDOWS[name]
+    if name == "smooth" and made().windowed.smooth:
+        value = "false"
+    if name == "noise" and made().windowed.noise == "point":
+        value = "sum"
+    assert made(**{name: value}).fingerprint != made().fingerprint
+
+
+def test_what_a_curator_needs():
+    text = (
+        "topology: t\ninput: {slot: 1h%s}\nprivacy: {%s, domain: [1, 10], epsilon: 1.0}\n"
+        "output: {statistics: [%s]}\n"
+    )
+    naive = "trust: curator, level: event, method: naive, delay: 4"
+    good = loads(text % ("", naive, "per_stream"))
+    assert good.curated and [role.name for role in good.roles] == ["curate"]
+    assert good.linked == "" and good.report_rows == 0
+    for per_slot in PER_SLOT:
+        held = loads(text % (f", per_slot: {per_slot}", naive, "per_stream"))
+        assert (held.fingerprint == good.fingerprint) == (per_slot == "first")
+    for part, privacy, statistic, said in (
+        ("", naive, "mean", "mean cannot be made of what naive reports"),
+        ("", naive + ", window: 5", "per_stream", "each slot's value has the budget to itself"),
+        (", source: devices", naive, "per_stream", "must be topic for naive"),
+        ("", naive.replace("curator", "edge"), "per_stream", "whose privacy.trust is curator"),
+        ("", naive, "per_user", "whose privacy.trust is edge"),
+        ("", "trust: curator, method: naive, delay: 4", "per_stream", "given; level: event is"),
+        ("", naive.replace("event", "user"), "per_stream", "must be event or w-event for naive"),
+        ("", "trust: curator, method: capp, window: 4", "mean", "privacy.trust: must be edge"),
+        ("", "method: capp, window: 4", "per_stream", "per_stream cannot be made of what capp"),
+        ("", naive.replace(", delay: 4", ""), "per_stream", "delay"),
+    ):
+        with pytest.raises(TopologyError) as wrong:
+            loads(text % (part, privacy, statistic))
+        assert said in str(wrong.value)
+    week = loads(text % ("", naive.replace("event", "w-event, window: 7"), "per_stream"))
+    assert week.guarantee.window == 7 and week.windowed.spend == 142_857
+    for name in ("reports_topic", "partials_topic", "collector_dead_letters_topic"):
+        with pytest.raises(ConfigurationError, match="its curator sees values"):
+            getattr(good, name)
+    with pytest.raises(ConfigurationError, match="has no windows"):
+        _ = loads(text % ("", "method: capp, window: 4", "mean")).windowed
 
 
 @cases(

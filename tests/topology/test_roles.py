@@ -41,17 +41,22 @@ output: {statistics: [mean]}
 """
 
 
-def topology(source="topic", more=""):
-    return loads(TEXT.replace("SOURCE", source).replace("MORE", more))
+def topology(source="topic", more="", method=""):
+    text = TEXT.replace("SOURCE", source).replace("MORE", more)
+    if method:
+        text = text.replace("sw_direct, epsilon: 1.0, window: 10", method)
+        text = text.replace("[mean]", "[per_user]" if "naive" in method else "[mean]")
+    return loads(text)
 
 
-FLOWS = [SOURCES[source]("meters", topology(source).input, 0) for source in SOURCES] + [
-    SOURCES[source]("meters", topology(source).input, phases)
+GIVEN = {"curator": "topic"}
+"""Where values come from, of sources that are not that by themselves."""
+FLOWS = [
+    SOURCES[source]("meters", topology(GIVEN.get(source, source)).input, phases, "perturb")
     for source in SOURCES
-    for phases in (1, 2)
+    for phases in (0, 1, 2)
 ]
-TO_COME = {"curate"}
-NAMES = {*table.ROLES, *TO_COME} | {
+NAMES = {*table.ROLES} | {
     agent.name for flow in FLOWS for role in flow.roles for agent in role.agents
 }
 HOMES = ("topology/roles.py", "topology/sources.py", "runtime/roles.py")
@@ -154,7 +159,8 @@ def test_prose_and_methods_are_none(harmless):
 
 def test_each_source_has_a_table():
     """The sources that a file may name, and no others."""
-    assert list(SOURCES) == schema()["$defs"]["input"]["properties"]["source"]["enum"]
+    given = schema()["$defs"]["input"]["properties"]["source"]["enum"]
+    assert list(SOURCES) == [*given, *GIVEN]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +185,20 @@ def test_a_table_fits_together(flow):
 def test_no_stage_is_idle():
     """What is bound is an agent's in some table."""
     used = {agent.stage for flow in FLOWS for role in flow.roles for agent in role.agents}
-    assert used == bindings.STAGES.keys()
+    edge = {"perturb", "settle", "delay", "answer"}  # one of them, as the method and the input ask
+    assert used | edge == bindings.STAGES.keys()
+    methods = (
+        "sw_direct, epsilon: 1.0, window: 10",
+        "lba, epsilon: 1.0, window: 10",
+        "naive, level: event, epsilon: 1.0, delay: 4",
+    )
+    found = {
+        topology(more=more, method=method).reader("meters.raw")[1].stage
+        for method in methods
+        for more in ("", ", per_slot: mean")
+        if not (more and "lba" in method)
+    }
+    assert found == edge
 
 
 def test_someone_elses_raw_topic_is_not_ours():
@@ -228,7 +247,7 @@ def test_wrong_tables_are_refused():
     """A role that no one knows, a log on the other side, and two agents of one name."""
     flow = topology().flow
     edge, collector = flow.roles
-    with pytest.raises(InvariantError, match="a role must be one of perturb, collect"):
+    with pytest.raises(InvariantError, match="a role must be one of perturb, curate, collect"):
         Role("meters", "toy", ())
     with pytest.raises(InvariantError, match="must lie on the collector's side"):
         replace(collector, agents=edge.agents)
@@ -256,9 +275,9 @@ class Toy:
         return output
 
 
-def with_toy(name, source, phases):
+def with_toy(name, source, phases, folds):
     """The table of a raw topic, and a further role on the collector's side."""
-    flow = OF_TOPIC(name, source, phases)
+    flow = OF_TOPIC(name, source, phases, folds)
     wishes = Topic(f"{name}.wishes", 1, {"cleanup.policy": "delete"}, "wishes", COLLECTOR)
     granted = Topic(f"{name}.granted", 2, {"cleanup.policy": "delete"}, "granted", COLLECTOR)
     grant = Agent("grant", "grant", wishes, (granted,), "wishes that wait")
@@ -283,7 +302,7 @@ def toy(monkeypatch):
 
 def test_a_new_roles_topics_group_and_stage(toy):
     """They come after the others', on its side."""
-    before = [topic.name for topic in OF_TOPIC("meters", toy.input, 0).topics]
+    before = [topic.name for topic in OF_TOPIC("meters", toy.input, 0, "perturb").topics]
     new = ["meters.wishes", "meters.granted", "meters-toy-grant-changelog"]
     assert [topic.name for topic in toy.topics()] == before + new
     assert {topic.side for topic in toy.topics() if topic.name in new} == {COLLECTOR}
@@ -310,11 +329,14 @@ def test_a_new_role_can_be_chosen(toy, command):
     """By its name, which the help shows; another is refused with what there is."""
     del toy
     assert (
-        "[perturb|collect|coordinate|toy]" in CliRunner().invoke(cli, [*command, "--help"]).output
+        "[perturb|curate|collect|coordinate|toy]"
+        in CliRunner().invoke(cli, [*command, "--help"]).output
     )
     wrong = CliRunner().invoke(cli, [*command, "x.yaml", "--role", "both"])
     assert wrong.exit_code == 2
-    assert "'both' is not one of 'perturb', 'collect', 'coordinate', 'toy'" in wrong.output
+    assert (
+        "'both' is not one of 'perturb', 'curate', 'collect', 'coordinate', 'toy'" in wrong.output
+    )
 
 
 def test_a_new_role_that_was_not_given_is_asked_for(toy):

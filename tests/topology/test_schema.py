@@ -12,6 +12,7 @@ from ldp_kafka.errors import TopologyError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology import load, loads, plan, schema, unset
 from ldp_kafka.topology.sections import PURE
@@ -69,16 +70,20 @@ def test_names_are_those_of_the_registries():
     assert statistics["items"]["enum"] == sorted(STATISTICS)
     properties = published()["$defs"]["privacy"]["properties"]
     assert properties["method"]["enum"] == names()
-    assert set(names()) == {*PROTOCOLS} | {name for name, kind in METHODS.items() if kind.streams}
+    assert set(names()) == {*PROTOCOLS, *WINDOWED} | {
+        name for name, kind in METHODS.items() if kind.streams
+    }
     assert properties["mechanism"]["enum"] == sorted(
         {*PURE, *(method.default_mechanism for method in METHODS.values() if method.streams)}
     )
-    own = {name for method in METHODS.values() if method.streams for name in method.parameters}
+    run = [*WINDOWED.values(), *(method for method in METHODS.values() if method.streams)]
+    own = {name for method in run for name in method.parameters}
     assert (
         set(properties)
         == {
             "method",
             "mechanism",
+            "trust",
             "epsilon",
             "window",
             "domain",
@@ -120,8 +125,11 @@ def test_what_is_shipped():
         "air-quality",
         "app-usage",
         "body-weight",
+        "clinic-visits",
         "foreign-json",
+        "heart-rate",
         "phone-networks",
+        "shop-sales",
         "smart-meters",
         "smart-meters-mean",
     }

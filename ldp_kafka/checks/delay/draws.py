@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.checks.failure import CheckFailure, require
 from ldp_kafka.mechanisms.comparison import NoisyComparison
+from ldp_kafka.mechanisms.exponential import ExponentialMechanism
 from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
 from ldp_kafka.mechanisms.sparse_vector import SparseVector
 from ldp_kafka.mechanisms.sum_noise import SumNoise
@@ -212,11 +213,22 @@ class _Flips(_Part):
         return np.asarray(answers)
 
 
+class _Choices(_Part):
+    def choose(self, scores: Ints, randomness: Any) -> Ints:
+        source = self._bound(randomness)
+        answers = source.digit()
+        chances = self.real.chances(scores)[np.arange(len(scores)), answers]
+        source.deal.likely[source.rows] += np.log(chances)
+        source.note(self.name, scores, answers)
+        return np.asarray(answers)
+
+
 _STANDS_FOR: list[tuple[type, type[_Part]]] = [
     (SumNoise, _Sums),
     (NoisyComparison, _Tests),
     (SparseVector, _Vector),
     (GeneralizedRandomizedResponse, _Flips),
+    (ExponentialMechanism, _Choices),
 ]
 
 

@@ -57,12 +57,17 @@ def moves_are_as_proved(trial: DelayTrial) -> None:
     """
     for outcomes in trial.outcomes:
         compared, summed = outcomes.moves()
-        for name in ("test", "vector"):
+        for name in ("test", "vector", "choice"):
             part = getattr(outcomes.method, name, None)
             require(
                 part is None or compared <= part.reach,
                 "a changed value must not move a compared number by more than its part's reach",
             )
+        choice = getattr(outcomes.method, "choice", None)
+        require(
+            choice is None or not choice.monotone or outcomes.one_way(),
+            "a changed value must move all scores of a monotone choice the same way",
+        )
         require(
             all(
                 moved <= getattr(outcomes.method, name).reach
@@ -76,10 +81,14 @@ def guarantee_is_true(trial: DelayTrial) -> None:
     """The guarantee states level, calibration and an epsilon that the exact loss keeps; sound
     calibration promises what was asked for.
     """
-    stated = trial.method.guarantee
+    stated, window = trial.method.guarantee, trial.method.window
     require(
-        (stated.level, stated.window, stated.protects) == ("event", 1, "values"),
-        "the guarantee must be about one slot's value",
+        (stated.level, stated.window) == ("event" if window == 1 else "w-event", window),
+        "the guarantee must be about the slots of one window",
+    )
+    require(
+        (stated.protects, stated.subject) == ("values", "stream"),
+        "the guarantee must be about the values of a stream",
     )
     require(
         stated.calibration == trial.method.calibration, "the guarantee must state the calibration"
@@ -96,11 +105,11 @@ def guarantee_is_true(trial: DelayTrial) -> None:
 
 
 def influence_is_true(trial: DelayTrial) -> None:
-    """A changed value reaches no more draws than ``influence``."""
+    """A window of changed values reaches no more draws than ``influence``."""
     for outcomes in trial.outcomes:
         require(
             outcomes.reached() <= trial.method.influence,
-            "a changed value must not reach more draws than the influence says",
+            "changed values must not reach more draws than the influence says",
         )
 
 

@@ -43,17 +43,32 @@ class WindowOutcomes:
     parts: list[str]
     """Of each label."""
     inputs: NDArray[np.int64]
-    """(streams, outcomes, draws) what was compared, or told, in the order of answers."""
+    """(streams, outcomes, draws, numbers) what was compared, told or chosen by, in the order of
+    answers: of a choice the scores of all candidates, else one number.
+    """
     released: NDArray[np.float64]
     """(streams, outcomes, slots)."""
     asked: list[Asked]
 
     @cached_property
     def neighbours(self) -> NDArray[np.intp]:
-        """Pairs (n, 2) of streams that differ in one slot, and by no more than one contribution."""
+        """Pairs (n, 2) of streams that differ in one window, and in no slot by more than one
+        contribution.
+        """
+        return self._apart(self.method.window)
+
+    @cached_property
+    def closest(self) -> NDArray[np.intp]:
+        """Those of the neighbours that differ in one slot."""
+        return self._apart(1)
+
+    def _apart(self, slots: int) -> NDArray[np.intp]:
+        """Pairs (n, 2) of streams that differ in so many consecutive slots at most."""
         away = np.abs(self.streams[:, None] - self.streams[None])
         most = self.method.contribution or inf
-        one = ((away > 0).sum(2) == 1) & (away.max(2) <= most)
+        differs = away > 0
+        first, last = differs.argmax(2), differs.shape[2] - 1 - differs[..., ::-1].argmax(2)
+        one = differs.any(2) & (last - first < slots) & (away.max(2) <= most)
         return np.argwhere(np.tril(one))
 
     def answers_loss(self) -> float:
@@ -92,24 +107,36 @@ class WindowOutcomes:
         most = 0
         for i, j in self._pairs():
             both = self.real[i] & self.real[j]
-            changed = (self.inputs[i] != self.inputs[j]).sum(2)
+            changed = (self.inputs[i] != self.inputs[j]).any(3).sum(2)
             changed += (self.sums[i] != self.sums[j]).sum(2)
             most = max(most, int(changed[both].max(initial=0)))
         return most
 
     def moves(self) -> tuple[int, list[int]]:
-        """How far a compared number moves between neighbours, of one outcome, at most; and the sum
-        of each label.
+        """How far a compared number moves between streams that differ in one slot, of one outcome,
+        at most; and the sum of each label.
         """
         compared, summed = 0, np.zeros(len(self.parts), np.int64)
-        for i, j in self._pairs():
+        for i, j in self._pairs(self.closest):
             both = (self.real[i] & self.real[j])[..., None]
-            away = np.abs(self.inputs[i] - self.inputs[j]) * both
+            away = np.abs(self.inputs[i] - self.inputs[j]) * both[..., None]
             compared = max(compared, int(away.max(initial=0)))
             away = np.abs(self.sums[i] - self.sums[j]) * both
             if away.size:
                 summed = np.maximum(summed, away.reshape(-1, len(summed)).max(axis=0))
         return compared, summed.tolist()
+
+    def one_way(self) -> bool:
+        """Whether the scores of a choice all move the same way, between streams that differ in one
+        slot.
+        """
+        for i, j in self._pairs(self.closest):
+            both = self.real[i] & self.real[j]
+            moved = self.inputs[i] - self.inputs[j]
+            mixed = np.asarray((moved > 0).any(3) & (moved < 0).any(3))
+            if mixed[both].any():
+                return False
+        return True
 
     @cached_property
     def _worst(self) -> tuple[float, float, float]:
@@ -140,9 +167,11 @@ class WindowOutcomes:
             total += np.where((a < 0) != (b < 0), inf, losses[place.reshape(away.shape)])
         return np.asarray(total)
 
-    def _pairs(self) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """The neighbours, so many at once that their rows fit into cache."""
-        pairs = self.neighbours
+    def _pairs(
+        self, pairs: NDArray[np.intp] | None = None
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """These pairs, or all neighbours, so many at once that their rows fit into cache."""
+        pairs = self.neighbours if pairs is None else pairs
         require(len(pairs) > 0, "there must be neighbours to compare: give more values or slots")
         size = max(1, CHUNK // self.real.shape[1])
         for start in range(0, len(pairs), size):
@@ -158,9 +187,11 @@ def all_streams(method: Any, alphabet: Sequence[float], length: int) -> NDArray[
 
 def digits_of(method: Any, length: int, draws: int | None = None) -> NDArray[np.intp]:
     """Every combination of answers that streams of so many slots can get, one a row."""
-    flip = getattr(method, "flip", None)
+    flip, choice = getattr(method, "flip", None), getattr(method, "choice", None)
     if flip is not None:
         base, most = int(flip.categories), length
+    elif choice is not None:  # one for each block of slots
+        base, most = int(choice.candidates), -(-length // method.delay)
     elif getattr(method, "vector", None) is not None:
         base, most = 2, length - 1
     else:
@@ -209,6 +240,7 @@ def enumerate_windows(
             "the chances of a stream's outcomes must sum to one: a draw went round the parts",
         )
     sums, parts = _sums_of(deal)
+    inputs = _inputs_of(deal)
     return WindowOutcomes(
         method,
         streams,
@@ -216,7 +248,7 @@ def enumerate_windows(
         likely,
         sums.reshape((*shape, -1)),
         parts,
-        _inputs_of(deal).reshape((*shape, -1)),
+        inputs.reshape((*shape, *inputs.shape[1:])),
         released.reshape((*shape, -1)),
         deal.asked,
     )
@@ -226,7 +258,7 @@ def _sums_of(deal: WindowDeal) -> tuple[NDArray[np.int64], list[str]]:
     labels: dict[tuple[str, int, int], int] = {}
     found: list[tuple[NDArray[np.intp], int, NDArray[np.int64]]] = []
     for asked in deal.asked:
-        if asked.part not in ("adder", "threshold"):
+        if asked.part not in ("adder", "alone", "threshold"):
             continue
         for slot in np.unique(asked.slots).tolist():
             label = labels.setdefault((asked.part, slot, asked.phase), len(labels))
@@ -243,13 +275,16 @@ def _sums_of(deal: WindowDeal) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _inputs_of(deal: WindowDeal) -> NDArray[np.int64]:
-    """What was compared or told, in the order of each row's answers."""
-    inputs = np.zeros(deal.digits.shape, np.int64)
+    """What was compared, told or chosen by, in the order of each row's answers."""
+    width = max([1, *(each.inputs.shape[1] for each in deal.asked if each.part == "choice")])
+    inputs = np.zeros((*deal.digits.shape, width), np.int64)
     turn = np.zeros(len(inputs), np.intp)
     for asked in deal.asked:
-        if asked.part in ("test", "flip", "vector"):
-            given = asked.inputs[:, 0] if asked.inputs.ndim == 2 else asked.inputs
-            inputs[asked.rows, turn[asked.rows]] = given
+        if asked.part in ("test", "flip", "vector", "choice"):
+            given = asked.inputs.reshape(len(asked.rows), -1)
+            if asked.part == "vector":  # beside the number of its threshold
+                given = given[:, :1]
+            inputs[asked.rows, turn[asked.rows], : given.shape[1]] = given
             turn[asked.rows] += 1
     return inputs
 

@@ -4,12 +4,10 @@ loaded when one is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from ldp_kafka.evaluation.claims import Claim
-from ldp_kafka.evaluation.table import Table
+from ldp_kafka.evaluation.table import Table, lazy
 
 __all__ = ["LDP_IDS"]
 
@@ -21,51 +19,7 @@ def _module(name: str) -> Any:
     return {each.__name__.rpartition(".")[2]: each for each in known}[name]
 
 
-def _table(
-    title: str,
-    module: str,
-    of: str,
-    quick: dict[str, Any],
-    claims: tuple[str, str],
-    *,
-    panels: tuple[str, ...] = (),
-) -> Table:
-    """One whose rows are ``module.of()``, ``module.of(**quick)`` in seconds.
-
-    Parameters
-    ----------
-    claims : the module and the function of the rows that make them
-    panels : figures, one PNG each: what ``module.panels(rows, figure)`` draws; "": its only one
-    """
-
-    def make() -> Sequence[Any]:
-        return _made(module, of, {})
-
-    def fast() -> Sequence[Any]:
-        return _made(module, of, quick)
-
-    def said(rows: Sequence[Any]) -> Sequence[Claim]:
-        found: Sequence[Claim] = getattr(_module(claims[0]), claims[1])(rows)
-        return found
-
-    def plot(rows: Sequence[Any], stem: Path) -> list[Path]:
-        from ldp_kafka.evaluation.plots import draw
-
-        of_rows = _module(module).panels
-        return [
-            draw(stem.with_name(f"{stem.name}-{figure}.png"), title, of_rows(rows, figure))
-            if figure
-            else draw(stem.with_name(f"{stem.name}.png"), title, of_rows(rows))
-            for figure in panels
-        ]
-
-    return Table(title, make, fast, said, plot if panels else None)
-
-
-def _made(module: str, of: str, parameters: dict[str, Any]) -> Sequence[Any]:
-    made: Sequence[Any] = getattr(_module(module), of)(**parameters)
-    return made
-
+_table = partial(lazy, _module)
 
 LDP_IDS: dict[str, Table] = {
     "ldp-ids-table-2": _table(

@@ -6,18 +6,22 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ldp_kafka.methods.delay.adapub import AdaPub
 from ldp_kafka.methods.delay.base import DelayMethod
 from ldp_kafka.methods.delay.buc_order import BucOrder
 from ldp_kafka.methods.delay.closed import Closed
 from ldp_kafka.methods.delay.comp_order import CompOrder
 from ldp_kafka.methods.delay.contin import ContinGroup
 from ldp_kafka.methods.delay.discontin import DiscontinGroup
+from ldp_kafka.methods.delay.dpi import Dpi
 from ldp_kafka.methods.delay.naive import Naive
 from ldp_kafka.methods.delay.pegasus import Pegasus, PegasusDelay
 from ldp_kafka.methods.delay.segments import SegmentMean
+from ldp_kafka.methods.delay.truncate import Truncate
 from ldp_kafka.methods.delay.windows import Setting
 
 __all__ = [
+    "AdaPub",
     "BucOrder",
     "Closed",
     "CompOrder",
@@ -25,21 +29,26 @@ __all__ = [
     "DelayMethod",
     "DelayName",
     "DiscontinGroup",
+    "Dpi",
     "Naive",
     "Pegasus",
     "PegasusDelay",
     "SegmentMean",
     "Setting",
+    "Truncate",
 ]
 
 DelayName = Literal[
+    "adapub",
     "buc_order",
     "comp_order",
     "contin_group",
     "discontin_group",
+    "dpi",
     "naive",
     "pegasus",
     "pegasus_delay",
     "segment_mean",
+    "truncate",
 ]
 """The names of all of them in `ldp_kafka.METHODS`, for type checkers."""

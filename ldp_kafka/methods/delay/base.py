@@ -28,7 +28,7 @@ __all__ = ["COMPARE", "ONCE", "OWN", "VALUE", "DelayMethod"]
 # phases of a slot's draws: the noise of its value or of the sum that is named after it, what else
 # is drawn once a slot, and comparisons
 VALUE, ONCE, COMPARE = 0, 1, 2
-OWN = ("adder", "threshold", "test", "vector", "flip")
+OWN = ("adder", "alone", "threshold", "test", "vector", "flip", "choice")
 """The attributes of a method that are what it draws with, or None."""
 
 
@@ -37,8 +37,8 @@ class DelayMethod(Description):
 
     Parameters
     ----------
-    epsilon : float in (0, inf), nats: what a change of one slot's value loses, over everything that
-        is ever released of the stream
+    epsilon : float in (0, inf), nats: what a change of the values of ``window`` consecutive slots
+        loses, over everything that is ever released of the stream
     delay : slots that a release may come after its slot, 1..1024
     domain : (lo, hi), public range of a value: values outside are clamped to it, and so are
         releases
@@ -50,6 +50,7 @@ class DelayMethod(Description):
         window has: post-processing, it changes no noise
     contribution : public: how far one person moves a slot's value at most, in units of the domain;
         default: its length
+    window : consecutive slots whose values are hidden together, 1..65536
     calibration : ``sound``, or ``published`` for the noise and the parameters of the paper
 
     Notes
@@ -59,9 +60,16 @@ class DelayMethod(Description):
     value. Without ``contribution`` that is a slot's whole value; with it, what one person has added
     to the value of one slot.
 
-    Everything that a method draws is a `SumNoise` (``adder``; published, ``threshold``), a
-    `NoisyComparison` (``test``), a `SparseVector` (``vector``) or a randomised response (``flip``);
-    what is released follows from the draws, which slots have values, and public parameters.
+    With a ``window`` of w slots, w-event level: the values of any w consecutive slots may differ,
+    each as above. From one stream to the other lead at most w steps, each of which changes the
+    value of one slot; the proof of a method bounds what one step loses, by ``spend``, epsilon / w.
+    So the run loses at most epsilon (group composition). A slot's value is paid for once, whatever
+    is drawn, and any w slots hold at most w values: there is nothing that a ledger could refuse.
+
+    Everything that a method draws is a `SumNoise` (``adder``, ``alone``; published,
+    ``threshold``), a `NoisyComparison` (``test``), a `SparseVector` (``vector``), a randomised
+    response (``flip``) or an `ExponentialMechanism` (``choice``); what is released follows from the
+    draws, which slots have values, and public parameters.
 
     `step` takes ``windows.hop`` slots and releases as many, ``windows.behind`` slots behind; so a
     stream has to be stepped until all its values are released: `waiting` says which have some, and
@@ -69,6 +77,7 @@ class DelayMethod(Description):
     """
 
     level: ClassVar[str] = "event"
+    """That of one slot; the guarantee over a ``window`` of more is ``w-event``."""
     statistics: ClassVar[tuple[str, ...]] = ()
     streams: ClassVar[bool] = False
     noises: ClassVar[tuple[str, ...]] = ("sum", "point")
@@ -98,6 +107,7 @@ class DelayMethod(Description):
         noise: str | None = None,
         smooth: bool | None = None,
         contribution: float | None = None,
+        window: int = 1,
         calibration: str = "sound",
     ) -> None:
         self.epsilon, self.delay = check_epsilon(epsilon), check_slots(delay, "delay")
@@ -119,12 +129,15 @@ class DelayMethod(Description):
         self.values = Numbers(self.name, domain, None)
         self.contribution = self._contribution(contribution)
         self.windows = setting_of(setting, self.delay)
-        self.window, self.spend = 1, micro(self.epsilon)
+        self.window = check_slots(window, "window")
+        self.spend = micro(self.epsilon) // self.window
         if not 0 < self.spend < 2**31:
-            raise ConfigurationError("epsilon must be at least 1e-6 and less than 2147 nats")
+            raise ConfigurationError(
+                "epsilon must be at least 1e-6 and less than 2147 nats for each slot of the window"
+            )
         self.smoother = Smoother()
         self.parts: tuple[float, float] = (0.0, self.epsilon)
-        """What shapes the releases and what values get, nats."""
+        """What shapes the releases and what values get, nats: the parts of a window."""
         self._prepare()
 
     def _contribution(self, given: float | None) -> float | None:
@@ -153,7 +166,7 @@ class DelayMethod(Description):
         part = self.spend // self.share if self.share and shaped else 0
         if self.share and shaped and not part > 0:
             raise ConfigurationError("epsilon must be large enough for one micro-epsilon a part")
-        self.parts = part / MICRO, (self.spend - part) / MICRO
+        self.parts = part * self.window / MICRO, (self.spend - part) * self.window / MICRO
         return part, self.spend - part
 
     @staticmethod
@@ -175,9 +188,14 @@ class DelayMethod(Description):
         return self.values.domain
 
     @property
-    def influence(self) -> float:
+    def reached(self) -> float:
         """Draws that one changed value can reach."""
         return 1
+
+    @property
+    def influence(self) -> float:
+        """Draws that a window of changed values can reach."""
+        return self.window * self.reached
 
     @property
     def loss(self) -> float:
@@ -187,17 +205,26 @@ class DelayMethod(Description):
     @property
     def guarantee(self) -> Guarantee:
         """The proven guarantee."""
-        true = self.epsilon if self.calibration == "sound" else self.loss
+        true = self.epsilon if self.calibration == "sound" else self.window * self.loss
         return Guarantee(
-            self.level, true, 0.0, 1, self.influence, "values", self.calibration, self._within
+            self.level if self.window == 1 else "w-event",
+            true,
+            0.0,
+            self.window,
+            self.influence,
+            "values",
+            self.calibration,
+            self._within,
+            "stream",
         )
 
     @property
     def _within(self) -> str:
         """Whose change is hidden, in words."""
+        slot = "a slot" if self.window == 1 else "each slot"
         if self.contribution is None:
-            return "a slot's whole value, not one person's part of it"
-        return f"what one person adds to a slot's value, at most {at_most(self.contribution)}"
+            return f"{slot}'s whole value, not one person's part of it"
+        return f"what one person adds to {slot}'s value, at most {at_most(self.contribution)}"
 
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these values (n,) `bound` clamps."""
@@ -546,7 +573,7 @@ class DelayMethod(Description):
             "delay method",
             self.name,
             [[name, getattr(self, name)] for name in sorted(type(self).parameters)],
-            [self.epsilon, self.calibration],
+            [self.epsilon, self.calibration, *([self.window] if self.window > 1 else [])],
             list(self.domain),
             self.tables(),
         )

@@ -55,7 +55,8 @@ class BucOrder(Grouped):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, noise, smooth, contribution, calibration : see `DelayMethod`
+    epsilon, delay, domain, setting, noise, smooth, contribution, window, calibration : see
+        `DelayMethod`
     buckets : parts of equal length of the domain, 1..65536; default: `default_buckets`; with
         ``published`` as many as are 100 units wide
 
@@ -133,7 +134,7 @@ class BucOrder(Grouped):
         return max(wide, FIXED // MOST)
 
     @property
-    def influence(self) -> float:
+    def reached(self) -> float:
         return 2
 
     @property

@@ -25,7 +25,8 @@ class CompOrder(DelayMethod):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, smooth, contribution, calibration : see `DelayMethod`
+    epsilon, delay, domain, setting, smooth, contribution, window, calibration : see
+        `DelayMethod`
     noise : ``point``: it has no other
 
     Notes
@@ -76,7 +77,7 @@ class CompOrder(DelayMethod):
             self.threshold = SumNoise(orders / MICRO / 4, self.reach, 0)
 
     @property
-    def influence(self) -> float:
+    def reached(self) -> float:
         return 1 + self.windows.pairs
 
     @property

@@ -26,7 +26,8 @@ class ContinGroup(Deviating):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, noise, smooth, contribution, calibration : see `DelayMethod`
+    epsilon, delay, domain, setting, noise, smooth, contribution, window, calibration : see
+        `DelayMethod`
     theta : deviation sum |x - mean| at which a group ends, in lengths of the domain, 0..2**20;
         default: epsilon of values ^-1 + noise scale of a test * log(slots in a window), with
         ``published`` 3 units of the domain
@@ -82,7 +83,7 @@ class ContinGroup(Deviating):
         )
 
     @property
-    def influence(self) -> float:
+    def reached(self) -> float:
         return self.windows.span
 
     @property
@@ -121,7 +122,7 @@ class ContinGroup(Deviating):
         a new group.
         """
         founder = np.full(len(values), slot)
-        if self.vector is None:
+        if self.windows.span == 1:
             return founder
         began = window.get("open")[some]
         asked, fresh = np.flatnonzero(began != NEVER), np.flatnonzero(began == NEVER)

@@ -28,7 +28,8 @@ class DiscontinGroup(Deviating):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, noise, smooth, contribution, calibration : see `DelayMethod`
+    epsilon, delay, domain, setting, noise, smooth, contribution, window, calibration : see
+        `DelayMethod`
     theta : deviation sum |x - mean| up to which a value joins a group, in lengths of the domain,
         0..2**20; default: epsilon of values ^-1 + noise scale of a test * log(slots in a window),
         with ``published`` 3 units of the domain
@@ -93,7 +94,7 @@ class DiscontinGroup(Deviating):
             self.threshold = SumNoise(times * each / 2, times * moved, 0)
 
     @property
-    def influence(self) -> float:
+    def reached(self) -> float:
         return 1 + self.windows.pairs
 
     @property

@@ -22,7 +22,8 @@ class Naive(DelayMethod):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, noise, smooth, contribution, calibration : see `DelayMethod`
+    epsilon, delay, domain, setting, noise, smooth, contribution, window, calibration : see
+        `DelayMethod`
 
     Notes
     -----

@@ -23,7 +23,8 @@ class PegasusDelay(ContinGroup):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, smooth, contribution, calibration : see `DelayMethod`
+    epsilon, delay, domain, setting, smooth, contribution, window, calibration : see
+        `DelayMethod`
     noise : ``point``: it has no other
     theta : see `ContinGroup`
 
@@ -52,7 +53,8 @@ class Pegasus(PegasusDelay):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, smooth, contribution, calibration : see `DelayMethod`
+    epsilon, delay, domain, setting, smooth, contribution, window, calibration : see
+        `DelayMethod`
     noise : ``point``: it has no other
     theta : see `ContinGroup`
 

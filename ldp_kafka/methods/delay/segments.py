@@ -48,9 +48,10 @@ class SegmentMean(DelayMethod):
 
     Parameters
     ----------
-    epsilon, delay, domain, setting, noise, smooth, contribution, calibration : see `DelayMethod`
-    segment : slots in a segment, 1..delay; default: `default_segment` of epsilon, where
-        ``contribution`` is given of epsilon times the domain's length over it
+    epsilon, delay, domain, setting, noise, smooth, contribution, window, calibration : see
+        `DelayMethod`
+    segment : slots in a segment, 1..delay; default: `default_segment` of epsilon over
+        ``window``, where ``contribution`` is given times the domain's length over it
 
     Notes
     -----
@@ -94,7 +95,7 @@ class SegmentMean(DelayMethod):
         super().__init__(**parameters)
 
     def _prepare(self) -> None:
-        wide = check_epsilon(self.epsilon * FIXED / self.reach)
+        wide = check_epsilon(self.epsilon / self.window * FIXED / self.reach)
         self.segment = default_segment(wide, self.delay) if self._given is None else self._given
         if not self.segment <= self.delay:
             raise ConfigurationError("segment must not be longer than the delay")

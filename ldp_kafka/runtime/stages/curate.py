@@ -9,7 +9,7 @@ window open that was released, and none released twice to other values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -19,19 +19,27 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.methods.delay import Closed, DelayMethod
+from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.names import Names
-from ldp_kafka.runtime.stages.panes import PER_SLOT, Folded, PaneOf, Panes, Taking, read_pane
+from ldp_kafka.runtime.stages.panes import (
+    PER_SLOT,
+    PaneOf,
+    Panes,
+    Taking,
+    read_pane,
+    take_in_time,
+)
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users
+from ldp_kafka.runtime.stages.windows import Released, Windows
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.topology import Topology
 
@@ -86,6 +94,9 @@ class Curate:
     lateness: int
     shards: int
 
+    def __repr__(self) -> str:
+        return f"Curate({self.topic}, {self.method.name})"  # never what its key draws
+
     @property
     def key(self) -> str:
         """See `Perturb.key`."""
@@ -105,6 +116,10 @@ class Curate:
     def fields(self) -> dict[str, Field]:
         """The arrays of a stream's state."""
         return self.method.fields
+
+    @cached_property
+    def _windows(self) -> Windows:
+        return Windows(self.method, self.randomness)
 
     def fresh(self) -> CurateState:
         users = Users(self.fields, COMPRESSED, self.randomness, self.shards)
@@ -140,7 +155,9 @@ class Curate:
                 before, after = (
                     places.passed[at[moving]].closed for at in (places.before, places.after)
                 )
-                self._close(state, before, after, run.offsets.item(moving), output)
+                offset = run.offsets.item(moving)
+                for each in self._windows.close(state, before, after, offset, output):
+                    self._release(state, each, output)
             first = end
         output.gauge("watermark", state.watermark)
         output.gauge("open_slots", len(state.panes))
@@ -158,110 +175,22 @@ class Curate:
         """Have values wait: those of messages between which nothing closes."""
         if part.start == part.stop:
             return
-        slots, message = rows.slots[part], rows.message[part]
-        values = np.asarray(rows.values[part], np.float64)
-        users = rows.users.take(np.arange(part.start, part.stop))
-        in_time = slots > places.closed_before[message]
-        if not in_time.all():
-            output.count("late", int(np.count_nonzero(~in_time)))
-            kept = np.flatnonzero(in_time)
-            users, slots, values, message = (
-                users.take(kept),
-                slots[kept],
-                values[kept],
-                message[kept],
-            )
+        users, at = take_in_time(rows, part, places, output)
         found = state.users.rows(users)
         state.names.note(found, users)
-        state.panes.add(found, slots, values, offsets[message])
+        state.panes.add(found, rows.slots[at], rows.values[at], offsets[rows.message[at]])
 
-    def _close(
-        self, state: CurateState, before: int, closed: int, offset: int, output: Output
-    ) -> None:
-        """Step the windows that end behind slot ``before``, up to and including ``closed``, which
-        the message at ``offset`` closes.
-        """
-        for window in self._windows(state, before, closed, offset):
-            hop = self.method.windows.hop
-            parts = [state.panes.close(window * hop + at) for at in range(hop)]
-            self._step(state, window * hop, parts, offset, output)
-
-    def _windows(self, state: CurateState, before: int, closed: int, offset: int) -> Iterator[int]:
-        """The numbers of windows that are to be stepped, in order: those with values, and after
-        them as many as streams wait for.
-        """
-        hop = self.method.windows.hop
-        last = (self._ended(closed) + 1) // hop - 1
-        following = NEVER if before == NEVER else (before + 1) // hop
-        while True:
-            slots = state.panes.slots()
-            first = slots[0] // hop if slots else last + 1
-            if following <= last and len(self._waiting(state, offset)):
-                first = min(first, following)
-            if first > last:
-                return
-            yield first
-            following = first + 1
-
-    def _ended(self, closed: int) -> int:
-        """The last slot of a window that has closed, where ``closed`` is the last closed slot."""
-        hop = self.method.windows.hop
-        return NEVER if closed == NEVER else (closed + 1) // hop * hop - 1
-
-    def _waiting(self, state: CurateState, offset: int) -> NDArray[np.intp]:
-        """Streams that have to be stepped in the slot after their last one; not those of shards
-        that are ahead of the message at ``offset``, which have been.
-        """
-        rows = self._behind(state, np.arange(state.users.state.count), offset)
-        return rows[self.method.waiting(state.users.state, rows)]
-
-    def _behind(self, state: CurateState, rows: NDArray[np.intp], offset: int) -> NDArray[np.intp]:
-        """Those rows whose shards have not folded the message at ``offset``."""
-        if offset > state.shard_offsets.max():
-            return rows
-        return rows[state.shard_offsets[state.users.shard[rows]] < offset]
-
-    def _step(
-        self,
-        state: CurateState,
-        first: int,
-        parts: Sequence[Folded],
-        offset: int,
-        output: Output,
-    ) -> None:
-        """One window of the streams that have a value in it, or wait."""
-        for part in parts:
-            output.count("duplicates", state.panes.dropped(part))
-        given = np.unique(np.concatenate([part.rows for part in parts]))
-        rows = np.union1d(self._behind(state, given, offset), self._waiting(state, offset))
-        if not len(rows):
-            return
-        values = np.zeros((len(parts), len(rows)), np.int64)
-        present = np.zeros((len(parts), len(rows)), np.bool_)
-        for at, part in enumerate(parts):
-            mine = np.isin(part.rows, rows, assume_unique=True)
-            to, raw = np.searchsorted(rows, part.rows[mine]), state.panes.of(part)[mine]
-            output.count("clamped", int(np.count_nonzero(self.method.outside(raw))))
-            values[at, to], present[at, to] = self.method.bound(raw), True
-        closed = self.method.step(state.users.state, rows, first, values, present, self.randomness)
-        state.users.touch(rows)
-        output.count("windows", len(rows))
-        self._release(state, rows, closed, output)
-
-    def _release(
-        self, state: CurateState, rows: NDArray[np.intp], closed: Closed, output: Output
-    ) -> None:
-        """What a window releases, by slot and within it in the order of the streams' digests."""
-        digests = state.users.state.digests(rows)
-        order = np.lexsort((digests[:, 1], digests[:, 0]))
-        for at in range(len(closed.values)):
-            there = order[~np.isnan(closed.values[at, order])]
+    def _release(self, state: CurateState, found: Released, output: Output) -> None:
+        """What a window releases, by slot and stream."""
+        first, values, errors = found.closed
+        for at in range(len(values)):
+            there = np.flatnonzero(~np.isnan(values[at]))
             if len(there):
                 records = self.releases.of_slot(
-                    closed.first + at,
-                    closed.values[at, there],
-                    closed.standard_error[at, there],
-                    state.names.of(rows[there]),
+                    first + at,
+                    values[at, there],
+                    errors[at, there],
+                    state.names.of(found.rows[there]),
                 )
                 output.count("releases", len(records))
                 output.send(*records)
@@ -305,7 +234,7 @@ class Curate:
             state.shard_offsets[int(shard)] = cover
         state.names.load(names)
         rest = shards.keys() - streams.keys() - names.keys()
-        state.panes.load({name: shards[name] for name in rest}, self._ended(state.closed))
+        state.panes.load({name: shards[name] for name in rest}, self._windows.ended(state.closed))
         return state
 
     def watermark(self, state: CurateState) -> int:
@@ -320,7 +249,7 @@ class Curate:
         key, which need not be at hand here; that it is there once does not.
         """
         found, slots, closed = Look(users=0), set(), int(meta["closed"])
-        through = self._ended(closed)
+        through = self._windows.ended(closed)
         ids: list[str] = []
         unreadable = strangers = ended = 0
         for name, payload in shards.items():

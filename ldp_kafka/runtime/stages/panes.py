@@ -17,11 +17,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.randomness import Digests
+from ldp_kafka.randomness import Digests, Ids
+from ldp_kafka.runtime.log import Output
+from ldp_kafka.runtime.stages.places import Places
+from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.stages.users import Users
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 
-__all__ = ["MOST", "PER_SLOT", "Folded", "PaneOf", "Panes", "read_pane"]
+__all__ = ["MOST", "PER_SLOT", "Folded", "PaneOf", "Panes", "is_pane", "read_pane", "take_in_time"]
 
 MOST = 2.0**960
 """What a value is held at: sums of 2**60 of them are finite."""
@@ -54,6 +57,9 @@ class _Sorted(NamedTuple):
         """Where its last one lies."""
         return np.append(self.starts[1:], len(self.values)) - 1
 
+    def __repr__(self) -> str:
+        return f"_Sorted({len(self.starts)})"  # never a value
+
 
 def _sums(of: _Sorted) -> NDArray[np.float64]:
     """One after the other, so that a sum that goes on from a part of it is the same."""
@@ -72,8 +78,6 @@ class Taking(NamedTuple):
     """What the slot's value is in the end."""
     drops: bool = False
     """Whether all but one are left out."""
-    codes: bool = False
-    """Whether it has a meaning for categories."""
 
 
 def _values(folded: Folded) -> NDArray[np.float64]:
@@ -81,8 +85,8 @@ def _values(folded: Folded) -> NDArray[np.float64]:
 
 
 PER_SLOT: dict[str, Taking] = {
-    "first": Taking(lambda of: of.values[of.starts], _values, drops=True, codes=True),
-    "last": Taking(lambda of: of.values[of.ends], _values, drops=True, codes=True),
+    "first": Taking(lambda of: of.values[of.starts], _values, drops=True),
+    "last": Taking(lambda of: of.values[of.ends], _values, drops=True),
     "mean": Taking(_sums, lambda folded: folded.values / folded.number),
     "sum": Taking(_sums, _values),
     "min": Taking(lambda of: np.minimum.reduceat(of.values, of.starts), _values),
@@ -180,7 +184,7 @@ class Panes:
         self,
         rows: NDArray[np.intp],
         slots: NDArray[np.int64],
-        values: NDArray[np.float64],
+        values: NDArray[Any],
         offsets: NDArray[np.int64],
     ) -> None:
         """Values (n,) of open slots, as they came; ``offsets`` are those of their messages. What a
@@ -188,6 +192,7 @@ class Panes:
         """
         if not len(rows):
             return
+        values = np.asarray(values, np.float64)
         shards = self._users.shard[rows]
         if offsets.min() <= self._ahead:
             new = np.array(
@@ -299,8 +304,27 @@ class Panes:
             self._ahead = max(self._ahead, cover)
 
 
+def is_pane(name: str) -> bool:
+    """Whether a record of this name is a part of a pane."""
+    return PaneOf.named(name) is not None
+
+
 def _nothing() -> Folded:
     return Folded(np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64))
+
+
+def take_in_time(
+    rows: Rows, part: slice, places: Places, output: Output
+) -> tuple[Ids, NDArray[np.intp]]:
+    """The ids of the rows of messages between which nothing closes, without those that are late,
+    which are counted; and where they lie.
+    """
+    at = np.arange(part.start, part.stop)
+    in_time = rows.slots[part] > places.closed_before[rows.message[part]]
+    if not in_time.all():
+        output.count("late", int(np.count_nonzero(~in_time)))
+        at = at[in_time]
+    return rows.users.take(at), at
 
 
 def read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:

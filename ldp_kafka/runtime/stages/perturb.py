@@ -181,17 +181,46 @@ class Perturb:
         rows, latest = self._raw.read(run, output)
         places = self._places_of(state, run.offsets, latest)
         output.count("events", len(rows.slots))
+        found, made = self._reported(state, run.offsets, rows, places, output)
+        if self._waits:
+            self._at_bounds(state, places, found.slots, found.message, made, output)
+        else:
+            batch = self._batch(state, made.users, made.slots, made.phases, made.values)
+            self._messages.send(output, places, Drawn(batch, made.phases, made.message))
+
+    def _reported(
+        self,
+        state: PerturbState,
+        offsets: NDArray[np.int64],
+        rows: Rows,
+        places: Places,
+        output: Output,
+    ) -> tuple[Placed, Answered]:
+        """The values of a run of messages that are to be reported, and the reports of them."""
+        found = self._due(state, offsets, rows, places, output)
+        return found, self._perturb(state, offsets, found, output)
+
+    def _due(
+        self,
+        state: PerturbState,
+        offsets: NDArray[np.int64],
+        rows: Rows,
+        places: Places,
+        output: Output,
+    ) -> Placed:
+        """The values of a run of messages that are to be reported, each with its message: all that
+        came in time.
+        """
+        del offsets
         in_time: slice | NDArray[np.bool_] = slice(None)
         if len(rows.slots) and rows.slots.min() <= places.passed[-1].closed:
             in_time = rows.slots > places.closed_before[rows.message]
             output.count("late", int(np.count_nonzero(~in_time)))
-        made = self._perturb(state, run.offsets, rows, in_time, output)
-        if self._waits:
-            came = rows.slots[in_time], rows.message[in_time]
-            self._at_bounds(state, places, *came, made, output)
-        else:
-            batch = self._batch(state, made.users, made.slots, made.phases, made.values)
-            self._messages.send(output, places, Drawn(batch, made.phases, made.message))
+        if not len(rows.slots):
+            none = np.empty(0, np.intp)
+            return Placed(none, rows.slots, rows.values, rows.message)
+        found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
+        return found.take(in_time)
 
     def latest(self, messages: Sequence[Message]) -> int:
         """The greatest event time (milliseconds) in these messages that a fold of them accepts or
@@ -223,16 +252,13 @@ class Perturb:
         self,
         state: PerturbState,
         offsets: NDArray[np.int64],
-        rows: Rows,
-        in_time: slice | NDArray[np.bool_],
+        found: Placed,
         output: Output,
     ) -> Answered:
-        """The reports that rows of a run of messages give: those that are in time."""
-        if not len(rows.slots):
+        """The reports that values of a run of messages give."""
+        if not len(found.slots):
             none = np.empty(0, np.int64)
             return Answered(none, none, none, none, self.method.blank(0), none)
-        found = Placed(state.users.rows(rows.users), rows.slots, rows.values, rows.message)
-        found = found.take(in_time)
         # some shards are ahead: their rows were folded and reported before the crash
         if offsets[0] <= state.shard_offsets.max():
             ahead = state.shard_offsets[state.users.shard[found.users]] >= offsets[found.message]

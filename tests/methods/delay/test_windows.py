@@ -24,7 +24,7 @@ def test_type_checkers_know_all_names():
     assert list(typing.get_args(DelayName)) == sorted(NAMES)
 
 
-@cases("name", NAMES)
+@cases("name", [name for name in NAMES if name != "dpi"])
 @cases("setting", SETTINGS)
 def test_a_contribution_makes_all_noise_smaller(name, setting):
     """A tenth of the noise, where everything else is the same: of values, thresholds and tests."""
@@ -33,12 +33,34 @@ def test_a_contribution_makes_all_noise_smaller(name, setting):
     own |= {"smooth": False, "epsilon": 20.0, "setting": setting}
     whole, part = (lk.method(name, **(UNIT | own | given)) for given in ({}, {"contribution": 0.1}))
     ratio = whole.adder.variance / part.adder.variance
-    if name != "buc_order":
+    if name not in ("buc_order", "truncate"):  # whose noise is one of its own units
         assert ratio == pytest.approx(100, rel=0.01)
     wide, narrow = (np.abs(m.release(near, seeded(1)) - near).mean() for m in (whole, part))
     assert narrow < 0.4 * wide or name in ("buc_order", "comp_order")
     assert "whole value" in whole.guarantee.describe()
     assert "what one person adds to a slot's value, at most 0.1" in part.guarantee.describe()
+
+
+@cases("name", NAMES)
+def test_a_window_gives_each_slot_its_part(name):
+    """Of epsilon, to the last micro-epsilon: what is drawn is that of one slot with as much."""
+    given = UNIT | {"epsilon": 7.0}
+    one, many = lk.method(name, **given), lk.method(name, **given | {"epsilon": 21.0}, window=3)
+    assert one.spend == many.spend
+    assert many.tables() == one.tables()
+    assert many.use != one.use
+    assert many.parts == pytest.approx([3 * each for each in one.parts])
+    assert many.influence == 3 * one.influence
+    assert (many.guarantee.level, many.guarantee.window) == ("w-event", 3)
+    assert (one.guarantee.level, one.guarantee.window) == ("event", 1)
+    line = many.guarantee.describe()
+    assert "w-event, epsilon 21 over all that is released of a stream, for any 3 cons" in line
+    assert "protects values, each slot's whole value, not one person's part of it" in line
+    part = lk.method(name, **given, window=3, contribution=0.1).guarantee.describe()
+    assert "what one person adds to each slot's value, at most 0.1" in part
+    published = lk.method(name, **given | {"epsilon": 21.0}, window=3, calibration="published")
+    single = lk.method(name, **given, calibration="published")
+    assert published.guarantee.epsilon == pytest.approx(3 * single.guarantee.epsilon)
 
 
 def test_noise_is_spread_over_the_values_that_are_there():
@@ -118,7 +140,8 @@ def test_what_published_guarantees():
     assert stated["buc_order"] == pytest.approx(0.75 + np.log(1 + 7 * np.exp(0.25) / 6))
     assert stated["discontin_group"] == pytest.approx(0.8 + 9 * 0.2 / 38, abs=1e-4)
     assert stated["comp_order"] == pytest.approx(0.75 + 9 * 0.25 / 80, abs=1e-4)
-    assert stated["naive"] == stated["segment_mean"] == 1.0
+    assert stated["adapub"] == pytest.approx(0.8 + 9 * 0.2)
+    assert all(stated[name] == 1.0 for name in ("dpi", "naive", "segment_mean", "truncate"))
     assert {lk.method(name, **UNIT).guarantee.epsilon for name in NAMES} == {1.0}
 
 
@@ -136,10 +159,34 @@ def test_a_mechanism_is_refused():
         ("naive", {"epsilon": 1e-5}),
         ("discontin_group", {"epsilon": 2e-5}),
         ("comp_order", {"epsilon": 1e-5, "delay": 1024}),
+        ("truncate", {"thresholds": 1}),
+        ("truncate", {"thresholds": 1025}),
+        ("truncate", {"interval": 0}),
+        ("truncate", {"noise": "sum"}),
+        ("truncate", {"epsilon": 1e-3}),
+        ("dpi", {"synopses": 1}),
+        ("dpi", {"epsilon": 1e-4}),
+        ("naive", {"window": 0}),
+        ("naive", {"window": 2**16, "epsilon": 0.05}),
     ],
 )
 def test_what_does_not_fit_is_refused(name, wrong):
     with pytest.raises(ConfigurationError):
+        lk.method(name, **(UNIT | wrong))
+
+
+@cases(
+    ("name", "wrong"),
+    [
+        ("truncate", {"thresholds": 2.5}),
+        ("truncate", {"thresholds": True}),
+        ("truncate", {"interval": 1.5}),
+        ("dpi", {"synopses": "8"}),
+        ("adapub", {"theta": 1.0}),
+    ],
+)
+def test_what_is_of_another_type_is_refused(name, wrong):
+    with pytest.raises(TypeError):
         lk.method(name, **(UNIT | wrong))
 
 

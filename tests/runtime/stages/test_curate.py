@@ -32,7 +32,7 @@ input: {{slot: 1m, lateness: {lateness}, partitions: 1, max_ahead: 1d, per_slot:
 privacy:
   {{trust: curator, level: event, method: {method}, epsilon: 2.0, delay: {delay},
    setting: {setting}, domain: [0, 10]}}
-output: {{statistics: [value]}}
+output: {{statistics: [per_stream]}}
 runtime: {{shards: 3}}
 """
 FIRST = START // SLOT
@@ -61,7 +61,7 @@ def released(records):
         release = json.loads(record.value)
         name = release["user"], release["slot"]
         assert name not in found
-        assert record.key.decode() == f"value/{name[1]}/{name[0]}"
+        assert record.key.decode() == f"per_stream/{name[1]}/{name[0]}"
         found[name] = release["value"], release["standard_error"]
     return found
 
@@ -212,9 +212,10 @@ def test_crashes_between_any_two_records_of_a_snapshot(method, setting, per_slot
 class AllBehind(Curate):
     """Steps streams of shards that have done so before the crash."""
 
-    def _behind(self, state, rows, offset):
-        del state, offset
-        return rows
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.shard_offsets[:] = -1
+        return state
 
 
 class NoCovers(Curate):

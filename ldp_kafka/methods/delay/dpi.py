@@ -1,0 +1,136 @@
+"""A choice among public synopses, whose chances earlier choices have boosted."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.accounting import MICRO, Field
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.additive import CAP
+from ldp_kafka.mechanisms.exponential import MOST_CANDIDATES, ExponentialMechanism
+from ldp_kafka.methods.delay.base import ONCE
+from ldp_kafka.methods.delay.blocks import Blocks
+from ldp_kafka.methods.delay.rows import Rows
+from ldp_kafka.methods.values import FIXED
+from ldp_kafka.randomness import Randomness
+
+__all__ = ["Dpi"]
+
+SYNOPSES = 32
+
+
+class Dpi(Blocks):
+    """Release for each block of slots the public synopsis that a private choice says is near its
+    values; synopses near what was chosen before are likelier to be chosen again.
+
+    Parameters
+    ----------
+    epsilon, delay, domain, setting, smooth, contribution, window, calibration : see `DelayMethod`
+    noise : ``point``: it has no other, and draws none
+    synopses : levels of the pool, in the middle of as many equal parts of the domain, 2..1024;
+        default: 32
+
+    Notes
+    -----
+    DPI (Feng et al., IEEE S&P 2024, arXiv 2312.04738), a baseline of the delay-allowed paper (its
+    table III), at event level: a pool of synopses that do not depend on data, a sampler over the
+    pool, boosting of synopses that are near the truth, and the release of one that the sampler
+    draws, a time slot of the method (here a block, `Blocks`) at a time.
+
+    What is ours. (1) A synopsis is one level for a whole block, the levels are spaced evenly, and
+    not drawn at random: blocks are short, and values are single numbers. (2) DPI boosts by a
+    distance to the truth at every time slot and keeps the boosted sampler for ever, within a budget
+    for a user's endless stream that falls with time; the code that the delay-allowed paper ran
+    reads the true sums. Here the sampler is boosted by the truth once a block, as the exponential
+    mechanism does it (e^(-epsilon distance / (2 reach)), distance the sum of |value - level|), and
+    what is kept of it follows from releases alone: a synopsis has e^(boost epsilon / (2 reach))
+    times the chance, where the boost is halved in each block and grows by one reach for the
+    synopsis that was released, and by half a reach for those beside it.
+
+    Guarantee: given what was released before, boosts are public numbers, the same for both of two
+    neighbours. One value is in the distances of one block. It moves each by at most its own move,
+    at most ``reach``, some up and others down: the choice loses epsilon (`ExponentialMechanism`,
+    not monotone). Everything released is the chosen levels, and no other choice depends on the
+    value but through them: epsilon over the endless stream. Both calibrations are the same: the
+    original's noise is for another guarantee.
+
+    Examples
+    --------
+    >>> import ldp_kafka as lk
+    >>> m = lk.method("dpi", epsilon=20.0, delay=3, synopses=10, domain=(0.0, 10.0))
+    >>> stream = np.array([2.0, 2.5, 3.0, 8.5, 8.5, 8.5])
+    >>> m.release(stream, lk.randomness.seeded(9)).round(1).tolist()
+    [2.5, 2.5, 2.5, 8.5, 8.5, 8.5]
+    """
+
+    name = "dpi"
+    noises: ClassVar[tuple[str, ...]] = ("point",)
+    parameters: ClassVar[dict[str, str]] = {
+        **Blocks.parameters,
+        "synopses": "levels to choose from; default: 32",
+    }
+
+    def __init__(self, *, synopses: int = SYNOPSES, **parameters: Any) -> None:
+        if isinstance(synopses, bool | np.bool) or not isinstance(synopses, int | np.integer):
+            raise TypeError("synopses must be a whole number")
+        if not 2 <= synopses <= MOST_CANDIDATES:
+            raise ConfigurationError(f"synopses must lie between 2 and {MOST_CANDIDATES}")
+        self.synopses = int(synopses)
+        super().__init__(**parameters)
+
+    def _prepare(self) -> None:
+        count = self.synopses
+        self._level = np.array([FIXED * (2 * k + 1) // (2 * count) for k in range(count)])
+        self.parts = self.window * self.spend / MICRO, 0.0
+        self.choice = ExponentialMechanism(self.spend / MICRO, self.reach, count)
+
+    def _kept(self) -> dict[str, Field]:
+        """The boost of each synopsis, in units of 2**-32 of the domain."""
+        return {**super()._kept(), "boost": Field("i8", self.synopses)}
+
+    def _block(
+        self,
+        window: Rows,
+        first: int,
+        places: NDArray[np.intp],
+        values: NDArray[np.int64],
+        there: NDArray[np.bool_],
+        randomness: Randomness,
+    ) -> None:
+        some = np.flatnonzero(there.any(axis=0))
+        boosts = window.ring("boost")
+        boost = boosts[:, some]
+        scores = self._scores(values[:, some], there[:, some], boost)
+        source = window.at_random(randomness, some, first, ONCE, *scores.T)
+        chosen = self.choice.choose(scores, source)
+        boost //= 2
+        away = np.abs(np.arange(self.synopses)[:, None] - chosen)
+        boost += np.where(away == 0, self.reach, np.where(away == 1, self.reach // 2, 0))
+        boosts[:, some] = boost
+        released = np.zeros(there.shape)
+        released[:, some] = self._level[chosen] / FIXED
+        self._keep_block(window, places, released, self._variance(there), there)
+
+    def _scores(
+        self, values: NDArray[np.int64], there: NDArray[np.bool_], boost: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Scores (n, synopses) of values (delay, n) and boosts (synopses, n)."""
+        scores = np.empty((values.shape[1], self.synopses), np.int64)
+        for k, level in enumerate(self._level.tolist()):
+            away = np.abs(values - level)
+            away *= there
+            scores[:, k] = boost[k] - away.sum(axis=0)
+        return scores
+
+    def _variance(self, there: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """About that of a choice, counted for each slot: distances of levels are told apart as far
+        as Laplace noise of scale 2 reach / epsilon on a block's sum would let them.
+        """
+        present = np.maximum(there.sum(axis=0), 1)
+        scale = 2 * self.reach / FIXED / min(self.spend / MICRO, CAP)
+        rough = 1 / (12 * self.synopses**2)
+        variance = np.minimum(2 * (scale / present) ** 2 + rough, 1 / 12) * present
+        return np.broadcast_to(variance, there.shape)

@@ -1,0 +1,207 @@
+"""The edge's fold where a slot's values are taken together: they wait in panes until their slot is
+closed, and are reported then.
+
+What becomes of them is what becomes of values that come with the message that closes their slot:
+one a user, in the order of slots. That message is decided by the log alone, and so is what lies in
+the panes before any shard skips it; so reports, and the bounds that they wait for, are the same
+whoever folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.errors import InvariantError
+from ldp_kafka.runtime.keys import EdgeNoise
+from ldp_kafka.runtime.log import Look, Output
+from ldp_kafka.runtime.stages.panes import (
+    PER_SLOT,
+    Folded,
+    PaneOf,
+    Panes,
+    is_pane,
+    read_pane,
+    take_in_time,
+)
+from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
+from ldp_kafka.runtime.stages.places import Places
+from ldp_kafka.runtime.stages.raw import RawPartition
+from ldp_kafka.runtime.stages.rows import Placed, Rows
+from ldp_kafka.runtime.stages.users import UNREADABLE
+from ldp_kafka.topology import Topology
+
+__all__ = ["Settle", "SettleState", "make_settle"]
+
+
+@dataclass(repr=False)
+class SettleState(PerturbState):
+    """What the edge knows of one partition."""
+
+    held: Panes | None = None
+
+    @property
+    def panes(self) -> Panes:
+        """The values of slots that are not closed."""
+        if self.held is None:
+            raise InvariantError("a state whose values wait must have panes")
+        return self.held
+
+
+@dataclass(frozen=True, repr=False)
+class Settle(Perturb):
+    """The perturb stage of a topology that takes a slot's values together.
+
+    Parameters
+    ----------
+    per_slot : how, a name in `PER_SLOT`
+    """
+
+    per_slot: str = "last"
+
+    def __repr__(self) -> str:
+        return f"Settle({self.topic}, {self.method.name})"  # never what its key draws
+
+    @cached_property
+    def _raw(self) -> RawPartition:
+        return RawPartition(
+            self.reader,
+            self.method,
+            self.partition,
+            self.partitions,
+            self.slot_ms,
+            self.max_ahead_ms,
+            held=True,
+        )
+
+    def fresh(self) -> SettleState:
+        users, shard_offsets = self._nobody()
+        return SettleState(users, shard_offsets, held=Panes(users, PER_SLOT[self.per_slot]))
+
+    def _due(
+        self,
+        state: PerturbState,
+        offsets: NDArray[np.int64],
+        rows: Rows,
+        places: Places,
+        output: Output,
+    ) -> Placed:
+        """The slots that a run of messages closes: each user's value in them."""
+        assert isinstance(state, SettleState)
+        found = [
+            self._placed(slot, state.panes, moving, output)
+            for moving, _, closed in self._closings(state, offsets, rows, places, output)
+            for slot in state.panes.slots()
+            if slot <= closed
+        ]
+        if not found:
+            none = np.empty(0, np.int64)
+            return Placed(none, none, none, none)
+        return Placed(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _closings(
+        self,
+        state: SettleState,
+        offsets: NDArray[np.int64],
+        rows: Rows,
+        places: Places,
+        output: Output,
+    ) -> Iterator[tuple[int, int, int]]:
+        """Have the values of a run of messages wait, up to each message that closes slots: its
+        place, and the last slot that was closed before and that is with it.
+        """
+        first = 0
+        for moving in [*places.moving.tolist(), len(places)]:
+            end = min(moving + 1, len(places))
+            part = slice(*np.searchsorted(rows.message, (first, end)).tolist())
+            users, kept = take_in_time(rows, part, places, output)
+            at = state.users.rows(users)
+            state.panes.add(at, rows.slots[kept], rows.values[kept], offsets[rows.message[kept]])
+            if moving < len(places):
+                before, after = (
+                    places.passed[which[moving]].closed for which in (places.before, places.after)
+                )
+                yield moving, before, after
+            first = end
+        output.gauge("open_slots", len(state.panes))
+
+    def _ended(self, closed: int) -> int:
+        """The last slot whose pane has been let go, where ``closed`` is the last closed slot."""
+        return closed
+
+    def _placed(self, slot: int, panes: Panes, message: int, output: Output) -> Placed:
+        """The values of a slot that a message closes."""
+        folded = panes.close(slot)
+        output.count("duplicates", panes.dropped(folded))
+        values = self._bound(panes, folded, output)
+        count = len(folded.rows)
+        return Placed(folded.rows, np.full(count, slot), values, np.full(count, message))
+
+    def _bound(self, panes: Panes, folded: Folded, output: Output) -> NDArray[np.int64]:
+        """As the integers that the method works on."""
+        values = panes.of(folded)
+        if self.method.kind != "numeric":
+            return self.method.bound(values.astype(np.int64))
+        output.count("clamped", int(np.count_nonzero(self.method.outside(values))))
+        return self.method.bound(values)
+
+    def dirty(self, state: PerturbState) -> set[str]:
+        assert isinstance(state, SettleState)
+        return super().dirty(state) | state.panes.dirty()
+
+    def shards_of(self, state: PerturbState) -> set[str]:
+        assert isinstance(state, SettleState)
+        return super().shards_of(state) | state.panes.names()
+
+    def dump(self, state: PerturbState, shards: Iterable[str]) -> dict[str, bytes]:
+        assert isinstance(state, SettleState)
+        names = set(shards)
+        users = {name for name in names if not is_pane(name)}
+        return {**super().dump(state, users), **state.panes.dump(names - users)}
+
+    def load(self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]) -> SettleState:
+        panes = {name: held for name, held in shards.items() if is_pane(name)}
+        state = super().load(meta, {name: shards[name] for name in shards.keys() - panes.keys()})
+        assert isinstance(state, SettleState)
+        state.panes.load(panes, self._ended(state.closed))
+        return state
+
+    def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
+        """As of any edge, and that panes are of open slots, and each user's value in its own."""
+        panes = {name: payload for name, payload in shards.items() if is_pane(name)}
+        found = super().look(meta, {name: shards[name] for name in shards.keys() - panes.keys()})
+        slots, unreadable, strangers, ended = set(), 0, 0, 0
+        for name, payload in panes.items():
+            at = PaneOf.named(name)
+            assert at is not None
+            try:
+                digests = read_pane(payload)[0]
+            except UNREADABLE:
+                unreadable += 1
+                continue
+            slots.add(at.slot)
+            ended += at.slot <= self._ended(int(meta["closed"]))
+            of = digests[:, 1] % np.uint64(self.shards)
+            strangers += int(np.count_nonzero(of != np.uint64(at.shard)))
+        found.slots = len(slots)
+        found.complain("readable", unreadable, "panes cannot be read")
+        found.complain("shards", strangers, "users lie in a pane that is not theirs")
+        found.complain("shards", ended, "panes are of slots that are closed")
+        return found
+
+
+def make_settle(topology: Topology, partition: int, randomness: EdgeNoise | None) -> Settle:
+    """The stage of one raw partition whose slots are taken together.
+
+    Raises
+    ------
+    ConfigurationError : there is no keyed randomness to perturb with
+    """
+    plain = make_perturb(topology, partition, randomness)
+    shared = {each.name: getattr(plain, each.name) for each in fields(plain)}
+    return Settle(**shared, per_slot=topology.input.per_slot)

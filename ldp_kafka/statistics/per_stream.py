@@ -1,0 +1,72 @@
+"""Each stream's own value, as a curator releases it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldp_kafka.methods.windowed import Windowed
+from ldp_kafka.randomness import seeded
+from ldp_kafka.statistics.base import Statistic
+from ldp_kafka.statistics.prediction import Prediction, StreamPrediction
+
+__all__ = ["DRIFT", "PerStream"]
+
+DRIFT = 0.01  # of the simulated streams, a standard deviation a slot in lengths of the domain
+_STREAMS, _SLOTS, _CELLS = (64, 48, 2**15)
+
+
+class PerStream(Statistic):
+    """One release a stream and slot, which the curator makes: nothing is left to collect.
+
+    Examples
+    --------
+    >>> from ldp_kafka.methods.windowed import WINDOWED
+    >>> method = WINDOWED["segment_mean"](
+    ...     epsilon=1.0, delay=10, domain=(0.0, 100.0), mechanism=float
+    ... )
+    >>> PerStream(method).predict(1000).useful
+    True
+    """
+
+    name = "per_stream"
+    kind = "numeric"
+    needs = "per_stream"
+    curated = True
+
+    def predict(self, users: int) -> Prediction:
+        """The root mean square error of a release, and of the midpoint, of streams that begin
+        anywhere in the domain and move by `DRIFT` a slot: simulated, of public parameters alone.
+        """
+        del users
+        lo, hi = self.method.domain
+        error, constant = self._errors
+        return StreamPrediction(
+            self.name, error * (hi - lo), constant * (hi - lo), 1, drift=DRIFT * (hi - lo)
+        )
+
+    @cached_property
+    def _errors(self) -> tuple[float, float]:
+        """Of a release and of the midpoint, in lengths of the domain."""
+        assert isinstance(self.method, Windowed)
+        made = self.method.windowed
+        slots = max(_SLOTS, 3 * made.windows.span)
+        walks = _walks(max(4, min(_STREAMS, _CELLS // slots)), slots)
+        lo, hi = made.domain
+        released = made.release(lo + walks * (hi - lo), seeded(7))
+        found = (released - lo) / (hi - lo)
+        return _rms(found - walks), _rms(walks - 0.5)
+
+
+def _walks(streams: int, slots: int) -> NDArray[np.float64]:
+    """Random walks (streams, slots) that are kept inside 0..1 by turning them back at its ends."""
+    rng = np.random.default_rng(7)
+    begin = (np.arange(streams) + 0.5) / streams
+    whole = begin[:, None] + np.cumsum(rng.normal(0, DRIFT, (streams, slots)), axis=1)
+    return 1 - np.abs(whole % 2 - 1)
+
+
+def _rms(values: NDArray[np.float64]) -> float:
+    return float(np.sqrt(np.mean(np.square(values))))

@@ -1,0 +1,146 @@
+"""Windows at the edge: what they release is reported once, a report a slot, and released per user
+as it was reported.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from random import Random
+
+import numpy as np
+import pytest
+
+from ldp_kafka.methods.values import FIXED
+from ldp_kafka.methods.windowed import WINDOWED
+from ldp_kafka.records import Tick
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.roles import make
+from ldp_kafka.runtime.stages.delay import Delay
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.topology import loads, plan
+from tests.depth import depth
+from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
+from tests.runtime.stages.crashes import of_kind
+from tests.runtime.stages.test_curate import FIRST, SETTINGS, table
+from tests.runtime.stages.test_curate import wild as wild_streams
+from tests.runtime.stages.test_settle import crashed, reports, straight
+
+TEXT = """
+topology: delayed
+input: {{slot: 1m, lateness: 1, partitions: 1, max_ahead: 1d, per_slot: {per_slot}}}
+privacy:
+  {{level: event, method: {method}, epsilon: 2.0, delay: 4, setting: {setting}, domain: [0, 10]}}
+output: {{statistics: [per_user]}}
+runtime: {{shards: 3}}
+"""
+
+
+@cache
+def topology_of(method, setting, per_slot="first"):
+    return loads(TEXT.format(method=method, setting=setting, per_slot=per_slot))
+
+
+def stage_of(*args, **more):
+    topology = topology_of(*args, **more)
+    return make(topology, "perturb", 0, edge_randomness(topology, KEY, HERE))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("method", WINDOWED)
+def test_reports_are_the_releases_of_the_method(method, setting):
+    topology = topology_of(method, setting)
+    values, there = table(3)
+    rows = [
+        (f"s{user}", START + slot * SLOT + user, values[user, slot])
+        for slot in range(values.shape[1])
+        for user in range(len(values))
+        if there[user, slot]
+    ]
+    messages = [batch(rows[at : at + 3]) for at in range(0, len(rows), 3)]
+    end = encode_json(Tick(START + (values.shape[1] + 10) * SLOT))
+    noise = edge_randomness(topology, KEY, HERE)
+    run = local.run(topology, noise, [log([*messages, end])], together=7)
+    names = [f"s{user}" for user in range(len(values))]
+    told = topology.windowed.trace(values, noise, present=there, users=names, first_slot=FIRST)
+    wanted = {}
+    for user, digest in enumerate(noise.digests(names)):
+        for slot in np.flatnonzero(~np.isnan(told.values[:, user])).tolist():
+            [name] = noise.report_ids(digest[None], np.array([FIRST + slot]), 0)
+            wanted[name.tobytes().hex()] = FIRST + slot, told.values[slot, user]
+    found = reports(run.reports[0])
+    inside = {
+        name: said for name, said in found.items() if FIRST <= said[0] < FIRST + values.shape[1]
+    }
+    assert inside.keys() == wanted.keys()
+    for name, (slot, value) in wanted.items():
+        assert inside[name][0] == slot
+        assert inside[name][1] * 10 == pytest.approx(value, abs=10 / FIXED)
+    releases = [json.loads(record.value) for record in run.releases]
+    assert {each["statistic"] for each in releases} == {"per_user"}
+    assert len(releases) == len(found) and len({each["user"] for each in releases}) == len(names)
+    assert sorted(each["value"] for each in releases) == pytest.approx(
+        sorted(10 * said[1] for said in found.values())
+    )
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_same_records_in_whatever_runs(setting):
+    stage = stage_of("segment_mean", setting, "mean")
+    for seed in range(3):
+        messages, random = wild_streams(seed), Random(seed)
+        states = stage.fresh(), stage.fresh()
+        alone = [r for message in messages for r in stage.fold(states[0], [message]).records]
+        together, at = [], 0
+        while at < len(messages):
+            size = random.randint(1, 20)
+            together += stage.fold(states[1], messages[at : at + size]).records
+            at += size
+        assert (
+            sorted(alone) == sorted(together)
+            and len(reports([each for each in alone if each.topic == stage.reports_topic])) > 40
+        )
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("method", ["segment_mean", "discontin_group"])
+def test_crashes_between_any_two_records_of_a_snapshot(method, setting):
+    stage = stage_of(method, setting)
+    for seed in range(depth(10, 300)):
+        found, messages = crashed(stage, seed)
+        assert found == straight(stage, messages), seed
+    assert found
+
+
+class StepsAgain(Delay):
+    """Steps users of shards that have been before the crash."""
+
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.shard_offsets[:] = -1
+        return state
+
+
+def test_a_broken_twin_is_found():
+    sound = stage_of("segment_mean", "sliding")
+    twin = of_kind(StepsAgain, sound)
+    for seed in range(40):
+        try:
+            said, messages = crashed(twin, seed)
+        except (AssertionError, ValueError):
+            return
+        if said != straight(sound, messages):
+            return
+    raise AssertionError("no crash told them apart")
+
+
+def test_a_plan_says_what_is_hidden_and_what_it_costs():
+    topology = topology_of("segment_mean", "batch")
+    lines = plan(topology, users=100).lines()
+    [spends] = [line for line in lines if line.startswith("spending")]
+    assert spends.endswith("epsilon 2 for the value of each slot of a stream")
+    assert not [line for line in lines if line.startswith("trust")]
+    [error] = [line for line in lines if line.startswith("error")]
+    assert "per_user" in error
+    assert topology.method.ledger.budget == 2_000_000

@@ -1,0 +1,257 @@
+"""Values of a slot that are taken together at the edge: reported once, when the slot closes, the
+same whatever the cuts and crashes.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from random import Random
+
+import numpy as np
+import pytest
+
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.roles import make
+from ldp_kafka.runtime.stages.settle import Settle
+from ldp_kafka.runtime.wire.reports import read_reports
+from ldp_kafka.topology import loads
+from tests.depth import depth
+from tests.fold.cases import CAPP, HERE, KEY, SLOT, START, closing, log, wild
+from tests.fold.epochs import Shelf, folded, opened, saved
+from tests.runtime.stages.crashes import of_kind
+
+TEXT = """
+topology: settled
+input: {{slot: 1m, lateness: 1, partitions: 1, max_ahead: 1d, per_slot: {per_slot}}}
+privacy: {privacy}
+output: {{statistics: {statistics}}}
+runtime: {{shards: 3, report_rows: 4}}
+"""
+APPS = "{method: lpu, epsilon: 2.0, window: 3, categories: 12}"
+ONE = {
+    "last": lambda values: values[-1],
+    "mean": lambda values: sum(values, 0.0) / len(values),
+    "sum": lambda values: sum(values, 0.0),
+    "min": min,
+    "max": max,
+}
+BOTH = ("[mean, per_user]", "[mean]")
+"""A batch of reports a message; and batches between bounds."""
+
+
+@cache
+def topology_of(per_slot, statistics="[mean]", privacy=CAPP):
+    return loads(TEXT.format(per_slot=per_slot, statistics=statistics, privacy=privacy))
+
+
+def stage_of(*args, **more):
+    topology = topology_of(*args, **more)
+    return make(topology, "perturb", 0, edge_randomness(topology, KEY, HERE))
+
+
+def numbered(messages):
+    return [Message(at, each.timestamp, each.value) for at, each in enumerate(messages)]
+
+
+def reports(records):
+    """{id: what it says}, and no id twice."""
+    found = {}
+    for record in records:
+        batch = read_reports(record.value)
+        for one in () if batch is None else batch.singles():
+            assert one.id not in found
+            found[one.id] = one.slot, one.value, one.series
+    return found
+
+
+def taken_together(messages, per_slot, reader):
+    """A log with one value a user and slot, those of a slot beside each other, and nothing late."""
+    by, closed = {}, None
+    for message in messages:
+        events = reader.read(message.value).events
+        if events is None:
+            continue
+        ahead = message.timestamp + 24 * 3_600_000
+        rows = [
+            row
+            for row in zip(
+                events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True
+            )
+            if row[1] <= ahead
+        ]
+        for user, time, value in rows:
+            if closed is None or time // SLOT > closed:
+                by.setdefault(time // SLOT, {}).setdefault(user, []).append(value)
+        for _, time, _ in rows:
+            closed = max(time // SLOT - 2, -1 if closed is None else closed)
+    return log(
+        [
+            json.dumps({"user": user, "time": slot * SLOT, "value": ONE[per_slot](values)}).encode()
+            for slot, users in sorted(by.items())
+            for user, values in users.items()
+        ]
+        + [closing(60)]
+    )
+
+
+@pytest.mark.parametrize("statistics", BOTH)
+@pytest.mark.parametrize("per_slot", ONE)
+def test_a_slots_values_are_one(per_slot, statistics):
+    """The reports are those of a log in which each user has one value a slot."""
+    topology = topology_of(per_slot, statistics)
+    noise = edge_randomness(topology, KEY, HERE)
+    reader = stage_of(per_slot, statistics).reader
+    for seed in range(3):
+        messages = [each for each in wild(seed)[0] if b'"tick"' not in (each.value or b"")]
+        one = local.run(topology, noise, [taken_together(messages, per_slot, reader)])
+        many = local.run(topology, noise, [log([m.value for m in messages] + [closing(60)])])
+        assert reports(many.reports[0]) == reports(one.reports[0])
+        assert len(reports(many.reports[0])) > 30
+        assert {each.value for each in many.releases if b'"mean"' in each.value} == {
+            each.value for each in one.releases if b'"mean"' in each.value
+        }
+
+
+def test_categories_and_numbers_of_events():
+    """The last category counts; and so many events."""
+    row = b'{"user": "u", "time": %d, "value": %d}'
+    rows = [row % (START + at, value) for at, value in enumerate((3, 5, 4))]
+    for per_slot, privacy, statistics, wanted in (
+        ("last", APPS, "[frequencies]", [row % (START, 4)]),
+        ("count", CAPP, "[mean]", [row % (START + at, 9) for at in range(3)]),
+    ):
+        topology = topology_of(per_slot, statistics, privacy)
+        noise = edge_randomness(topology, KEY, HERE)
+        found, same = (
+            local.run(topology, noise, [log([*values, closing(8)])]) for values in (rows, wanted)
+        )
+        assert reports(found.reports[0]) == reports(same.reports[0])
+        assert found.counts["events"] == 3
+
+
+def test_nothing_is_reported_before_its_slot_is_closed():
+    stage = stage_of("mean")
+    state = stage.fresh()
+    row = b'{"user": "u", "time": %d, "value": 4}'
+    counts = []
+    for at, time in enumerate((START, START + 5, START + SLOT, START + 2 * SLOT)):
+        output = stage.fold(state, [Message(at, START, row % time)])
+        counts.append(output.counts["reports"])
+    assert counts == [0, 0, 0, 1] and output.gauges["open_slots"] == 2
+    look = stage.look(stage.meta(state), stage.dump(state, stage.shards_of(state)))
+    assert look.problems == [] and look.slots == 2 and look.users == 1
+
+
+@pytest.mark.parametrize("statistics", BOTH)
+@pytest.mark.parametrize("per_slot", ["last", "mean", "count"])
+def test_the_same_records_in_whatever_runs(per_slot, statistics):
+    stage = stage_of(per_slot, statistics)
+    for seed in range(4):
+        messages, random = numbered(wild(seed)[0]), Random(seed)
+        states = stage.fresh(), stage.fresh()
+        alone = [r for message in messages for r in stage.fold(states[0], [message]).records]
+        together, at = [], 0
+        while at < len(messages):
+            size = random.randint(1, 20)
+            together += stage.fold(states[1], messages[at : at + size]).records
+            at += size
+        reported = [
+            [each.value for each in some if each.topic == stage.reports_topic]
+            for some in (alone, together)
+        ]
+        assert reported[0] == reported[1]
+        assert sorted(alone) == sorted(together)
+
+
+def crashed(stage, seed):
+    """{report id: all that was ever said under it} over owners that end at random, after parts of a
+    snapshot; and the log.
+    """
+    random, messages = Random(seed), numbered(wild(seed % 7, 1, 14)[0])
+    table, out, want = {}, {}, 0
+    for cut in [*sorted(random.sample(range(1, len(messages)), 4)), len(messages)]:
+        epoch = opened(stage, 1, want=want, committed=want > 0, shelf=Shelf(table))
+        more = random.randint(0, 12)
+        for message in messages[epoch.next_offset : cut + more]:
+            for record in folded(epoch, [message]):
+                if record.topic == stage.reports_topic:
+                    for name, said in reports([record]).items():
+                        out.setdefault(name, set()).add(said)
+            if message.offset == cut - 1:
+                table = saved(epoch)
+                want = cut
+        shards = epoch.snapshot().shards  # and then the end: no meta
+        table |= {key: shards[key] for key in sorted(shards) if random.random() < 0.5}
+    return out, messages
+
+
+def straight(stage, messages):
+    state = stage.fresh()
+    made = [
+        record
+        for message in messages
+        for record in stage.fold(state, [message]).records
+        if record.topic == stage.reports_topic
+    ]
+    return {name: {said} for name, said in reports(made).items()}
+
+
+@pytest.mark.parametrize("statistics", BOTH)
+@pytest.mark.parametrize("per_slot", ["last", "mean"])
+def test_crashes_between_any_two_records_of_a_snapshot(per_slot, statistics):
+    """Every report once: none is lost, and none is drawn of other values."""
+    stage = stage_of(per_slot, statistics)
+    for seed in range(depth(12, 400)):
+        found, messages = crashed(stage, seed)
+        assert found == straight(stage, messages), seed
+
+
+class NoCovers(Settle):
+    """Counts values again that a pane has folded."""
+
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.panes._ahead = -1
+        return state
+
+
+class KeepsNoPanes(Settle):
+    """Writes no panes down."""
+
+    def shards_of(self, state):
+        return super().shards_of(state) - state.panes.names()
+
+    def dirty(self, state):
+        return {name for name in super().dirty(state) if "." not in name}
+
+
+class DrawsAgain(Settle):
+    """Reports at a slot's close whatever its shard has reported before the crash."""
+
+    def load(self, meta, shards):
+        state = super().load(meta, shards)
+        state.shard_offsets[:] = -1
+        state.users.state.columns["last"][:] = np.iinfo(np.int64).min
+        return state
+
+
+@pytest.mark.parametrize(
+    ("broken", "per_slot"), [(NoCovers, "count"), (KeepsNoPanes, "last"), (DrawsAgain, "mean")]
+)
+def test_broken_twins_are_found(broken, per_slot):
+    sound = stage_of(per_slot)
+    twin = of_kind(broken, sound)
+    found = 0
+    for seed in range(40):
+        try:
+            said, messages = crashed(twin, seed)
+        except (AssertionError, ValueError):
+            found += 1
+        else:
+            found += said != straight(sound, messages)
+        if found:
+            return
+    raise AssertionError("no crash told them apart")
