@@ -83,7 +83,7 @@ def flow_of(boot: str, tmp: Path, topology: str, name: str, method: str) -> Flow
         topology,
         method=method,
         shape=SHAPE.get(method, "domain: [0.0, 100.0]"),
-        statistics="value"
+        statistics="per_stream"
         if WINDOWS in name
         else "mean"
         if name.endswith(CROWDS)

@@ -53,7 +53,7 @@ def flow_of(kafka, tmp_path, prefix, method, setting, per_slot="first", partitio
         prefix,
         method=method,
         shape=f"delay: {DELAY}, setting: {setting}, domain: [0.0, 1000.0]",
-        statistics="value",
+        statistics="per_stream",
         partitions=partitions,
         text=TEXT,
         more=f"per_slot: {per_slot}{more and ', '}{more}",

@@ -60,7 +60,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
             f"{prefix}-{name}",
             method=method,
             shape=f"trust: curator, level: event, delay: 4, setting: {setting}, domain: [10, 30]",
-            statistics="value",
+            statistics="per_stream",
             text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {per_slot}"),
             budget="epsilon: 4.0",
             **more,

@@ -277,7 +277,7 @@ def states(
                 seal = randomness.seal if agent.raw else None
                 cover, payload = unpack(value if seal is None else plain(key, value, seal))
                 asked[int(number)][cover].append((part, payload))
-                if agent.raw and part != META and not topology.curated:
+                if agent.raw and part != META and not payload.startswith(ARROW):
                     note_paid(payload, paid)
         for number, log in enumerate(logs):
             verdict.states += sum(map(len, asked[number].values()))
