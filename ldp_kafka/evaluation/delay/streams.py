@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +52,6 @@ and no value says anything of the next.
 """
 
 
-@cache
 def stream(name: str) -> Stream:
     """One of `STREAMS`.
 
