@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.delay.compared import (
     MIDPOINT,
@@ -168,7 +169,7 @@ def claims(found: Sequence[Row]) -> list[Claim]:
     by_midpoint = {}
     for cell, part in cells.items():
         name, epsilon, delay, setting = cell
-        place = f"{name}, epsilon {epsilon:g}, delay {delay}, {setting}"
+        place = f"{name}, epsilon {words.at_most(epsilon)}, delay {delay}, {setting}"
         ours = next(row.smoothed_mae for row in part if row.method == OURS)
         best = min(
             (row.mae for row in part if row.method in PAPER and row.calibration == "published"),

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from math import isnan, log
 from typing import NamedTuple
 
+from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.claims import Claim, claim
 from ldp_kafka.evaluation.delay.compared import (
     MIDPOINT,
@@ -159,7 +160,8 @@ def claims(found: Sequence[Row]) -> list[Claim]:
             "the midpoint over buc_order as published",
             1.0,
             {
-                f"{name}, epsilon {epsilon:g}": by[name, epsilon, MIDPOINT].clipped / row.clipped
+                f"{name}, epsilon {words.at_most(epsilon)}": by[name, epsilon, MIDPOINT].clipped
+                / row.clipped
                 for (name, epsilon, method), row in by.items()
                 if method == "buc_order"
             },
@@ -168,7 +170,7 @@ def claims(found: Sequence[Row]) -> list[Claim]:
             "unclipped error over that of naive noise, away from what Table III prints",
             NEAR,
             {
-                f"{row.stream}, epsilon {row.epsilon:g}, {row.method}": abs(
+                f"{row.stream}, epsilon {words.at_most(row.epsilon)}, {row.method}": abs(
                     row.unclipped_over_naive - row.printed
                 )
                 for row in found

@@ -20,6 +20,7 @@ from itertools import product
 from math import isnan
 from typing import Any, NamedTuple
 
+from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.delay.all_methods import DELAYS, EPSILONS, SETTINGS, SMOOTHED_TO
 from ldp_kafka.evaluation.delay.compared import MIDPOINT, OURS, REPEATS, errors, made, midpoint
@@ -155,7 +156,7 @@ def claims(found: Sequence[Row]) -> list[Claim]:
     for row in found:
         cells.setdefault(row[:4], []).append(row)
     for (name, epsilon, delay, setting), part in cells.items():
-        place = f"{name}, epsilon {epsilon:g}, delay {delay}, {setting}"
+        place = f"{name}, epsilon {words.at_most(epsilon)}, delay {delay}, {setting}"
         if name not in TRENDS:
             continue
         ours = next(row.smoothed_mae for row in part if row.method == OURS)

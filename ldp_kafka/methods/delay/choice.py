@@ -12,18 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import check_number
 from ldp_kafka.methods.base import check_slots
+from ldp_kafka.methods.delay.adapub import AdaPub
 from ldp_kafka.methods.delay.base import DelayMethod
 from ldp_kafka.methods.delay.buc_order import BucOrder
 from ldp_kafka.methods.delay.comp_order import CompOrder
 from ldp_kafka.methods.delay.contin import ContinGroup
 from ldp_kafka.methods.delay.deviation import Deviating
 from ldp_kafka.methods.delay.discontin import DiscontinGroup
+from ldp_kafka.methods.delay.dpi import Dpi
 from ldp_kafka.methods.delay.naive import Naive
 from ldp_kafka.methods.delay.pegasus import Pegasus, PegasusDelay
 from ldp_kafka.methods.delay.segments import SegmentMean
+from ldp_kafka.methods.delay.truncate import Truncate
 from ldp_kafka.randomness import seeded
 
 __all__ = ["DelayChoice", "Simulated", "choose_delay"]
@@ -127,8 +131,8 @@ class DelayChoice:
         """A table for people."""
         yield (
             f"delay        mean absolute error of a release, {self.setting}, delay {self.delay},"
-            f" epsilon {self.epsilon:g}, of streams that move by {self.drift:.3g} of the domain in"
-            " a slot"
+            f" epsilon {at_most(self.epsilon)}, of streams that move by {self.drift:.3g} of the"
+            " domain in a slot"
         )
         for each in self.methods:
             yield f"  {each.error:>10.4g}  {each}"
@@ -262,5 +266,7 @@ def _candidates(
             yield kind, {"theta": theta / 10}
     for buckets in sorted({BucOrder(**usual).buckets, 2, 4, 8}):
         yield BucOrder, {"buckets": buckets}
+    for other in (Truncate, Dpi, AdaPub):
+        yield other, {}
     if delay <= FEW:
         yield CompOrder, {}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ldp_kafka as lk
-from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.delay import DelayName
 from ldp_kafka.randomness import seeded
 from tests.cases import cases
@@ -188,25 +188,6 @@ def test_what_does_not_fit_is_refused(name, wrong):
 def test_what_is_of_another_type_is_refused(name, wrong):
     with pytest.raises(TypeError):
         lk.method(name, **(UNIT | wrong))
-
-
-@cases("name", NAMES)
-def test_a_topology_says_that_it_does_not_take_it_yet(name):
-    text = f"""
-topology: t
-input: {{slot: 1h}}
-privacy: {{method: {name}, epsilon: 1.0, domain: [0, 100]}}
-output: {{statistics: [mean]}}
-"""
-    with pytest.raises(TopologyError, match=f"{name} releases windows.*ldp_kafka.method") as error:
-        lk_loads(text)
-    assert "privacy.method" in str(error.value)
-
-
-def lk_loads(text):
-    from ldp_kafka.topology import loads
-
-    return loads(text)
 
 
 def test_presence_must_fit():
