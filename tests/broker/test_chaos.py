@@ -22,7 +22,7 @@ from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
 from tests.broker.chaos.kinds.fault import Fault
 from tests.broker.chaos.kinds.workers import join
 from tests.broker.chaos.run import Round, play, schedule, seed
-from tests.broker.test_methods import ASKED, WINDOWS
+from tests.broker.test_methods import ASKED, CURATED, EDGES, WINDOWS
 from tests.runtime.test_methods import STREAMS
 
 # see `World.stable`
@@ -33,14 +33,15 @@ FAULTS = int(os.environ.get("LDP_KAFKA_FAULTS", "1000"))
 def dealt(number: int, hands: int) -> list[list[str]]:
     """All methods in so many hands: every worker of a round runs one of each of its methods, so
     smaller ones come again sooner. Each of up to six hands has a protocol whose coordinator asks,
-    and a curator.
+    and a curator; some have windows at the edge.
     """
     rnd = random.Random(number)
     asked = list(ASKED)
-    methods, asking, windows = list(STREAMS), asked[:hands], list(WINDOWS)
+    methods, asking, windows = list(STREAMS), asked[:hands], [*CURATED]
     rnd.shuffle(methods)
     rnd.shuffle(asking)
     rnd.shuffle(windows)
+    windows += EDGES
     asking += asked[hands:]
     return [[*methods[at::hands], *asking[at::hands], *windows[at::hands]] for at in range(hands)]
 
@@ -77,9 +78,10 @@ def test_faults_of_every_kind(can_start, tmp_path, prefix):
     assert len(asked) == len(ASKED)
     assert sum(verdict.published for verdict in asked) > 0
     assert sum(verdict.late for verdict in asked) > 0  # of slots that passed while nobody asked
-    windows = [each.verdicts[name] for each in rounds for name in WINDOWS if name in each.verdicts]
-    assert len(windows) == len(WINDOWS)
-    assert all(verdict.releases > 0 for verdict in windows)
+    played = {name: verdict for each in rounds for name, verdict in each.verdicts.items()}
+    assert played.keys() >= {*CURATED, *EDGES}
+    assert all(played[name].releases > 0 for name in (*CURATED, *EDGES))
+    assert all(played[name].reports > 0 for name in EDGES)
 
 
 @pytest.mark.long
@@ -97,12 +99,12 @@ def test_a_thousand_faults(can_start, tmp_path, prefix):
 
 @pytest.mark.long
 def test_two_hundred_faults_over_windows(can_start, tmp_path, prefix):
-    """The same where every topology has a curator."""
+    """The same where every topology has windows, at a curator or at the edge; two hands in turn."""
 
     def planned(at: int) -> tuple[int, list[str], list[Fault]]:
         nodes = (1, 1, 3)[at % 3]
         three = [fault for fault in THREE_NODES if fault not in ASKING]
-        return nodes, list(WINDOWS), [*(OVER_WINDOWS if nodes == 1 else three * 2), *LONG]
+        return nodes, [*WINDOWS][at % 2 :: 2], [*(OVER_WINDOWS if nodes == 1 else three * 2), *LONG]
 
     many(tmp_path, prefix, seed(), min(200, FAULTS), planned)
 

@@ -37,7 +37,7 @@ ASKED = {
     "lsp-mean": ("lsp", "numeric"),
 }
 """Protocols with a coordinator, by a name of ours: method and kind. The first six ask."""
-WINDOWS = {
+CURATED = {
     "segment_mean-batch": ("segment_mean", "batch", "first"),
     "discontin_group-sliding": ("discontin_group", "sliding", "mean"),
     "contin_group-batch": ("contin_group", "batch", "max"),
@@ -46,6 +46,20 @@ WINDOWS = {
     "comp_order-batch": ("comp_order", "batch", "last"),
 }
 """Topologies with a curator, by a name of ours: method, setting, and what a slot is made of."""
+EDGES = {
+    "segment_mean-edge": ("segment_mean", "sliding", "mean"),
+    "buc_order-edge": ("buc_order", "batch", "sum"),
+    "pegasus-edge": ("pegasus", "sliding", "first"),
+}
+"""The same where each user's edge releases windows."""
+BASELINES = {
+    "truncate-batch": ("truncate", "batch", "first"),
+    "adapub-sliding": ("adapub", "sliding", "first"),
+    "dpi-edge": ("dpi", "batch", "min"),
+    "adapub-edge": ("adapub", "sliding", "count"),
+}
+"""More of both, in the long run."""
+WINDOWS = {**CURATED, **EDGES, **BASELINES}
 SHAPES = {"categorical": "categories: 3", "numeric": "domain: [10, 30]"}
 GROUPS = [STREAMS[at : at + TOGETHER] for at in range(0, len(STREAMS), TOGETHER)]
 
@@ -54,13 +68,15 @@ def flow_of(boot, tmp_path, prefix, name, **more):
     """Of a method, or of one of `ASKED` or `WINDOWS`."""
     if name in WINDOWS:
         method, setting, per_slot = WINDOWS[name]
+        at_edge = name.endswith("-edge")
         return Flow(
             boot,
             tmp_path,
             f"{prefix}-{name}",
             method=method,
-            shape=f"trust: curator, level: event, delay: 4, setting: {setting}, domain: [10, 30]",
-            statistics="per_stream",
+            shape=f"trust: {'edge' if at_edge else 'curator'}, level: event, delay: 4,"
+            f" setting: {setting}, domain: [10, 30]",
+            statistics="per_user" if at_edge else "per_stream",
             text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {per_slot}"),
             budget="epsilon: 4.0",
             **more,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ldp_kafka.accounting import NEVER, LifetimeLedger
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Partial, Request, Sums
 from ldp_kafka.runtime import local, roles
@@ -346,7 +347,10 @@ def overspent(flow: Flow, raw, expected: local.Run, book, seen: dict[str, set], 
     """Users who, in some run of slots, spent more than the budget: what the ledger charged, or what
     theirs said, and once more for every report beyond the true one.
     """
-    method, real = flow.topology.method, users(flow, raw)
+    method = flow.topology.method
+    if isinstance(method, Windowed):
+        return windows.overspent(flow, owner(flow, raw), seen)
+    real = users(flow, raw)
     truth = told(record.value for partition in expected.reports for record in partition)
     spent: dict[bytes, Counter[int]] = defaultdict(Counter)
     for of in (book, paid):
@@ -397,7 +401,9 @@ def owner(flow: Flow, raw) -> dict[str, tuple[bytes, int]]:
             if events is None:
                 continue
             digests = randomness.digests(Ids.of(events.users.texts()))
-            for back in range(method.delay + 1):
+            # a segment's mean is of its slots without a value, too
+            ahead = method.delay if isinstance(method, Windowed) else 0
+            for back in range(-ahead, method.delay + 1):
                 slots = events.times // topology.input.slot_ms - back
                 for digest, slot in zip(digests, slots.tolist(), strict=True):
                     at = np.array([slot])

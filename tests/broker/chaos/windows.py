@@ -1,18 +1,21 @@
-"""What a curator must have released, as its raw log lies in the end: each slot of a stream once."""
+"""What windows must have released, as their raw log lies in the end: each slot of a stream once."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
+from ldp_kafka.accounting import micro
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.runtime import local
+from tests.broker.chaos import rounds
 from tests.broker.flow import Flow, header, moved
 
-__all__ = ["check"]
+__all__ = ["check", "overspent"]
 
 
 def check(flow: Flow, expected: local.Run, verdict) -> None:
-    """Compare all that was ever released; what is wrong is added to ``verdict.wrong``. Another
-    value under a key is a second draw of the same slot.
+    """Compare all that a curator ever released; what is wrong is added to ``verdict.wrong``.
+    Another value under a key is a second draw of the same slot.
     """
     wrong = verdict.wrong
     came = [
@@ -32,3 +35,17 @@ def check(flow: Flow, expected: local.Run, verdict) -> None:
     wrong["releases out of order"] = moved(expected, came)
     verdict.details += [f"missing: {wanted[key]!r}" for key in missing[:5]]
     verdict.details += [f"{seen[key]!r} came, not {wanted.get(key)!r}" for key in other[:5]]
+
+
+def overspent(flow: Flow, owners: dict[str, tuple[bytes, int]], seen: dict[str, set]) -> int:
+    """Users who, in some run of ``window`` slots, spent more than the budget where each user's edge
+    releases windows: every report that was ever seen is charged, and two under one id are two.
+    """
+    method = flow.topology.method
+    assert isinstance(method, Windowed)
+    spent: dict[bytes, Counter[int]] = defaultdict(Counter)
+    for name, said in seen.items():
+        if name in owners:
+            user, slot = owners[name]
+            spent[user][slot] += method.spend * len(said)
+    return rounds.over(spent.values(), method.window, micro(method.epsilon))
