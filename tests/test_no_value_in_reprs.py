@@ -107,7 +107,8 @@ PUBLIC = {
         statistics.events.Above
     """,
     "places in logs, and counts over all users, which the operator's tools print": """
-        runtime.log.Look runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
+        runtime.log.Look runtime.stages.panes.SeenPanes
+        runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
         runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
         runtime.recovery.rules.PartitionOffsets runtime.recovery.start.Refusal
         runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof

@@ -27,10 +27,10 @@ from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.names import Names
 from ldp_kafka.runtime.stages.panes import (
     PER_SLOT,
-    PaneOf,
     Panes,
     Taking,
-    read_pane,
+    is_pane,
+    look_at_panes,
     take_in_time,
 )
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
@@ -38,7 +38,7 @@ from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
-from ldp_kafka.runtime.stages.users import UNREADABLE, Users
+from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.stages.windows import Released, Windows
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.topology import Topology
@@ -248,35 +248,27 @@ class Curate:
         """The streams of the partition and its open slots. Whose digest an id has depends on the
         key, which need not be at hand here; that it is there once does not.
         """
-        found, slots, closed = Look(users=0), set(), int(meta["closed"])
-        through = self._windows.ended(closed)
+        closed, everybody = int(meta["closed"]), 0
+        panes = look_at_panes(shards, self.shards, self._windows.ended(closed))
+        unreadable, strange = panes.unreadable, panes.strangers
         ids: list[str] = []
-        unreadable = strangers = ended = 0
         for name, payload in shards.items():
-            at = PaneOf.named(name)
             try:
                 if Names.is_record(name):
                     ids += Names.read(payload).texts()
-                    continue
-                if at is not None:
-                    digests, mine = read_pane(payload)[0], at.shard
-                    slots.add(at.slot)
-                    ended += at.slot <= through
-                else:
-                    digests, mine = read_shards([payload], self.fields).users, int(name)
-                    found.users = (found.users or 0) + len(digests)
+                elif not is_pane(name):
+                    digests = read_shards([payload], self.fields).users
+                    strange += strangers(digests, self.shards, int(name))
+                    everybody += len(digests)
             except UNREADABLE:
                 unreadable += 1
-                continue
-            of = digests[:, 1] % np.uint64(self.shards)
-            strangers += int(np.count_nonzero(of != np.uint64(mine)))
+        found = Look(users=everybody, slots=panes.slots)
         found.watermark = int(meta["watermark"]) if meta["watermark"] >= 0 else None
         found.closed = closed if closed != NEVER else None
-        found.slots = len(slots)
         found.complain("readable", unreadable, "records of the state cannot be read")
-        found.complain("shards", strangers, "streams lie in a shard that is not theirs")
+        found.complain("shards", strange, "streams lie in a shard that is not theirs")
         found.complain("shards", len(ids) - len(set(ids)), "ids are there more than once")
-        found.complain("shards", ended, "panes are of windows that are closed")
+        found.complain("shards", panes.ended, "panes are of windows that are closed")
         return found
 
 

@@ -21,10 +21,20 @@ from ldp_kafka.randomness import Digests, Ids
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.rows import Rows
-from ldp_kafka.runtime.stages.users import Users
+from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 
-__all__ = ["MOST", "PER_SLOT", "Folded", "PaneOf", "Panes", "is_pane", "read_pane", "take_in_time"]
+__all__ = [
+    "MOST",
+    "PER_SLOT",
+    "Folded",
+    "PaneOf",
+    "Panes",
+    "SeenPanes",
+    "is_pane",
+    "look_at_panes",
+    "take_in_time",
+]
 
 MOST = 2.0**960
 """What a value is held at: sums of 2**60 of them are finite."""
@@ -290,7 +300,7 @@ class Panes:
                 raise StateError("the changelog has a record of panes that is none of ours")
             if at.slot <= ended:
                 continue
-            digests, values, number = read_pane(payload)
+            digests, values, number = _read_pane(payload)
             rows = self._users.rows_of(digests)
             pane = self._open.setdefault(at.slot, _Pane(_nothing()))
             every = (
@@ -327,7 +337,7 @@ def take_in_time(
     return rows.users.take(at), at
 
 
-def read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:
+def _read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:
     """The streams' digests, values, and how many values each is made of. StateError, BadRecord: not
     a pane.
     """
@@ -337,3 +347,41 @@ def read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.
     users, values, number = batch.columns
     digests = np.frombuffer(users.buffers()[1], np.uint64).reshape(-1, 2)[: batch.num_rows]
     return digests, values.to_numpy(), number.to_numpy()
+
+
+class SeenPanes(NamedTuple):
+    """What is in records of panes, and what is wrong with them."""
+
+    slots: int
+    unreadable: int
+    """Records."""
+    strangers: int
+    """Streams that lie in a record of another shard."""
+    ended: int
+    """Records of slots that have been let go."""
+
+
+def look_at_panes(records: Mapping[str, bytes], shards: int, ended: int) -> SeenPanes:
+    """What `Panes.dump` wrote, looked at without being loaded; other records are passed over.
+
+    Parameters
+    ----------
+    records : by name
+    shards : of the streams
+    ended : the last slot that has been let go
+    """
+    slots: set[int] = set()
+    unreadable = strange = over = 0
+    for name, payload in records.items():
+        at = PaneOf.named(name)
+        if at is None:
+            continue
+        try:
+            digests = _read_pane(payload)[0]
+        except UNREADABLE:
+            unreadable += 1
+            continue
+        slots.add(at.slot)
+        over += at.slot <= ended
+        strange += strangers(digests, shards, at.shard)
+    return SeenPanes(len(slots), unreadable, strange, over)

@@ -23,17 +23,15 @@ from ldp_kafka.runtime.log import Look, Output
 from ldp_kafka.runtime.stages.panes import (
     PER_SLOT,
     Folded,
-    PaneOf,
     Panes,
     is_pane,
-    read_pane,
+    look_at_panes,
     take_in_time,
 )
 from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.raw import RawPartition
 from ldp_kafka.runtime.stages.rows import Placed, Rows
-from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
 
 __all__ = ["Settle", "SettleState", "make_settle"]
@@ -173,25 +171,13 @@ class Settle(Perturb):
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """As of any edge, and that panes are of open slots, and each user's value in its own."""
-        panes = {name: payload for name, payload in shards.items() if is_pane(name)}
-        found = super().look(meta, {name: shards[name] for name in shards.keys() - panes.keys()})
-        slots, unreadable, strangers, ended = set(), 0, 0, 0
-        for name, payload in panes.items():
-            at = PaneOf.named(name)
-            assert at is not None
-            try:
-                digests = read_pane(payload)[0]
-            except UNREADABLE:
-                unreadable += 1
-                continue
-            slots.add(at.slot)
-            ended += at.slot <= self._ended(int(meta["closed"]))
-            of = digests[:, 1] % np.uint64(self.shards)
-            strangers += int(np.count_nonzero(of != np.uint64(at.shard)))
-        found.slots = len(slots)
-        found.complain("readable", unreadable, "panes cannot be read")
-        found.complain("shards", strangers, "users lie in a pane that is not theirs")
-        found.complain("shards", ended, "panes are of slots that are closed")
+        users = {name: payload for name, payload in shards.items() if not is_pane(name)}
+        found = super().look(meta, users)
+        panes = look_at_panes(shards, self.shards, self._ended(int(meta["closed"])))
+        found.slots = panes.slots
+        found.complain("readable", panes.unreadable, "panes cannot be read")
+        found.complain("shards", panes.strangers, "users lie in a pane that is not theirs")
+        found.complain("shards", panes.ended, "panes are of slots that are closed")
         return found
 
 
