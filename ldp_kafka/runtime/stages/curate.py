@@ -25,14 +25,8 @@ from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.names import Names
-from ldp_kafka.runtime.stages.panes import (
-    PER_SLOT,
-    Panes,
-    Taking,
-    is_pane,
-    look_at_panes,
-    take_in_time,
-)
+from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes, take_in_time
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Taking
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.rows import Rows

@@ -20,14 +20,8 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import InvariantError
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Output
-from ldp_kafka.runtime.stages.panes import (
-    PER_SLOT,
-    Folded,
-    Panes,
-    is_pane,
-    look_at_panes,
-    take_in_time,
-)
+from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes, take_in_time
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Folded
 from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.raw import RawPartition
