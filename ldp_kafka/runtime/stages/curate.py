@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,16 +20,17 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.sealing import Seal
+from ldp_kafka.runtime.stages.closings import closings
 from ldp_kafka.runtime.stages.names import Names
-from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes, take_in_time
+from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Taking
-from ldp_kafka.runtime.stages.places import Passed, Places, advance
+from ldp_kafka.runtime.stages.places import Passed, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
-from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
@@ -140,39 +141,20 @@ class Curate:
             passed=lambda: Passed(state.closed),
         )
         output.count("events", len(rows.slots))
-        first = 0
-        for moving in [*places.moving.tolist(), len(run)]:
-            end = min(moving + 1, len(run))
-            mine = slice(*np.searchsorted(rows.message, (first, end)).tolist())
-            self._take(state, run.offsets, rows, mine, places, output)
-            if moving < len(run):
-                before, after = (
-                    places.passed[at[moving]].closed for at in (places.before, places.after)
-                )
-                offset = run.offsets.item(moving)
-                for each in self._windows.close(state, before, after, offset, output):
-                    self._release(state, each, output)
-            first = end
+        find = partial(self._rows, state)
+        for moving, before, closed in closings(state.panes, rows, places, find, output):
+            offset = run.offsets.item(moving)
+            for each in self._windows.close(state, before, closed, offset, output):
+                self._release(state, each, output)
         output.gauge("watermark", state.watermark)
         output.gauge("open_slots", len(state.panes))
         return output
 
-    def _take(
-        self,
-        state: CurateState,
-        offsets: NDArray[np.int64],
-        rows: Rows,
-        part: slice,
-        places: Places,
-        output: Output,
-    ) -> None:
-        """Have values wait: those of messages between which nothing closes."""
-        if part.start == part.stop:
-            return
-        users, at = take_in_time(rows, part, places, output)
-        found = state.users.rows(users)
-        state.names.note(found, users)
-        state.panes.add(found, rows.slots[at], rows.values[at], offsets[rows.message[at]])
+    def _rows(self, state: CurateState, ids: Ids) -> NDArray[np.intp]:
+        """Of the streams with these ids, which are noted."""
+        found = state.users.rows(ids)
+        state.names.note(found, ids)
+        return found
 
     def _release(self, state: CurateState, found: Released, output: Output) -> None:
         """What a window releases, by slot and stream."""

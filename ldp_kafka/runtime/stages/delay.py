@@ -55,7 +55,7 @@ class Delay(Settle):
         """The reports of the windows that a run of messages closes."""
         assert isinstance(state, SettleState)
         found: list[Answered] = []
-        for moving, before, closed in self._closings(state, offsets, rows, places, output):
+        for moving, before, closed in self._closings(state, rows, places, output):
             offset = offsets.item(moving)
             for each in self._windows.close(state, before, closed, offset, output):
                 found += self._answers(each, moving)

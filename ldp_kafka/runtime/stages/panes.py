@@ -17,15 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.randomness import Digests, Ids
-from ldp_kafka.runtime.log import Output
+from ldp_kafka.randomness import Digests
 from ldp_kafka.runtime.stages.per_slot import MOST, Folded, SlotValues, Taking
-from ldp_kafka.runtime.stages.places import Places
-from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 
-__all__ = ["PaneOf", "Panes", "SeenPanes", "is_pane", "look_at_panes", "take_in_time"]
+__all__ = ["PaneOf", "Panes", "SeenPanes", "is_pane", "look_at_panes"]
 
 AGAIN = 4096  # values that come to a pane before they are taken together
 _COLUMNS = ("user", "value", "number")
@@ -244,20 +241,6 @@ def is_pane(name: str) -> bool:
 
 def _nothing() -> Folded:
     return Folded(np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64))
-
-
-def take_in_time(
-    rows: Rows, part: slice, places: Places, output: Output
-) -> tuple[Ids, NDArray[np.intp]]:
-    """The ids of the rows of messages between which nothing closes, without those that are late,
-    which are counted; and where they lie.
-    """
-    at = np.arange(part.start, part.stop)
-    in_time = rows.slots[part] > places.closed_before[rows.message[part]]
-    if not in_time.all():
-        output.count("late", int(np.count_nonzero(~in_time)))
-        at = at[in_time]
-    return rows.users.take(at), at
 
 
 def _read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import InvariantError
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Output
-from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes, take_in_time
+from ldp_kafka.runtime.stages.closings import closings
+from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Folded
 from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
 from ldp_kafka.runtime.stages.places import Places
@@ -84,10 +85,11 @@ class Settle(Perturb):
         output: Output,
     ) -> Placed:
         """The slots that a run of messages closes: each user's value in them."""
+        del offsets
         assert isinstance(state, SettleState)
         found = [
             self._placed(slot, state.panes, moving, output)
-            for moving, _, closed in self._closings(state, offsets, rows, places, output)
+            for moving, _, closed in self._closings(state, rows, places, output)
             for slot in state.panes.slots()
             if slot <= closed
         ]
@@ -99,27 +101,12 @@ class Settle(Perturb):
     def _closings(
         self,
         state: SettleState,
-        offsets: NDArray[np.int64],
         rows: Rows,
         places: Places,
         output: Output,
     ) -> Iterator[tuple[int, int, int]]:
-        """Have the values of a run of messages wait, up to each message that closes slots: its
-        place, and the last slot that was closed before and that is with it.
-        """
-        first = 0
-        for moving in [*places.moving.tolist(), len(places)]:
-            end = min(moving + 1, len(places))
-            part = slice(*np.searchsorted(rows.message, (first, end)).tolist())
-            users, kept = take_in_time(rows, part, places, output)
-            at = state.users.rows(users)
-            state.panes.add(at, rows.slots[kept], rows.values[kept], offsets[rows.message[kept]])
-            if moving < len(places):
-                before, after = (
-                    places.passed[which[moving]].closed for which in (places.before, places.after)
-                )
-                yield moving, before, after
-            first = end
+        """See `closings`; and how many slots are open then."""
+        yield from closings(state.panes, rows, places, state.users.rows, output)
         output.gauge("open_slots", len(state.panes))
 
     def _ended(self, closed: int) -> int:
