@@ -24,8 +24,8 @@ from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.closings import closings
+from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.names import Names
 from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Taking
@@ -63,7 +63,7 @@ class CurateState:
 
 
 @dataclass(frozen=True)
-class Curate:
+class Curate(KeyedStage):
     """The curate stage of one topology.
 
     Parameters
@@ -91,21 +91,6 @@ class Curate:
 
     def __repr__(self) -> str:
         return f"Curate({self.topic}, {self.method.name})"  # never what its key draws
-
-    @property
-    def key(self) -> str:
-        """See `Perturb.key`."""
-        return self.randomness.check
-
-    @property
-    def deployment(self) -> str:
-        """See `Perturb.deployment`."""
-        return self.randomness.deployment
-
-    @property
-    def seal(self) -> Seal:
-        """Of the key: the state holds values."""
-        return self.randomness.seal
 
     @cached_property
     def fields(self) -> dict[str, Field]:
@@ -173,20 +158,17 @@ class Curate:
 
     def latest(self, messages: Sequence[Message]) -> int:
         """See `Perturb.latest`."""
-        return int(self.raw.read(messages, self._output())[1].max(initial=-1))
+        return self.raw.latest(messages, self._output())
 
     def _output(self) -> Output:
         letters = DeadLetters(self.dead_letters_topic, self.topic, self.raw.partition)
         return Output(letters, COUNTS)
 
     def dirty(self, state: CurateState) -> set[str]:
-        found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
-        state.users.changed[:] = False
-        return found | state.names.dirty() | state.panes.dirty()
+        return state.users.dirty() | state.names.dirty() | state.panes.dirty()
 
     def shards_of(self, state: CurateState) -> set[str]:
-        shards = np.unique(state.users.shard[: state.users.state.count])
-        return {str(shard) for shard in shards} | state.names.records() | state.panes.names()
+        return state.users.records() | state.names.records() | state.panes.names()
 
     def dump(self, state: CurateState, shards: Iterable[str]) -> dict[str, bytes]:
         names = set(shards)

@@ -10,7 +10,7 @@ whoever folds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -62,15 +62,7 @@ class Settle(Perturb):
 
     @cached_property
     def _raw(self) -> RawPartition:
-        return RawPartition(
-            self.reader,
-            self.method,
-            self.partition,
-            self.partitions,
-            self.slot_ms,
-            self.max_ahead_ms,
-            held=True,
-        )
+        return replace(super()._raw, held=True)
 
     def fresh(self) -> SettleState:
         users, shard_offsets = self._nobody()

@@ -209,6 +209,16 @@ class Users:
         if not self.changed.all():
             self.changed[self.shard.take(rows)] = True
 
+    def dirty(self) -> set[str]:
+        """Names of the shards that changed since the last call."""
+        found = {str(shard) for shard in np.flatnonzero(self.changed)}
+        self.changed[:] = False
+        return found
+
+    def records(self) -> set[str]:
+        """Names of all shards that hold anybody."""
+        return {str(shard) for shard in np.unique(self.shard[: self.state.count])}
+
     def dump(self, shards: Iterable[str]) -> dict[str, bytes]:
         """Each shard's rows, as `write_shard` writes them."""
         count = self.state.count
