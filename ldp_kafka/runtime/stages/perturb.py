@@ -11,7 +11,7 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -39,7 +39,7 @@ from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import Topology
 
-__all__ = ["COUNTS", "Perturb", "PerturbState", "make_perturb"]
+__all__ = ["COUNTS", "Perturb", "PerturbState", "make_perturb", "parameters_of"]
 
 COUNTS = ("events", "reports", "silent", "late", "duplicates", "refused", "clamped")
 
@@ -452,3 +452,8 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
         partitions=raw.partitions,
         report_rows=topology.report_rows,
     )
+
+
+def parameters_of(stage: Perturb) -> dict[str, Any]:
+    """Of a stage, by name: one of a subclass is made with them, and with what is its own."""
+    return {each.name: getattr(stage, each.name) for each in fields(stage)}

@@ -10,7 +10,7 @@ whoever folds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ from ldp_kafka.runtime.log import Look, Output
 from ldp_kafka.runtime.stages.closings import closings
 from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Folded
-from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
+from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb, parameters_of
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.raw import RawPartition
 from ldp_kafka.runtime.stages.rows import Placed, Rows
@@ -162,5 +162,4 @@ def make_settle(topology: Topology, partition: int, randomness: EdgeNoise | None
     ConfigurationError : there is no keyed randomness to perturb with
     """
     plain = make_perturb(topology, partition, randomness)
-    shared = {each.name: getattr(plain, each.name) for each in fields(plain)}
-    return Settle(**shared, per_slot=topology.input.per_slot)
+    return Settle(**parameters_of(plain), per_slot=topology.input.per_slot)
