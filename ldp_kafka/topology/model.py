@@ -141,10 +141,9 @@ class Topology(Checked):
             yield (
                 "input.per_slot",
                 (
-                    f"must be {AT_ONCE} where input.source is devices: a device reports a value as"
-                    " it is given it, and the first of a slot counts; have the application take a"
-                    " slot's values together, and give its device one value a slot when the slot"
-                    " is over"
+                    f"must be {AT_ONCE} where input.source is devices: a device reports the first"
+                    " value that it is given in a slot, at once; have the application take a"
+                    " slot's values together, and hand its device one value a slot"
                 ),
             )
         elif self.method.dimension and per_slot not in OF_LISTS:

@@ -3,16 +3,19 @@
 Until their slot is closed values wait in panes, as of any `Settle`. The message that closes it
 gives, from the slot's one value a user, the reports of the first phase; and that value then waits
 for the slot's request, as of any `Answer`, while ``hold`` slots more are closed. So a request finds
-what it would find had each user's one value come with the message that closed its slot.
+what it would find had each user's one value come with the message that closes its slot.
 
 Where a message closes more than ``hold`` slots, the first of them are settled by it: their reports
 of the first phase go out with it, and their values are let go with it.
 
-Both waits are decided by the log alone. What a pane holds is told by the offset of its own record;
-what waits for requests lies in the user's shard, beside the ledgers that say what it has cost. A
-shard that was written at some offset has moved a slot's values from its panes to its users with
-every message up to there, and answered every request, so whoever folds these messages again leaves
-its users alone, whatever its panes still show.
+Each user and slot is drawn for once a phase, whoever folds. A slot is closed by one message, and a
+user's slots in their order, so the first phase is what `Responder` proves its bound for. A request
+counts only behind that message: of a slot that is closed, and not yet settled. And what a crash
+leaves of a snapshot moves neither. A record of users that was written at some offset has taken up
+the slots that were closed by there, and answered the requests, so its users are left alone up to
+there; a pane of such a slot that is still in the changelog is taken for closed again, with nothing
+to report. A record of a pane has all values up to its own offset, and takes those behind it alone,
+so that what a slot comes to is the same sum of the same values.
 """
 
 from __future__ import annotations
