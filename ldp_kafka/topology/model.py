@@ -26,8 +26,8 @@ from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
     AT_ONCE,
+    COUNT,
     OF_CODES,
-    OF_LISTS,
     TOPIC,
     Checked,
     Edge,
@@ -146,12 +146,12 @@ class Topology(Checked):
                     " slot's values together, and hand its device one value a slot"
                 ),
             )
-        elif self.method.dimension and per_slot not in OF_LISTS:
+        elif self.method.dimension and per_slot == COUNT:
             yield (
                 "input.per_slot",
                 (
-                    f"must be one of {', '.join(OF_LISTS)} for {self.method.name}: its values are"
-                    " lists, and how many of them came is one number"
+                    f"must not be {COUNT} for {self.method.name}: its values are lists, and how"
+                    " many of them came is one number"
                 ),
             )
         elif self.method.kind != "numeric" and per_slot not in OF_CODES:

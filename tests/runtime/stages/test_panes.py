@@ -14,7 +14,7 @@ from ldp_kafka.runtime.stages.panes import PaneOf, Panes, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import MOST, PER_SLOT
 from ldp_kafka.runtime.stages.users import Users
 from ldp_kafka.runtime.wire.arrow import write_batch
-from ldp_kafka.topology.sections import OF_LISTS
+from ldp_kafka.topology.sections import COUNT
 
 SHARDS = 3
 WANTED = {
@@ -33,7 +33,7 @@ def made(per_slot):
     return users, Panes(users, PER_SLOT[per_slot])
 
 
-LISTS = [(per_slot, 3) for per_slot in OF_LISTS]
+LISTS = [(per_slot, 3) for per_slot in PER_SLOT if per_slot != COUNT]
 """Of lists, each coordinate by itself; lists of one number too."""
 
 

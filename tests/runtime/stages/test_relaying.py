@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ldp_kafka.records import Request, Tick
+from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.answer import make_answer
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.stages.relaying import Extent, Mark, Relaying, source_of
 from ldp_kafka.runtime.wire.records import encode_json
@@ -117,7 +117,7 @@ class Log:
     def __init__(self, topology, values):
         self.values = values
         self.relaying = line(topology)
-        self.stage = make_answer(topology, 0, edge_randomness(topology, KEY, "here"))
+        self.stage = roles.make(topology, "perturb", 0, edge_randomness(topology, KEY, "here"))
         self.state = self.stage.fresh()
         self.ours, self.counts = [], {}
         self.decided = None
@@ -173,14 +173,15 @@ def streams(dice, wide):
     return found
 
 
+@pytest.mark.parametrize("how", ["first", "last"])
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("wide", [False, True])
-def test_pacing_loses_no_event_and_comes_to_an_end(seed, wide):
+def test_pacing_loses_no_event_and_comes_to_an_end(seed, wide, how):
     """Whatever the streams: the fold finds late what it finds late without a relay, and no more;
     and where each message fits into what can be asked, every request comes in time.
     """
     dice = random.Random(seed)
-    topology = made(more=", format: arrow")
+    topology = made(more=f", format: arrow, per_slot: {how}")
     values = streams(dice, wide)
     log = Log(topology, values)
     log.run(dice)
