@@ -27,7 +27,7 @@ from ldp_kafka.runtime.kafka.security import Security
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
 from ldp_kafka.runtime.roles import make
-from ldp_kafka.runtime.stages.panes import PER_SLOT
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.runtime.stages.windows import Released
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.worker.chunks import chunks
@@ -66,7 +66,7 @@ PUBLIC = {
         runtime.stages.merge_phases.MergeFirst runtime.stages.merge_phases.MergeSecond
         runtime.stages.collect_phases.CountingSecond
         runtime.stages.coordinate.Coordinate runtime.stages.stream_releases.StreamReleases
-        runtime.stages.panes.Taking runtime.stages.panes.PaneOf topology.sources._Edge
+        runtime.stages.per_slot.Taking runtime.stages.panes.PaneOf topology.sources._Edge
         runtime.stages.releases.Publisher runtime.stages.processed.Processed
         runtime.stages.report_messages.ReportMessages
         runtime.wire.dead_letters.DeadLetters
@@ -107,7 +107,8 @@ PUBLIC = {
         statistics.events.Above
     """,
     "places in logs, and counts over all users, which the operator's tools print": """
-        runtime.log.Look runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
+        runtime.log.Look runtime.stages.panes.SeenPanes
+        runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
         runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
         runtime.recovery.rules.PartitionOffsets runtime.recovery.start.Refusal
         runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.methods.delay.walks import walks
 from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.randomness import seeded
 from ldp_kafka.statistics.base import Statistic
@@ -53,19 +54,12 @@ class PerStream(Statistic):
         assert isinstance(self.method, Windowed)
         made = self.method.windowed
         slots = max(_SLOTS, 3 * made.windows.span)
-        walks = _walks(max(4, min(_STREAMS, _CELLS // slots)), slots)
+        streams = max(4, min(_STREAMS, _CELLS // slots))
+        made_up = walks(np.random.default_rng(7).normal(0, DRIFT, (streams, slots)))
         lo, hi = made.domain
-        released = made.release(lo + walks * (hi - lo), seeded(7))
+        released = made.release(lo + made_up * (hi - lo), seeded(7))
         found = (released - lo) / (hi - lo)
-        return _rms(found - walks), _rms(walks - 0.5)
-
-
-def _walks(streams: int, slots: int) -> NDArray[np.float64]:
-    """Random walks (streams, slots) that are kept inside 0..1 by turning them back at its ends."""
-    rng = np.random.default_rng(7)
-    begin = (np.arange(streams) + 0.5) / streams
-    whole = begin[:, None] + np.cumsum(rng.normal(0, DRIFT, (streams, slots)), axis=1)
-    return 1 - np.abs(whole % 2 - 1)
+        return _rms(found - made_up), _rms(made_up - 0.5)
 
 
 def _rms(values: NDArray[np.float64]) -> float:

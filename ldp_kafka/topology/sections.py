@@ -166,7 +166,7 @@ class Input(Checked):
     idle_ms : silence after which a partition gets a tick; None: never
     max_ahead_ms : how far an event may be ahead of its record's timestamp
     per_slot : which of several values of one slot counts, a name in
-        `ldp_kafka.runtime.stages.panes.PER_SLOT`
+        `ldp_kafka.runtime.stages.per_slot.PER_SLOT`
     source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to
         read it matters
 

@@ -13,7 +13,7 @@ from ldp_kafka.statistics import STATISTICS
 ROOT = Path(ldp_kafka.__file__).parent
 CALLERS = ("topology", "runtime", "cli", "metrics.py")
 OTHERWISE = {
-    ("runtime/stages/panes.py", "mean"),  # of the values of one slot
+    ("runtime/stages/per_slot.py", "mean"),  # of the values of one slot
     ("runtime/device/state.py", "per_user"),  # the key of a layout, whose bytes must stay
 }
 

@@ -9,7 +9,7 @@ import pytest
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods import METHODS
 from ldp_kafka.methods.windowed import WINDOWED
-from ldp_kafka.runtime.stages.panes import PER_SLOT
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.topology import Input, KafkaSide, Output, loads, schema
 from ldp_kafka.topology.sections import frozen
 from tests.cases import cases

@@ -28,6 +28,7 @@ from ldp_kafka.methods.delay.naive import Naive
 from ldp_kafka.methods.delay.pegasus import Pegasus, PegasusDelay
 from ldp_kafka.methods.delay.segments import SegmentMean
 from ldp_kafka.methods.delay.truncate import Truncate
+from ldp_kafka.methods.delay.walks import walks
 from ldp_kafka.randomness import seeded
 
 __all__ = ["DelayChoice", "Simulated", "choose_delay"]
@@ -210,7 +211,9 @@ def choose_delay(
     if not slots <= MOST_SLOTS:
         raise ConfigurationError(f"length must be at most {MOST_SLOTS} slots")
     lo, hi = naive.domain
-    streams = lo + (hi - lo) * _walks(slots, float(drift))
+    moves = np.random.default_rng(SEED).normal(0.0, float(drift), (STREAMS, slots))
+    moves[:, 0] = 0.0
+    streams = lo + (hi - lo) * walks(moves)
     found = [Simulated(naive.name, {}, _error(naive, streams))]
     for kind, own in _candidates(naive.delay, usual):
         try:
@@ -229,15 +232,6 @@ def choose_delay(
         tuple(found),
         midpoint,
     )
-
-
-def _walks(slots: int, drift: float) -> NDArray[np.float64]:
-    """Random walks (streams, slots) that turn round at 0 and 1, and begin evenly spread."""
-    begin = (np.arange(STREAMS) + 0.5) / STREAMS
-    moves = np.random.default_rng(SEED).normal(0.0, drift, (STREAMS, slots))
-    moves[:, 0] = 0.0
-    # a mirror at each end: what walks on behind it comes back
-    return np.abs((begin[:, None] + np.cumsum(moves, axis=1) + 1) % 2 - 1)
 
 
 def _error(method: DelayMethod, streams: NDArray[np.float64]) -> float:

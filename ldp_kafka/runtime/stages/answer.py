@@ -10,7 +10,7 @@ it; and requests count in the order of their slots.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
+from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb, parameters_of
 from ldp_kafka.runtime.stages.places import Passed, Places
 from ldp_kafka.runtime.stages.report_messages import Drawn
 from ldp_kafka.runtime.stages.requests import is_request, read_request
@@ -255,5 +255,4 @@ def make_answer(topology: Topology, partition: int, randomness: EdgeNoise | None
     ConfigurationError : there is no keyed randomness to perturb with
     """
     plain = make_perturb(topology, partition, randomness)
-    shared = {each.name: getattr(plain, each.name) for each in fields(plain)}
-    return Answer(**shared, hold=topology.input.hold)
+    return Answer(**parameters_of(plain), hold=topology.input.hold)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,25 +20,20 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.randomness import Ids
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.sealing import Seal
+from ldp_kafka.runtime.stages.closings import closings
+from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.names import Names
-from ldp_kafka.runtime.stages.panes import (
-    PER_SLOT,
-    PaneOf,
-    Panes,
-    Taking,
-    read_pane,
-    take_in_time,
-)
-from ldp_kafka.runtime.stages.places import Passed, Places, advance
+from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Taking
+from ldp_kafka.runtime.stages.places import Passed, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
-from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.stages.shards import read_shards
 from ldp_kafka.runtime.stages.stream_releases import StreamReleases, stream_releases
-from ldp_kafka.runtime.stages.users import UNREADABLE, Users
+from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.stages.windows import Released, Windows
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.topology import Topology
@@ -68,7 +63,7 @@ class CurateState:
 
 
 @dataclass(frozen=True)
-class Curate:
+class Curate(KeyedStage):
     """The curate stage of one topology.
 
     Parameters
@@ -96,21 +91,6 @@ class Curate:
 
     def __repr__(self) -> str:
         return f"Curate({self.topic}, {self.method.name})"  # never what its key draws
-
-    @property
-    def key(self) -> str:
-        """See `Perturb.key`."""
-        return self.randomness.check
-
-    @property
-    def deployment(self) -> str:
-        """See `Perturb.deployment`."""
-        return self.randomness.deployment
-
-    @property
-    def seal(self) -> Seal:
-        """Of the key: the state holds values."""
-        return self.randomness.seal
 
     @cached_property
     def fields(self) -> dict[str, Field]:
@@ -146,39 +126,20 @@ class Curate:
             passed=lambda: Passed(state.closed),
         )
         output.count("events", len(rows.slots))
-        first = 0
-        for moving in [*places.moving.tolist(), len(run)]:
-            end = min(moving + 1, len(run))
-            mine = slice(*np.searchsorted(rows.message, (first, end)).tolist())
-            self._take(state, run.offsets, rows, mine, places, output)
-            if moving < len(run):
-                before, after = (
-                    places.passed[at[moving]].closed for at in (places.before, places.after)
-                )
-                offset = run.offsets.item(moving)
-                for each in self._windows.close(state, before, after, offset, output):
-                    self._release(state, each, output)
-            first = end
+        find = partial(self._rows, state)
+        for moving, before, closed in closings(state.panes, rows, places, find, output):
+            offset = run.offsets.item(moving)
+            for each in self._windows.close(state, before, closed, offset, output):
+                self._release(state, each, output)
         output.gauge("watermark", state.watermark)
         output.gauge("open_slots", len(state.panes))
         return output
 
-    def _take(
-        self,
-        state: CurateState,
-        offsets: NDArray[np.int64],
-        rows: Rows,
-        part: slice,
-        places: Places,
-        output: Output,
-    ) -> None:
-        """Have values wait: those of messages between which nothing closes."""
-        if part.start == part.stop:
-            return
-        users, at = take_in_time(rows, part, places, output)
-        found = state.users.rows(users)
-        state.names.note(found, users)
-        state.panes.add(found, rows.slots[at], rows.values[at], offsets[rows.message[at]])
+    def _rows(self, state: CurateState, ids: Ids) -> NDArray[np.intp]:
+        """Of the streams with these ids, which are noted."""
+        found = state.users.rows(ids)
+        state.names.note(found, ids)
+        return found
 
     def _release(self, state: CurateState, found: Released, output: Output) -> None:
         """What a window releases, by slot and stream."""
@@ -197,20 +158,17 @@ class Curate:
 
     def latest(self, messages: Sequence[Message]) -> int:
         """See `Perturb.latest`."""
-        return int(self.raw.read(messages, self._output())[1].max(initial=-1))
+        return self.raw.latest(messages, self._output())
 
     def _output(self) -> Output:
         letters = DeadLetters(self.dead_letters_topic, self.topic, self.raw.partition)
         return Output(letters, COUNTS)
 
     def dirty(self, state: CurateState) -> set[str]:
-        found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
-        state.users.changed[:] = False
-        return found | state.names.dirty() | state.panes.dirty()
+        return state.users.dirty() | state.names.dirty() | state.panes.dirty()
 
     def shards_of(self, state: CurateState) -> set[str]:
-        shards = np.unique(state.users.shard[: state.users.state.count])
-        return {str(shard) for shard in shards} | state.names.records() | state.panes.names()
+        return state.users.records() | state.names.records() | state.panes.names()
 
     def dump(self, state: CurateState, shards: Iterable[str]) -> dict[str, bytes]:
         names = set(shards)
@@ -248,35 +206,27 @@ class Curate:
         """The streams of the partition and its open slots. Whose digest an id has depends on the
         key, which need not be at hand here; that it is there once does not.
         """
-        found, slots, closed = Look(users=0), set(), int(meta["closed"])
-        through = self._windows.ended(closed)
+        closed, everybody = int(meta["closed"]), 0
+        panes = look_at_panes(shards, self.shards, self._windows.ended(closed))
+        unreadable, strange = panes.unreadable, panes.strangers
         ids: list[str] = []
-        unreadable = strangers = ended = 0
         for name, payload in shards.items():
-            at = PaneOf.named(name)
             try:
                 if Names.is_record(name):
                     ids += Names.read(payload).texts()
-                    continue
-                if at is not None:
-                    digests, mine = read_pane(payload)[0], at.shard
-                    slots.add(at.slot)
-                    ended += at.slot <= through
-                else:
-                    digests, mine = read_shards([payload], self.fields).users, int(name)
-                    found.users = (found.users or 0) + len(digests)
+                elif not is_pane(name):
+                    digests = read_shards([payload], self.fields).users
+                    strange += strangers(digests, self.shards, int(name))
+                    everybody += len(digests)
             except UNREADABLE:
                 unreadable += 1
-                continue
-            of = digests[:, 1] % np.uint64(self.shards)
-            strangers += int(np.count_nonzero(of != np.uint64(mine)))
+        found = Look(users=everybody, slots=panes.slots)
         found.watermark = int(meta["watermark"]) if meta["watermark"] >= 0 else None
         found.closed = closed if closed != NEVER else None
-        found.slots = len(slots)
         found.complain("readable", unreadable, "records of the state cannot be read")
-        found.complain("shards", strangers, "streams lie in a shard that is not theirs")
+        found.complain("shards", strange, "streams lie in a shard that is not theirs")
         found.complain("shards", len(ids) - len(set(ids)), "ids are there more than once")
-        found.complain("shards", ended, "panes are of windows that are closed")
+        found.complain("shards", panes.ended, "panes are of windows that are closed")
         return found
 
 

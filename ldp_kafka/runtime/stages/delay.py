@@ -4,7 +4,7 @@ window closes, and what the window releases is reported, a report a slot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,7 @@ from ldp_kafka.errors import InvariantError
 from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output
-from ldp_kafka.runtime.stages.perturb import PerturbState
+from ldp_kafka.runtime.stages.perturb import PerturbState, parameters_of
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.rows import Answered, Placed, Rows
 from ldp_kafka.runtime.stages.settle import Settle, SettleState, make_settle
@@ -55,7 +55,7 @@ class Delay(Settle):
         """The reports of the windows that a run of messages closes."""
         assert isinstance(state, SettleState)
         found: list[Answered] = []
-        for moving, before, closed in self._closings(state, offsets, rows, places, output):
+        for moving, before, closed in self._closings(state, rows, places, output):
             offset = offsets.item(moving)
             for each in self._windows.close(state, before, closed, offset, output):
                 found += self._answers(each, moving)
@@ -95,4 +95,4 @@ def make_delay(topology: Topology, partition: int, randomness: EdgeNoise | None)
     ConfigurationError : there is no keyed randomness to draw with
     """
     plain = make_settle(topology, partition, randomness)
-    return Delay(**{each.name: getattr(plain, each.name) for each in fields(plain)})
+    return Delay(**parameters_of(plain))

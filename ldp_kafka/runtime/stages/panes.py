@@ -8,7 +8,7 @@ crash leaves of a snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,85 +17,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import StateError
-from ldp_kafka.randomness import Digests, Ids
-from ldp_kafka.runtime.log import Output
-from ldp_kafka.runtime.stages.places import Places
-from ldp_kafka.runtime.stages.rows import Rows
-from ldp_kafka.runtime.stages.users import Users
+from ldp_kafka.randomness import Digests
+from ldp_kafka.runtime.stages.per_slot import MOST, Folded, SlotValues, Taking
+from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
 
-__all__ = ["MOST", "PER_SLOT", "Folded", "PaneOf", "Panes", "is_pane", "read_pane", "take_in_time"]
+__all__ = ["PaneOf", "Panes", "SeenPanes", "is_pane", "look_at_panes"]
 
-MOST = 2.0**960
-"""What a value is held at: sums of 2**60 of them are finite."""
 AGAIN = 4096  # values that come to a pane before they are taken together
 _COLUMNS = ("user", "value", "number")
-
-
-class Folded(NamedTuple):
-    """What streams have in one slot."""
-
-    rows: NDArray[np.intp]
-    """(n,) distinct, rising."""
-    values: NDArray[np.float64]
-    number: NDArray[np.int64]
-    """Of values behind each."""
-
-    def __repr__(self) -> str:
-        return f"Folded({len(self.rows)})"  # never a value
-
-
-class _Sorted(NamedTuple):
-    """Values of some streams, those of one beside each other and as they came."""
-
-    values: NDArray[np.float64]
-    starts: NDArray[np.intp]
-    """Where each stream's begin."""
-
-    @property
-    def ends(self) -> NDArray[np.intp]:
-        """Where its last one lies."""
-        return np.append(self.starts[1:], len(self.values)) - 1
-
-    def __repr__(self) -> str:
-        return f"_Sorted({len(self.starts)})"  # never a value
-
-
-def _sums(of: _Sorted) -> NDArray[np.float64]:
-    """One after the other, so that a sum that goes on from a part of it is the same."""
-    found = np.zeros(len(of.starts))
-    lengths = np.diff(np.append(of.starts, len(of.values)))
-    np.add.at(found, np.repeat(np.arange(len(of.starts)), lengths), of.values)
-    return found
-
-
-class Taking(NamedTuple):
-    """How several values of a stream in one slot become one."""
-
-    fold: Callable[[_Sorted], NDArray[np.float64]]
-    """In parts, or all at once: it comes to the same."""
-    of: Callable[[Folded], NDArray[np.float64]]
-    """What the slot's value is in the end."""
-    drops: bool = False
-    """Whether all but one are left out."""
-
-
-def _values(folded: Folded) -> NDArray[np.float64]:
-    return folded.values
-
-
-PER_SLOT: dict[str, Taking] = {
-    "first": Taking(lambda of: of.values[of.starts], _values, drops=True),
-    "last": Taking(lambda of: of.values[of.ends], _values, drops=True),
-    "mean": Taking(_sums, lambda folded: folded.values / folded.number),
-    "sum": Taking(_sums, _values),
-    "min": Taking(lambda of: np.minimum.reduceat(of.values, of.starts), _values),
-    "max": Taking(lambda of: np.maximum.reduceat(of.values, of.starts), _values),
-    "count": Taking(
-        lambda of: of.values[of.starts], lambda folded: folded.number.astype(np.float64)
-    ),
-}
-"""By ``input.per_slot``."""
 
 
 class PaneOf(NamedTuple):
@@ -148,7 +78,7 @@ class _Pane:
             starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
             self.folded = Folded(
                 rows[starts],
-                taking.fold(_Sorted(values[order], starts)),
+                taking.fold(SlotValues(values[order], starts)),
                 np.add.reduceat(number[order], starts),
             )
             self.rows, self.values, self.since = [], [], 0
@@ -290,7 +220,7 @@ class Panes:
                 raise StateError("the changelog has a record of panes that is none of ours")
             if at.slot <= ended:
                 continue
-            digests, values, number = read_pane(payload)
+            digests, values, number = _read_pane(payload)
             rows = self._users.rows_of(digests)
             pane = self._open.setdefault(at.slot, _Pane(_nothing()))
             every = (
@@ -313,21 +243,7 @@ def _nothing() -> Folded:
     return Folded(np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64))
 
 
-def take_in_time(
-    rows: Rows, part: slice, places: Places, output: Output
-) -> tuple[Ids, NDArray[np.intp]]:
-    """The ids of the rows of messages between which nothing closes, without those that are late,
-    which are counted; and where they lie.
-    """
-    at = np.arange(part.start, part.stop)
-    in_time = rows.slots[part] > places.closed_before[rows.message[part]]
-    if not in_time.all():
-        output.count("late", int(np.count_nonzero(~in_time)))
-        at = at[in_time]
-    return rows.users.take(at), at
-
-
-def read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:
+def _read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:
     """The streams' digests, values, and how many values each is made of. StateError, BadRecord: not
     a pane.
     """
@@ -337,3 +253,41 @@ def read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.
     users, values, number = batch.columns
     digests = np.frombuffer(users.buffers()[1], np.uint64).reshape(-1, 2)[: batch.num_rows]
     return digests, values.to_numpy(), number.to_numpy()
+
+
+class SeenPanes(NamedTuple):
+    """What is in records of panes, and what is wrong with them."""
+
+    slots: int
+    unreadable: int
+    """Records."""
+    strangers: int
+    """Streams that lie in a record of another shard."""
+    ended: int
+    """Records of slots that have been let go."""
+
+
+def look_at_panes(records: Mapping[str, bytes], shards: int, ended: int) -> SeenPanes:
+    """What `Panes.dump` wrote, looked at without being loaded; other records are passed over.
+
+    Parameters
+    ----------
+    records : by name
+    shards : of the streams
+    ended : the last slot that has been let go
+    """
+    slots: set[int] = set()
+    unreadable = strange = over = 0
+    for name, payload in records.items():
+        at = PaneOf.named(name)
+        if at is None:
+            continue
+        try:
+            digests = _read_pane(payload)[0]
+        except UNREADABLE:
+            unreadable += 1
+            continue
+        slots.add(at.slot)
+        over += at.slot <= ended
+        strange += strangers(digests, shards, at.shard)
+    return SeenPanes(len(slots), unreadable, strange, over)

@@ -11,7 +11,7 @@ of its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -27,8 +27,8 @@ from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
+from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.report_messages import Drawn, ReportMessages
@@ -39,7 +39,7 @@ from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.topology import Topology
 
-__all__ = ["COUNTS", "Perturb", "PerturbState", "make_perturb"]
+__all__ = ["COUNTS", "Perturb", "PerturbState", "make_perturb", "parameters_of"]
 
 COUNTS = ("events", "reports", "silent", "late", "duplicates", "refused", "clamped")
 
@@ -65,7 +65,7 @@ class PerturbState:
 
 
 @dataclass(frozen=True)
-class Perturb:
+class Perturb(KeyedStage):
     """The perturb stage of one topology.
 
     Parameters
@@ -99,24 +99,6 @@ class Perturb:
     """
     report_rows: int = 0
     """Rows in time of which fewer wait before their reports are sent; 0: a batch a message."""
-
-    @property
-    def key(self) -> str:
-        """A check value of the edge's keys, bound to the state. Under another first key all users
-        would look new, their budgets unspent; under other rotations a (user, slot) could be drawn
-        twice.
-        """
-        return self.randomness.check
-
-    @property
-    def deployment(self) -> str:
-        """Which raw topic's values the state holds; under another one each would be drawn again."""
-        return self.randomness.deployment
-
-    @property
-    def seal(self) -> Seal:
-        """Of the edge's key: the state holds what users have spent and, in some methods, values."""
-        return self.randomness.seal
 
     @cached_property
     def _raw(self) -> RawPartition:
@@ -226,7 +208,7 @@ class Perturb:
         """The greatest event time (milliseconds) in these messages that a fold of them accepts or
         drops as late; -1 if there is none.
         """
-        return int(self._raw.read(messages, self._output())[1].max(initial=-1))
+        return self._raw.latest(messages, self._output())
 
     def _output(self) -> Output:
         return Output(DeadLetters(self.dead_letters_topic, self.topic, self.partition), COUNTS)
@@ -403,12 +385,10 @@ class Perturb:
         )
 
     def dirty(self, state: PerturbState) -> set[str]:
-        found = {str(shard) for shard in np.flatnonzero(state.users.changed)}
-        state.users.changed[:] = False
-        return found
+        return state.users.dirty()
 
     def shards_of(self, state: PerturbState) -> set[str]:
-        return {str(shard) for shard in np.unique(state.users.shard[: state.users.state.count])}
+        return state.users.records()
 
     def dump(self, state: PerturbState, shards: Iterable[str]) -> dict[str, bytes]:
         return state.users.dump(shards)
@@ -472,3 +452,8 @@ def make_perturb(topology: Topology, partition: int, randomness: EdgeNoise | Non
         partitions=raw.partitions,
         report_rows=topology.report_rows,
     )
+
+
+def parameters_of(stage: Perturb) -> dict[str, Any]:
+    """Of a stage, by name: one of a subclass is made with them, and with what is its own."""
+    return {each.name: getattr(stage, each.name) for each in fields(stage)}

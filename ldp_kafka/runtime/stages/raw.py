@@ -62,6 +62,12 @@ class RawPartition:
             output.count("clamped", int(np.count_nonzero(self.method.outside(events.values))))
         return Rows(events.users, slots, self.method.bound(events.values), run.message), latest
 
+    def latest(self, messages: Sequence[Message], output: Output) -> int:
+        """The greatest event time (milliseconds) in these messages that a fold of them accepts or
+        drops as late; -1 if there is none.
+        """
+        return int(self.read(messages, output)[1].max(initial=-1))
+
     def _at_home(self, run: DecodedRun) -> DecodedRun:
         """Without users of other partitions, where the partitioner is known."""
         if not self.partitions or run.events is None:

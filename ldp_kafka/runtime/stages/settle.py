@@ -10,7 +10,7 @@ whoever folds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -20,20 +20,13 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import InvariantError
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Output
-from ldp_kafka.runtime.stages.panes import (
-    PER_SLOT,
-    Folded,
-    PaneOf,
-    Panes,
-    is_pane,
-    read_pane,
-    take_in_time,
-)
-from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb
+from ldp_kafka.runtime.stages.closings import closings
+from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Folded
+from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb, parameters_of
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.raw import RawPartition
 from ldp_kafka.runtime.stages.rows import Placed, Rows
-from ldp_kafka.runtime.stages.users import UNREADABLE
 from ldp_kafka.topology import Topology
 
 __all__ = ["Settle", "SettleState", "make_settle"]
@@ -69,15 +62,7 @@ class Settle(Perturb):
 
     @cached_property
     def _raw(self) -> RawPartition:
-        return RawPartition(
-            self.reader,
-            self.method,
-            self.partition,
-            self.partitions,
-            self.slot_ms,
-            self.max_ahead_ms,
-            held=True,
-        )
+        return replace(super()._raw, held=True)
 
     def fresh(self) -> SettleState:
         users, shard_offsets = self._nobody()
@@ -92,10 +77,11 @@ class Settle(Perturb):
         output: Output,
     ) -> Placed:
         """The slots that a run of messages closes: each user's value in them."""
+        del offsets
         assert isinstance(state, SettleState)
         found = [
             self._placed(slot, state.panes, moving, output)
-            for moving, _, closed in self._closings(state, offsets, rows, places, output)
+            for moving, _, closed in self._closings(state, rows, places, output)
             for slot in state.panes.slots()
             if slot <= closed
         ]
@@ -107,27 +93,12 @@ class Settle(Perturb):
     def _closings(
         self,
         state: SettleState,
-        offsets: NDArray[np.int64],
         rows: Rows,
         places: Places,
         output: Output,
     ) -> Iterator[tuple[int, int, int]]:
-        """Have the values of a run of messages wait, up to each message that closes slots: its
-        place, and the last slot that was closed before and that is with it.
-        """
-        first = 0
-        for moving in [*places.moving.tolist(), len(places)]:
-            end = min(moving + 1, len(places))
-            part = slice(*np.searchsorted(rows.message, (first, end)).tolist())
-            users, kept = take_in_time(rows, part, places, output)
-            at = state.users.rows(users)
-            state.panes.add(at, rows.slots[kept], rows.values[kept], offsets[rows.message[kept]])
-            if moving < len(places):
-                before, after = (
-                    places.passed[which[moving]].closed for which in (places.before, places.after)
-                )
-                yield moving, before, after
-            first = end
+        """See `closings`; and how many slots are open then."""
+        yield from closings(state.panes, rows, places, state.users.rows, output)
         output.gauge("open_slots", len(state.panes))
 
     def _ended(self, closed: int) -> int:
@@ -173,25 +144,13 @@ class Settle(Perturb):
 
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """As of any edge, and that panes are of open slots, and each user's value in its own."""
-        panes = {name: payload for name, payload in shards.items() if is_pane(name)}
-        found = super().look(meta, {name: shards[name] for name in shards.keys() - panes.keys()})
-        slots, unreadable, strangers, ended = set(), 0, 0, 0
-        for name, payload in panes.items():
-            at = PaneOf.named(name)
-            assert at is not None
-            try:
-                digests = read_pane(payload)[0]
-            except UNREADABLE:
-                unreadable += 1
-                continue
-            slots.add(at.slot)
-            ended += at.slot <= self._ended(int(meta["closed"]))
-            of = digests[:, 1] % np.uint64(self.shards)
-            strangers += int(np.count_nonzero(of != np.uint64(at.shard)))
-        found.slots = len(slots)
-        found.complain("readable", unreadable, "panes cannot be read")
-        found.complain("shards", strangers, "users lie in a pane that is not theirs")
-        found.complain("shards", ended, "panes are of slots that are closed")
+        users = {name: payload for name, payload in shards.items() if not is_pane(name)}
+        found = super().look(meta, users)
+        panes = look_at_panes(shards, self.shards, self._ended(int(meta["closed"])))
+        found.slots = panes.slots
+        found.complain("readable", panes.unreadable, "panes cannot be read")
+        found.complain("shards", panes.strangers, "users lie in a pane that is not theirs")
+        found.complain("shards", panes.ended, "panes are of slots that are closed")
         return found
 
 
@@ -203,5 +162,4 @@ def make_settle(topology: Topology, partition: int, randomness: EdgeNoise | None
     ConfigurationError : there is no keyed randomness to perturb with
     """
     plain = make_perturb(topology, partition, randomness)
-    shared = {each.name: getattr(plain, each.name) for each in fields(plain)}
-    return Settle(**shared, per_slot=topology.input.per_slot)
+    return Settle(**parameters_of(plain), per_slot=topology.input.per_slot)

@@ -16,7 +16,7 @@ from ldp_kafka.runtime.log import Look
 from ldp_kafka.runtime.stages.shards import read_shards, write_shard
 from ldp_kafka.runtime.stages.waiting import Kept, Waiting
 
-__all__ = ["UNREADABLE", "Users", "look_at_users"]
+__all__ = ["UNREADABLE", "Users", "look_at_users", "strangers"]
 
 UNREADABLE = (
     BadRecord,
@@ -130,6 +130,15 @@ def _same(a: Digests, b: Digests) -> NDArray[np.bool_]:
     return same
 
 
+def _shard_of(digests: Digests, shards: int) -> NDArray[np.uint64]:
+    return digests[:, 1] % np.uint64(shards)
+
+
+def strangers(digests: Digests, shards: int, shard: int) -> int:
+    """How many of these users belong to another one of so many shards."""
+    return int(np.count_nonzero(_shard_of(digests, shards) != shard))
+
+
 class Users:
     """The users of one partition in shards: their state, an index from digest to row, and which
     shards changed. Ids are digested as they come and not kept.
@@ -193,12 +202,22 @@ class Users:
             grown = np.empty(capacity, np.int32)
             grown[: len(self.shard)] = self.shard
             self.shard, self._mark = grown, np.empty(capacity, np.int32)
-        self.shard[rows] = digests[:, 1] % np.uint64(self._shards)
+        self.shard[rows] = _shard_of(digests, self._shards)
 
     def touch(self, rows: NDArray[np.intp]) -> None:
         """Note that these rows changed."""
         if not self.changed.all():
             self.changed[self.shard.take(rows)] = True
+
+    def dirty(self) -> set[str]:
+        """Names of the shards that changed since the last call."""
+        found = {str(shard) for shard in np.flatnonzero(self.changed)}
+        self.changed[:] = False
+        return found
+
+    def records(self) -> set[str]:
+        """Names of all shards that hold anybody."""
+        return {str(shard) for shard in np.unique(self.shard[: self.state.count])}
 
     def dump(self, shards: Iterable[str]) -> dict[str, bytes]:
         """Each shard's rows, as `write_shard` writes them."""
@@ -252,7 +271,7 @@ def look_at_users(
     """
     found = Look(users=0, spent=0, budget=ledger.budget)
     most = everybody = 0
-    unreadable = strangers = twice = torn = over = 0
+    unreadable = strange = twice = torn = over = 0
     for name, payload in shards.items():
         try:
             digests, columns, _ = read_shards([payload], fields, kind)
@@ -263,11 +282,7 @@ def look_at_users(
             unreadable += 1
             continue
         known = name.isdecimal() and int(name) < count
-        strangers += (
-            int(np.count_nonzero(digests[:, 1] % np.uint64(count) != int(name)))
-            if known
-            else len(digests)
-        )
+        strange += strangers(digests, count, int(name)) if known else len(digests)
         twice += len(digests) - len(np.unique(digests, axis=0))
         beyond, contradictory = ledger.audit(users)
         over, torn = over + beyond, torn + contradictory
@@ -275,7 +290,7 @@ def look_at_users(
         most = max(most, ledger.largest(users))
     found.users, found.spent = everybody, most
     found.complain("readable", unreadable, "shards cannot be read")
-    found.complain("shards", strangers, "users lie in a shard that is not theirs")
+    found.complain("shards", strange, "users lie in a shard that is not theirs")
     found.complain("shards", twice, "users are there more than once")
     found.complain("ledger", torn, "users have a ledger that contradicts itself")
     found.complain(

@@ -18,7 +18,8 @@ from ldp_kafka.accounting import NEVER
 from ldp_kafka.methods.delay import Closed, DelayMethod
 from ldp_kafka.randomness import Randomness
 from ldp_kafka.runtime.log import Output
-from ldp_kafka.runtime.stages.panes import Folded, Panes
+from ldp_kafka.runtime.stages.panes import Panes
+from ldp_kafka.runtime.stages.per_slot import Folded
 from ldp_kafka.runtime.stages.users import Users
 
 __all__ = ["Held", "Released", "Windows"]

@@ -7,24 +7,34 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
-from random import Random
 
 import numpy as np
 import pytest
 
 from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
-from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.stages.curate import Curate, make_curate
+from ldp_kafka.runtime.stages.curate import make_curate
 from ldp_kafka.runtime.stages.panes import Panes
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads
 from tests.depth import depth
 from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
-from tests.fold.epochs import Shelf, folded, opened, saved
-from tests.runtime.stages.crashes import of_kind
+from tests.runtime.stages.pane_cases import (
+    FIRST,
+    SETTINGS,
+    SLOTS,
+    AllBehind,
+    KeepsNoPanes,
+    NoCovers,
+    beside_the_method,
+    crashed,
+    in_runs,
+    is_found,
+    numbered,
+    straight,
+    wild_streams,
+)
 
 TEXT = """
 topology: windows
@@ -35,9 +45,7 @@ privacy:
 output: {{statistics: [per_stream]}}
 runtime: {{shards: 3}}
 """
-FIRST = START // SLOT
 OTHER = bytes(32)  # another key
-SETTINGS = ("batch", "sliding")
 
 
 @cache
@@ -66,69 +74,30 @@ def released(records):
     return found
 
 
-def table(seed, streams=5, slots=23):
-    """Values (streams, slots) and which there are."""
-    rng = np.random.default_rng(seed)
-    return rng.uniform(-1, 11, (streams, slots)).round(3), rng.random((streams, slots)) < 0.8
+def said(stage, record):
+    """Of a release: its key and all of it."""
+    return [(record.key, record.value)] if record.topic == stage.releases.topic else []
 
 
-def wild(seed, slots=23, streams=6):
-    """A log with late, early and repeated values, bad rows, and silence that closes much at
-    once.
-    """
-    random, values = Random(seed), []
-    for slot in range(slots):
-        if slot in (9, 10, 11):
-            continue
-        rows = [
-            (
-                f"s{stream}",
-                START + max(0, slot - random.choice((0, 0, 0, 1, 1, 4))) * SLOT + at,
-                random.uniform(-1, 11),
-            )
-            for stream in range(streams)
-            for at in range(random.choice((0, 1, 1, 2)))
-        ]
-        random.shuffle(rows)
-        while rows:
-            size = random.randint(1, 4)
-            values.append(batch(rows[:size]))
-            rows = rows[size:]
-        if random.random() < 0.3:
-            values.append(random.choice((b"{", encode_json(Tick(START + slot * SLOT)))))
-    return log([*values, encode_json(Tick(START + (slots + 20) * SLOT))])
+def logs(seed):
+    return numbered(wild_streams(seed % 7))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("method", WINDOWED)
 def test_releases_are_those_of_the_method(method, setting):
-    topology = topology_of(method, setting)
-    values, there = table(3)
-    rows = [
-        (f"s{stream}", START + slot * SLOT + stream, values[stream, slot])
-        for slot in range(values.shape[1])
-        for stream in range(len(values))
-        if there[stream, slot]
-    ]
-    messages = [batch(rows[at : at + 3]) for at in range(0, len(rows), 3)]
-    end = encode_json(Tick(START + (values.shape[1] + 10) * SLOT))
-    noise = edge_randomness(topology, KEY, HERE)
-    run = local.run(topology, noise, [log([*messages, end])], together=7)
-    streams = [f"s{stream}" for stream in range(len(values))]
-    told = topology.windowed.trace(values, noise, present=there, users=streams, first_slot=FIRST)
+    run, told, streams = beside_the_method(topology_of(method, setting))
     wanted = {
         (stream, FIRST + slot): (told.values[slot, at], told.standard_error[slot, at])
         for at, stream in enumerate(streams)
-        for slot in range(values.shape[1])
+        for slot in range(SLOTS)
         if not np.isnan(told.values[slot, at])
     }
     found = released(run.releases)
     # a segment that begins before the first value, or ends behind the last, is released as a whole
-    inside = {
-        name: each for name, each in found.items() if FIRST <= name[1] < FIRST + values.shape[1]
-    }
+    inside = {name: each for name, each in found.items() if FIRST <= name[1] < FIRST + SLOTS}
     assert inside.keys() == wanted.keys()
-    assert all(-4 < slot - FIRST < values.shape[1] + 4 for _, slot in found)
+    assert all(-4 < slot - FIRST < SLOTS + 4 for _, slot in found)
     for name, (value, error) in wanted.items():
         assert inside[name][0] == pytest.approx(value, rel=1e-14)
         assert inside[name][1] == (None if np.isnan(error) else pytest.approx(error, rel=1e-14))
@@ -141,18 +110,7 @@ def test_releases_are_those_of_the_method(method, setting):
 def test_the_same_records_in_whatever_runs(method, setting, per_slot):
     stage = stage_of(method, setting, per_slot)
     for seed in range(4):
-        messages, random = wild(seed), Random(seed)
-        alone = [
-            record
-            for state in [stage.fresh()]
-            for message in messages
-            for record in stage.fold(state, [message]).records
-        ]
-        state, together, at = stage.fresh(), [], 0
-        while at < len(messages):
-            size = random.randint(1, 30)
-            together += stage.fold(state, messages[at : at + size]).records
-            at += size
+        alone, together = in_runs(stage, wild_streams(seed), seed, 30)
         releases = [
             [each for each in some if each.topic == stage.releases.topic]
             for some in (alone, together)
@@ -161,80 +119,14 @@ def test_the_same_records_in_whatever_runs(method, setting, per_slot):
         assert sorted(alone) == sorted(together)
 
 
-def crashed(stage, seed):
-    """{key: all values that were ever released under it} over owners that end at random: after a
-    snapshot, and some records of one more, without its ``meta``. What a record that is ahead has
-    stepped was released before it was written, and is not again. And the log.
-    """
-    random, messages = Random(seed), numbered(wild(seed % 7))
-    table, out, want = {}, {}, 0
-    for cut in [*sorted(random.sample(range(1, len(messages)), 4)), len(messages)]:
-        epoch = opened(stage, 1, want=want, committed=want > 0, shelf=Shelf(table))
-        more = random.randint(0, 12)
-        for message in messages[epoch.next_offset : cut + more]:
-            for record in folded(epoch, [message]):
-                if record.topic == stage.releases.topic:
-                    out.setdefault(record.key, set()).add(record.value)
-            if message.offset == cut - 1:
-                table = saved(epoch)
-                want = cut
-        shards = epoch.snapshot().shards  # and then the end: no meta
-        table |= {key: shards[key] for key in sorted(shards) if random.random() < 0.5}
-    return out, messages
-
-
-def numbered(messages):
-    """From offset 0."""
-    return [Message(at, each.timestamp, each.value) for at, each in enumerate(messages)]
-
-
-def straight(stage, messages):
-    """The same of one owner."""
-    state = stage.fresh()
-    return {
-        record.key: {record.value}
-        for message in messages
-        for record in stage.fold(state, [message]).records
-        if record.topic == stage.releases.topic
-    }
-
-
 @pytest.mark.parametrize("per_slot", ["first", "mean"])
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("method", ["segment_mean", "contin_group"])
 def test_crashes_between_any_two_records_of_a_snapshot(method, setting, per_slot):
     stage = stage_of(method, setting, per_slot)
     for seed in range(depth(8, 300)):
-        found, messages = crashed(stage, seed)
-        assert found == straight(stage, messages), seed
-
-
-class AllBehind(Curate):
-    """Steps streams of shards that have done so before the crash."""
-
-    def load(self, meta, shards):
-        state = super().load(meta, shards)
-        state.shard_offsets[:] = -1
-        return state
-
-
-class NoCovers(Curate):
-    """Counts values again that a pane has folded."""
-
-    def load(self, meta, shards):
-        state = super().load(meta, shards)
-        state.panes._ahead = -1
-        return state
-
-
-class KeepsNoPanes(Curate):
-    """Writes no panes down."""
-
-    def shards_of(self, state):
-        return super().shards_of(state) - state.panes.names()
-
-    def dirty(self, state):
-        return {name for name in super().dirty(state) if "." not in name}
+        messages = logs(seed)
+        assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
 
 
 @pytest.mark.parametrize(
@@ -243,17 +135,8 @@ class KeepsNoPanes(Curate):
 )
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_broken_twins_are_found(broken, setting, per_slot):
-    sound = stage_of("segment_mean", setting, per_slot)
-    twin = of_kind(broken, sound)
-    found = 0
-    for seed in range(40):
-        try:
-            records, messages = crashed(twin, seed)
-        except (AssertionError, ValueError):
-            found += 1
-        else:
-            found += records != straight(sound, messages)
-    assert found
+    stage = stage_of("segment_mean", setting, per_slot)
+    assert is_found(broken, stage, logs, said)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -264,7 +147,7 @@ def test_every_window_closes_once_in_time(setting):
     stage, delay, lateness = stage_of("naive", setting), 4, 1
     state, seen = stage.fresh(), {}
     latest = -1
-    for message in wild(3):
+    for message in wild_streams(3):
         before = latest
         events = stage.raw.reader.read(message.value)
         times = [] if events.events is None else events.events.times.tolist()
@@ -311,7 +194,7 @@ def test_values_are_clamped_when_their_slot_closes():
 def test_a_reader_of_the_state_sees_what_is_wrong():
     stage = stage_of("segment_mean", "sliding")
     state = stage.fresh()
-    stage.fold(state, wild(1)[:40])
+    stage.fold(state, wild_streams(1)[:40])
     meta, shards = stage.meta(state), stage.dump(state, stage.shards_of(state))
     good = stage.look(meta, shards)
     assert good.problems == [] and good.users == 6 and good.slots
@@ -337,7 +220,7 @@ def test_the_greatest_time_of_messages_is_what_a_fold_of_them_comes_to(setting):
     """What a rotation of the key begins behind."""
     stage = stage_of("naive", setting)
     for seed in range(4):
-        messages, state = wild(seed), stage.fresh()
+        messages, state = wild_streams(seed), stage.fresh()
         for cut in (1, 7, len(messages) // 2):
             stage.fold(state, messages[:cut])
             assert stage.latest(messages[:cut]) == state.watermark

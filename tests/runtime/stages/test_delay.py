@@ -6,26 +6,30 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from random import Random
 
 import numpy as np
 import pytest
 
 from ldp_kafka.methods.values import FIXED
 from ldp_kafka.methods.windowed import WINDOWED
-from ldp_kafka.records import Tick
-from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.roles import make
-from ldp_kafka.runtime.stages.delay import Delay
-from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import loads, plan
 from tests.depth import depth
-from tests.fold.cases import HERE, KEY, SLOT, START, batch, log
-from tests.runtime.stages.crashes import of_kind
-from tests.runtime.stages.test_curate import FIRST, SETTINGS, table
-from tests.runtime.stages.test_curate import wild as wild_streams
-from tests.runtime.stages.test_settle import crashed, reports, straight
+from tests.fold.cases import HERE, KEY
+from tests.runtime.stages.pane_cases import (
+    FIRST,
+    SETTINGS,
+    SLOTS,
+    AllBehind,
+    beside_the_method,
+    crashed,
+    in_runs,
+    is_found,
+    straight,
+    wild_streams,
+)
+from tests.runtime.stages.test_settle import logs, reports, said
 
 TEXT = """
 topology: delayed
@@ -51,28 +55,15 @@ def stage_of(*args, **more):
 @pytest.mark.parametrize("method", WINDOWED)
 def test_reports_are_the_releases_of_the_method(method, setting):
     topology = topology_of(method, setting)
-    values, there = table(3)
-    rows = [
-        (f"s{user}", START + slot * SLOT + user, values[user, slot])
-        for slot in range(values.shape[1])
-        for user in range(len(values))
-        if there[user, slot]
-    ]
-    messages = [batch(rows[at : at + 3]) for at in range(0, len(rows), 3)]
-    end = encode_json(Tick(START + (values.shape[1] + 10) * SLOT))
+    run, told, names = beside_the_method(topology)
     noise = edge_randomness(topology, KEY, HERE)
-    run = local.run(topology, noise, [log([*messages, end])], together=7)
-    names = [f"s{user}" for user in range(len(values))]
-    told = topology.windowed.trace(values, noise, present=there, users=names, first_slot=FIRST)
     wanted = {}
     for user, digest in enumerate(noise.digests(names)):
         for slot in np.flatnonzero(~np.isnan(told.values[:, user])).tolist():
             [name] = noise.report_ids(digest[None], np.array([FIRST + slot]), 0)
             wanted[name.tobytes().hex()] = FIRST + slot, told.values[slot, user]
     found = reports(run.reports[0])
-    inside = {
-        name: said for name, said in found.items() if FIRST <= said[0] < FIRST + values.shape[1]
-    }
+    inside = {name: each for name, each in found.items() if FIRST <= each[0] < FIRST + SLOTS}
     assert inside.keys() == wanted.keys()
     for name, (slot, value) in wanted.items():
         assert inside[name][0] == slot
@@ -81,7 +72,7 @@ def test_reports_are_the_releases_of_the_method(method, setting):
     assert {each["statistic"] for each in releases} == {"per_user"}
     assert len(releases) == len(found) and len({each["user"] for each in releases}) == len(names)
     assert sorted(each["value"] for each in releases) == pytest.approx(
-        sorted(10 * said[1] for said in found.values())
+        sorted(10 * each[1] for each in found.values())
     )
 
 
@@ -89,14 +80,7 @@ def test_reports_are_the_releases_of_the_method(method, setting):
 def test_the_same_records_in_whatever_runs(setting):
     stage = stage_of("segment_mean", setting, "mean")
     for seed in range(3):
-        messages, random = wild_streams(seed), Random(seed)
-        states = stage.fresh(), stage.fresh()
-        alone = [r for message in messages for r in stage.fold(states[0], [message]).records]
-        together, at = [], 0
-        while at < len(messages):
-            size = random.randint(1, 20)
-            together += stage.fold(states[1], messages[at : at + size]).records
-            at += size
+        alone, together = in_runs(stage, wild_streams(seed), seed, 20)
         assert (
             sorted(alone) == sorted(together)
             and len(reports([each for each in alone if each.topic == stage.reports_topic])) > 40
@@ -108,31 +92,14 @@ def test_the_same_records_in_whatever_runs(setting):
 def test_crashes_between_any_two_records_of_a_snapshot(method, setting):
     stage = stage_of(method, setting)
     for seed in range(depth(10, 300)):
-        found, messages = crashed(stage, seed)
-        assert found == straight(stage, messages), seed
+        messages = logs(seed)
+        found = crashed(stage, messages, seed, said)
+        assert found == straight(stage, messages, said), seed
     assert found
 
 
-class StepsAgain(Delay):
-    """Steps users of shards that have been before the crash."""
-
-    def load(self, meta, shards):
-        state = super().load(meta, shards)
-        state.shard_offsets[:] = -1
-        return state
-
-
 def test_a_broken_twin_is_found():
-    sound = stage_of("segment_mean", "sliding")
-    twin = of_kind(StepsAgain, sound)
-    for seed in range(40):
-        try:
-            said, messages = crashed(twin, seed)
-        except (AssertionError, ValueError):
-            return
-        if said != straight(sound, messages):
-            return
-    raise AssertionError("no crash told them apart")
+    assert is_found(AllBehind, stage_of("segment_mean", "sliding"), logs, said)
 
 
 def test_a_plan_says_what_is_hidden_and_what_it_costs():

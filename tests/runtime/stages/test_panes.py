@@ -9,7 +9,8 @@ from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.randomness import Ids, Keyed
 from ldp_kafka.runtime.stages import panes as module
-from ldp_kafka.runtime.stages.panes import MOST, PER_SLOT, PaneOf, Panes
+from ldp_kafka.runtime.stages.panes import PaneOf, Panes
+from ldp_kafka.runtime.stages.per_slot import MOST, PER_SLOT
 from ldp_kafka.runtime.stages.users import Users
 
 SHARDS = 3

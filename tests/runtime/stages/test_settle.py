@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from random import Random
 
 import numpy as np
 import pytest
@@ -15,13 +14,20 @@ from ldp_kafka.runtime import local
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.roles import make
-from ldp_kafka.runtime.stages.settle import Settle
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.depth import depth
 from tests.fold.cases import CAPP, HERE, KEY, SLOT, START, closing, log, wild
-from tests.fold.epochs import Shelf, folded, opened, saved
-from tests.runtime.stages.crashes import of_kind
+from tests.runtime.stages.pane_cases import (
+    AllBehind,
+    KeepsNoPanes,
+    NoCovers,
+    crashed,
+    in_runs,
+    is_found,
+    numbered,
+    straight,
+)
 
 TEXT = """
 topology: settled
@@ -52,10 +58,6 @@ def stage_of(*args, **more):
     return make(topology, "perturb", 0, edge_randomness(topology, KEY, HERE))
 
 
-def numbered(messages):
-    return [Message(at, each.timestamp, each.value) for at, each in enumerate(messages)]
-
-
 def reports(records):
     """{id: what it says}, and no id twice."""
     found = {}
@@ -65,6 +67,15 @@ def reports(records):
             assert one.id not in found
             found[one.id] = one.slot, one.value, one.series
     return found
+
+
+def said(stage, record):
+    """Of reports: their ids and what they say."""
+    return reports([record]).items() if record.topic == stage.reports_topic else []
+
+
+def logs(seed):
+    return numbered(wild(seed % 7, 1, 14)[0])
 
 
 def taken_together(messages, per_slot, reader):
@@ -150,14 +161,7 @@ def test_nothing_is_reported_before_its_slot_is_closed():
 def test_the_same_records_in_whatever_runs(per_slot, statistics):
     stage = stage_of(per_slot, statistics)
     for seed in range(4):
-        messages, random = numbered(wild(seed)[0]), Random(seed)
-        states = stage.fresh(), stage.fresh()
-        alone = [r for message in messages for r in stage.fold(states[0], [message]).records]
-        together, at = [], 0
-        while at < len(messages):
-            size = random.randint(1, 20)
-            together += stage.fold(states[1], messages[at : at + size]).records
-            at += size
+        alone, together = in_runs(stage, numbered(wild(seed)[0]), seed, 20)
         reported = [
             [each.value for each in some if each.topic == stage.reports_topic]
             for some in (alone, together)
@@ -166,74 +170,21 @@ def test_the_same_records_in_whatever_runs(per_slot, statistics):
         assert sorted(alone) == sorted(together)
 
 
-def crashed(stage, seed):
-    """{report id: all that was ever said under it} over owners that end at random, after parts of a
-    snapshot; and the log.
-    """
-    random, messages = Random(seed), numbered(wild(seed % 7, 1, 14)[0])
-    table, out, want = {}, {}, 0
-    for cut in [*sorted(random.sample(range(1, len(messages)), 4)), len(messages)]:
-        epoch = opened(stage, 1, want=want, committed=want > 0, shelf=Shelf(table))
-        more = random.randint(0, 12)
-        for message in messages[epoch.next_offset : cut + more]:
-            for record in folded(epoch, [message]):
-                if record.topic == stage.reports_topic:
-                    for name, said in reports([record]).items():
-                        out.setdefault(name, set()).add(said)
-            if message.offset == cut - 1:
-                table = saved(epoch)
-                want = cut
-        shards = epoch.snapshot().shards  # and then the end: no meta
-        table |= {key: shards[key] for key in sorted(shards) if random.random() < 0.5}
-    return out, messages
-
-
-def straight(stage, messages):
-    state = stage.fresh()
-    made = [
-        record
-        for message in messages
-        for record in stage.fold(state, [message]).records
-        if record.topic == stage.reports_topic
-    ]
-    return {name: {said} for name, said in reports(made).items()}
-
-
 @pytest.mark.parametrize("statistics", BOTH)
 @pytest.mark.parametrize("per_slot", ["last", "mean"])
 def test_crashes_between_any_two_records_of_a_snapshot(per_slot, statistics):
     """Every report once: none is lost, and none is drawn of other values."""
     stage = stage_of(per_slot, statistics)
     for seed in range(depth(12, 400)):
-        found, messages = crashed(stage, seed)
-        assert found == straight(stage, messages), seed
+        messages = logs(seed)
+        assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
 
 
-class NoCovers(Settle):
-    """Counts values again that a pane has folded."""
-
-    def load(self, meta, shards):
-        state = super().load(meta, shards)
-        state.panes._ahead = -1
-        return state
-
-
-class KeepsNoPanes(Settle):
-    """Writes no panes down."""
-
-    def shards_of(self, state):
-        return super().shards_of(state) - state.panes.names()
-
-    def dirty(self, state):
-        return {name for name in super().dirty(state) if "." not in name}
-
-
-class DrawsAgain(Settle):
+class DrawsAgain(AllBehind):
     """Reports at a slot's close whatever its shard has reported before the crash."""
 
     def load(self, meta, shards):
         state = super().load(meta, shards)
-        state.shard_offsets[:] = -1
         state.users.state.columns["last"][:] = np.iinfo(np.int64).min
         return state
 
@@ -242,16 +193,4 @@ class DrawsAgain(Settle):
     ("broken", "per_slot"), [(NoCovers, "count"), (KeepsNoPanes, "last"), (DrawsAgain, "mean")]
 )
 def test_broken_twins_are_found(broken, per_slot):
-    sound = stage_of(per_slot)
-    twin = of_kind(broken, sound)
-    found = 0
-    for seed in range(40):
-        try:
-            said, messages = crashed(twin, seed)
-        except (AssertionError, ValueError):
-            found += 1
-        else:
-            found += said != straight(sound, messages)
-        if found:
-            return
-    raise AssertionError("no crash told them apart")
+    assert is_found(broken, stage_of(per_slot), logs, said)
