@@ -133,7 +133,8 @@ PUBLIC = {
         evaluation.sppa.Monitoring evaluation.table.Table evaluation.tables.Result
         evaluation.claims.Claim evaluation.plots.Line evaluation.plots.Panel
         evaluation.delay.all_methods.Row evaluation.delay.clipping.Row
-        evaluation.delay.compared.Errors evaluation.delay.parameters.Row
+        evaluation.delay.compared.Cell evaluation.delay.compared.Errors
+        evaluation.delay.parameters.Row
         evaluation.delay.streams.Stream
         evaluation.ldp_ids.comparison.Run evaluation.ldp_ids.crowds.Stream
         evaluation.ldp_ids.events.Events evaluation.ldp_ids.events.Row
