@@ -19,7 +19,9 @@ NAMES = ("lbd", "lba", "lpd", "lpa")
 FIRST_SLOT = cases.START // cases.SLOT
 TEXT = """
 topology: fold
-input: {{slot: 1m, lateness: {lateness}, partitions: {partitions}, max_ahead: 1h, hold: {hold}}}
+input:
+  {{slot: 1m, lateness: {lateness}, partitions: {partitions}, max_ahead: 1h, hold: {hold},
+    per_slot: {per_slot}}}
 privacy: {{method: {name}, epsilon: {epsilon}, window: {window}, {kind}}}
 output: {{statistics: [{statistic}]}}
 runtime: {{shards: 3, report_rows: 6}}
@@ -36,6 +38,7 @@ def topology(
     window: int = 3,
     epsilon: float = 3.0,
     numeric: bool = False,
+    per_slot: str = "first",
 ) -> Topology:
     """Of categories 0, 1 and 2, or of numbers of 0 to 10."""
     kind = "domain: [0, 10], mechanism: hybrid" if numeric else "categories: 3, mechanism: grr"
@@ -45,6 +48,7 @@ def topology(
             partitions=partitions,
             lateness=lateness,
             hold=hold,
+            per_slot=per_slot,
             window=window,
             epsilon=epsilon,
             kind=kind,

@@ -244,6 +244,7 @@ output: {statistics: [per_stream]}
 DELAYED = CURATED.replace("curator", "edge").replace("per_stream", "per_user")
 SETTLED = TOPOLOGY.replace("slot: 1h", "slot: 1h, per_slot: sum")
 ASKING = TOPOLOGY.replace("sw_direct", "lba")
+ASKING_AT_CLOSE = SETTLED.replace("sw_direct", "lba")
 
 
 def edge(text=TOPOLOGY, agent="perturb"):
@@ -342,6 +343,10 @@ INSTANCES = {
     "runtime.stages.perturb.PerturbState": lambda _: said_by(edge()[1]),
     "runtime.stages.answer.Answer": lambda _: said_by(edge(ASKING)[0]),
     "runtime.stages.answer.AnswerState": lambda _: said_by(edge(ASKING)[1]),
+    "runtime.stages.answer_at_close.AnswerAtClose": lambda _: said_by(edge(ASKING_AT_CLOSE)[0]),
+    "runtime.stages.answer_at_close.AnswerAtCloseState": lambda _: said_by(
+        edge(ASKING_AT_CLOSE)[1]
+    ),
     "runtime.stages.curate.Curate": lambda _: said_by(curated()[0]),
     "runtime.stages.curate.CurateState": lambda _: said_by(curated()[1]) + said_by(curated()[2]),
     "runtime.stages.settle.Settle": lambda _: said_by(edge(SETTLED)[0]),

@@ -10,6 +10,7 @@ from typing import Any
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Stage
 from ldp_kafka.runtime.stages.answer import make_answer
+from ldp_kafka.runtime.stages.answer_at_close import make_answer_at_close
 from ldp_kafka.runtime.stages.collect import make_collect
 from ldp_kafka.runtime.stages.collect_device_phases import make_collect_device_phases
 from ldp_kafka.runtime.stages.collect_devices import make_collect_devices
@@ -31,6 +32,7 @@ STAGES: dict[str, Callable[[Topology, int, EdgeNoise | None], Stage[Any]]] = {
     "settle": make_settle,
     "delay": make_delay,
     "answer": make_answer,
+    "answer_at_close": make_answer_at_close,
     "collect": make_collect,
     "collect_phases": make_collect_phases,
     "collect_devices": make_collect_devices,

@@ -52,8 +52,9 @@ def rounds(topology: Topology, users: int) -> Rounds | None:
     second = users
     if terms.population:  # half B, all of it or half of it
         second = ceil(users / 2 if terms.least[1] == protocol.window else users / 4)
-    # a slot's place in the ring of held values is free again when the slot is settled
-    places = source.lateness + 1 + source.hold
+    # a slot's place in the ring of held values is free again when the slot is settled; values that
+    # are taken together come there when their slot is closed
+    places = source.hold + (0 if topology.holds_slots else source.lateness + 1)
     size = ROW_BYTES if topology.flow.raw is None else SLOT_BYTES
     return Rounds(first, second, packed, size * places)
 

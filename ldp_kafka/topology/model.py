@@ -27,6 +27,7 @@ from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
     AT_ONCE,
     OF_CODES,
+    OF_LISTS,
     TOPIC,
     Checked,
     Edge,
@@ -136,17 +137,28 @@ class Topology(Checked):
         per_slot = self.input.per_slot
         if per_slot == AT_ONCE:
             return
-        why = None
         if self.flow.raw is None:
-            why = "where input.source is devices: each reports at once"
-        elif self.method.phases > 1:
-            why = f"for {self.method.name}: values wait for its coordinator's requests as they came"
-        elif self.method.dimension:
-            why = f"for {self.method.name}, whose values are lists"
+            yield (
+                "input.per_slot",
+                (
+                    f"must be {AT_ONCE} where input.source is devices: a device reports the first"
+                    " value that it is given in a slot, at once; have the application take a"
+                    " slot's values together, and hand its device one value a slot"
+                ),
+            )
+        elif self.method.dimension and per_slot not in OF_LISTS:
+            yield (
+                "input.per_slot",
+                (
+                    f"must be one of {', '.join(OF_LISTS)} for {self.method.name}: its values are"
+                    " lists, and how many of them came is one number"
+                ),
+            )
         elif self.method.kind != "numeric" and per_slot not in OF_CODES:
-            why = "or last for categories, which are no numbers"
-        if why is not None:
-            yield "input.per_slot", f"must be {AT_ONCE} {why}"
+            yield (
+                "input.per_slot",
+                f"must be one of {', '.join(OF_CODES)} for categories, which are no numbers",
+            )
 
     def _no_bins(self) -> Iterator[tuple[str, str]]:
         """Why there is no method whose collector reads reports by these bins."""

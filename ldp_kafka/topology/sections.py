@@ -24,6 +24,7 @@ from ldp_kafka.topology.paths import Path
 __all__ = [
     "AT_ONCE",
     "OF_CODES",
+    "OF_LISTS",
     "PURE",
     "TOPIC",
     "Checked",
@@ -43,6 +44,8 @@ AT_ONCE = "first"
 """By ``input.per_slot``: what is reported when it comes."""
 OF_CODES = ("first", "last")
 """By ``input.per_slot``: what has a meaning for categories."""
+OF_LISTS = ("first", "last", "mean", "sum", "min", "max")
+"""By ``input.per_slot``: what makes one list of several, coordinate by coordinate."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")

@@ -219,11 +219,12 @@ def _collected(
 
 def stage_of(method: Method, source: Input) -> str:
     """What folds raw values at the edge, by its name in `ldp_kafka.runtime.roles.STAGES`."""
-    if method.phases > 1:
-        return "answer"
     if isinstance(method, Windowed):
         return "delay"
-    return "perturb" if source.per_slot == AT_ONCE else "settle"
+    at_once = source.per_slot == AT_ONCE
+    if method.phases > 1:
+        return "answer" if at_once else "answer_at_close"
+    return "perturb" if at_once else "settle"
 
 
 SOURCES: dict[str, Callable[[str, Input, int, str], Flow]] = {

@@ -54,9 +54,9 @@ class Case:
         return roles.make(self.topology, agent, number, noise)
 
 
-def events(number: int, slots: Sequence[int]) -> list[bytes]:
+def events(number: int, slots: Sequence[int], *, twice: bool = False) -> list[bytes]:
     """Most of a partition in each of these slots, up to five events a message; they move all at
-    once, so that there is something to publish.
+    once, so that there is something to publish. With ``twice`` another value comes first.
     """
     values = []
     for at, slot in enumerate(slots):
@@ -65,19 +65,35 @@ def events(number: int, slots: Sequence[int]) -> list[bytes]:
             for user in range(USERS)
             if (user + at) % 5
         ]
+        if twice:
+            rows = [*((user, slot, (value + 1) % 3) for user, slot, value in rows), *rows]
         values += [rounds.batch(rows[first : first + 5]) for first in range(0, len(rows), 5)]
     return values
 
 
 @cache
-def case(name: str, partitions: int = 1, slots: int = 6, *, twice: bool = False) -> Case:
+def case(
+    name: str,
+    partitions: int = 1,
+    slots: int = 6,
+    *,
+    twice: bool = False,
+    per_slot: str = "first",
+) -> Case:
     """Of a protocol; with ``twice`` every log but the raw ones has parts that come again, as one
     who was killed writes them.
     """
-    of = rounds.topology(name, partitions, lateness=0, hold=2, epsilon=8.0)
+    of = rounds.topology(name, partitions, lateness=0, hold=2, epsilon=8.0, per_slot=per_slot)
+    several = per_slot != "first"
     when = [*range(slots - 1), slots + 5, slots + 6]  # further than values are held
     given = [
-        rounds.messages([*events(number, when), rounds.tick(slots + 7), rounds.tick(slots + 11)])
+        rounds.messages(
+            [
+                *events(number, when, twice=several),
+                rounds.tick(slots + 7),
+                rounds.tick(slots + 11),
+            ]
+        )
         for number in range(partitions)
     ]
     run = local.run(of, cases.randomness(of), given)

@@ -21,6 +21,7 @@ from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.fold import cases
+from tests.runtime.stages.test_settle import ONE
 
 USERS, SLOTS, WINDOW = 90, 14, 4
 START = WINDOW * (cases.START // cases.SLOT // WINDOW)  # a slot in which all protocols report
@@ -29,7 +30,9 @@ IDS = [f"u{user}" for user in range(USERS)]
 KINDS = [(name, numeric) for name in PROTOCOLS for numeric in (False, True)]
 TEXT = """
 topology: t
-input: {{slot: 1m, lateness: {lateness}, partitions: 2, partitioning: murmur2, hold: {hold}}}
+input:
+  {{slot: 1m, lateness: {lateness}, partitions: 2, partitioning: murmur2, hold: {hold},
+    per_slot: {per_slot}}}
 privacy: {{method: {name}, epsilon: 6.0, window: 4, {kind}}}
 output: {{statistics: [{statistic}]}}
 runtime: {{shards: 4}}
@@ -37,11 +40,18 @@ runtime: {{shards: 4}}
 
 
 @cache
-def topology(name, numeric, lateness=0, hold=2):
+def topology(name, numeric, lateness=0, hold=2, per_slot="first"):
     kind = "domain: [0, 10], mechanism: hybrid" if numeric else "categories: 3, mechanism: grr"
     statistic = "mean" if numeric else "frequencies"
     return loads(
-        TEXT.format(name=name, kind=kind, statistic=statistic, lateness=lateness, hold=hold)
+        TEXT.format(
+            name=name,
+            kind=kind,
+            statistic=statistic,
+            lateness=lateness,
+            hold=hold,
+            per_slot=per_slot,
+        )
     )
 
 
@@ -64,12 +74,37 @@ def streams(numeric, quiet=0):
     return np.where(gone, -1, table)
 
 
-def raw(table, *, lateness):
+def present(table):
+    """(users, slots), who has a value."""
+    return ~np.isnan(table) if table.dtype.kind == "f" else table >= 0
+
+
+def several(table, taking):
+    """One to three values, by (user, slot), for each one of a table; and the table of what they
+    come to.
+    """
+    rng, one = np.random.default_rng(5), table.copy()
+    every = {}
+    for user, slot in np.argwhere(present(table)).tolist():
+        # numbers around the table's, some outside the domain; of categories it comes last
+        others = rng.uniform(-3, 3, 2) + table[user, slot]
+        if table.dtype.kind != "f":
+            others = rng.integers(0, 3, 2)
+        values = [*others.tolist(), table[user, slot].item()][rng.integers(3) :]
+        every[user, slot], one[user, slot] = values, taking(values)
+    return every, one
+
+
+def raw(table, *, lateness, every=None):
     """Both partitions, three or four messages a slot; with lateness some of a slot's values come in
     the slot after it, among those of others that are of it.
+
+    Parameters
+    ----------
+    every : by (user, slot), the values that come in place of the table's
     """
     rng = np.random.default_rng(4)
-    there = ~np.isnan(table) if table.dtype.kind == "f" else table >= 0
+    there = present(table)
     where = partitions_of(IDS, 2)
     logs = [[], []]
     waits = []
@@ -81,9 +116,10 @@ def raw(table, *, lateness):
         waits = late
         for number in range(2):
             mine = [
-                (IDS[user], BEGIN + at * cases.SLOT + 60 * user, table[user, at].item())
+                (IDS[user], BEGIN + at * cases.SLOT + 60 * user, value)
                 for user, at in rows
                 if where[user] == number
+                for value in ([table[user, at].item()] if every is None else every[user, at])
             ]
             size = max(5, -(-len(mine) // 3))
             logs[number] += [cases.batch(mine[at : at + size]) for at in range(0, len(mine), size)]
@@ -156,10 +192,29 @@ def test_local_run_is_the_protocol(name, numeric, lateness, quiet):
     report on, every single report, and what each release says of its round.
     """
     of, table = topology(name, numeric, lateness), streams(numeric, quiet)
-    protocol, trace = reference(of, table)
     run = local.run(of, cases.randomness(of), raw(table, lateness=lateness))
+    assert run.counts["duplicates"] == 0
+    is_the_protocol(of, run, table, quiet)
+
+
+@pytest.mark.parametrize("lateness", [0, 2])
+@pytest.mark.parametrize(("name", "numeric"), KINDS)
+def test_local_run_is_the_protocol_of_what_slots_come_to(name, numeric, lateness):
+    """The same where each slot has several values of a user, which are taken together."""
+    how = "mean" if numeric else "last"
+    of = topology(name, numeric, lateness, per_slot=how)
+    every, table = several(streams(numeric), ONE[how])
+    run = local.run(of, cases.randomness(of), raw(table, lateness=lateness, every=every))
+    assert run.counts["events"] == sum(map(len, every.values())) > 1.5 * len(every)
+    assert run.counts["duplicates"] == (0 if numeric else run.counts["events"] - len(every))
+    is_the_protocol(of, run, table)
+
+
+def is_the_protocol(of, run, table, quiet=0):
+    """What `test_local_run_is_the_protocol` says of a run."""
+    protocol, trace = reference(of, table)
     assert not run.dead_letters
-    assert (run.counts["late"], run.counts["duplicates"], run.counts["refused"]) == (0, 0, 0)
+    assert (run.counts["late"], run.counts["refused"]) == (0, 0)
     first = int(np.flatnonzero(trace.reports[:, 0])[0])
     assert first >= quiet
     slots = list(range(START + first, START + SLOTS))

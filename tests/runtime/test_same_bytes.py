@@ -145,6 +145,39 @@ def method(name: str) -> dict[str, object]:
     )
 
 
+TOGETHER = {  # per_slot -> method and shape, statistics: values of a slot that are taken together
+    "last": ("lbd, categories: 3", "frequencies"),
+    "mean": ("lpa, domain: [10, 30]", "mean"),
+    "max": ("budget_split, domain: [10, 30], dimension: 3", "mean, per_user"),
+    "sum": ("capp, domain: [10, 30]", "mean"),
+}
+
+
+def together(how: str) -> dict[str, object]:
+    """Of slots with several values, which are taken together: where nobody asks, where a
+    coordinator does, and of lists.
+    """
+    shape, statistics = TOGETHER[how]
+    parts, topology = (
+        loads(
+            f"""
+topology: t-{how}
+kafka: {{bootstrap_servers: "127.0.0.1:1"}}
+input: {{slot: {slot}, lateness: 1, partitions: 2, per_slot: {how}, hold: 2}}
+privacy: {{method: {shape}, epsilon: 8.0, window: 4}}
+output: {{statistics: [{statistics}]}}
+""",
+            "t.yaml",
+        )
+        for slot in ("1s", "3s")
+    )
+    values = streams_of(topology)
+    logs = as_log(parts, messages(parts, from_arrays(parts, values, START), 9), 1)
+    end = encode(Tick(START + 1000 * values.shape[1] + 10_000))
+    whole = [[*log, Message(log[-1].offset + 1, -1, end)] for log in untidy(logs, 1)]
+    return said(topology, local.run(topology, edge_randomness(topology, KEY, "here"), whole))
+
+
 def devices(name: str) -> dict[str, object]:
     """Of devices that report by themselves: the reports of an edge, one a message, some twice, one
     of them changed.
@@ -211,6 +244,7 @@ output: {{statistics: [{", ".join(kind.output.statistics)}], shrinkage: false}}
 CASES = {
     **{f"topologies/{path.stem}": (shipped, path) for path in SHIPPED},
     **{f"methods/{name}": (method, name) for name in STREAMS},
+    **{f"together/{how}": (together, how) for how in TOGETHER},
     **{f"devices/{name}": (devices, name) for name in DEVICES if name in STREAMS},
 }
 

@@ -309,6 +309,46 @@ def test_what_a_curator_needs():
         _ = loads(text % ("", "method: capp, window: 4", "mean")).windowed
 
 
+NUMBERS = "domain: [0, 1]"
+LISTS = "budget_split, dimension: 2, " + NUMBERS
+TAKEN = {  # method and shape, and whose values they are -> how a slot's values are taken together
+    (f"capp, {NUMBERS}", "topic"): tuple(PER_SLOT),
+    (f"lba, {NUMBERS}", "topic"): tuple(PER_SLOT),
+    (f"lpd, {NUMBERS}", "topic"): tuple(PER_SLOT),
+    (f"lbu, {NUMBERS}", "topic"): tuple(PER_SLOT),
+    ("lpa, categories: 3", "topic"): ("first", "last"),
+    ("lpu, categories: 3", "topic"): ("first", "last"),
+    (LISTS, "topic"): tuple(each for each in PER_SLOT if each != "count"),
+    (f"capp, {NUMBERS}", "devices"): ("first",),
+    (f"lba, {NUMBERS}", "devices"): ("first",),
+    (LISTS, "devices"): ("first",),
+}
+
+
+@cases(("method", "source"), list(TAKEN))
+def test_how_a_slots_values_are_taken_together(method, source):
+    """Every way that has a meaning moves the fingerprint; the others are refused, in words."""
+    text = (
+        "topology: t\ninput: {slot: 1h, source: %s, per_slot: %s}\nprivacy: {epsilon: 4.0,"
+        " window: 4, method: %s}\noutput: {statistics: [%s]}\n"
+    )
+    statistic = "frequencies" if "categories" in method else "mean"
+    made = set()
+    for per_slot in TAKEN[method, source]:
+        made.add(loads(text % (source, per_slot, method, statistic)).fingerprint)
+    assert len(made) == len(TAKEN[method, source])
+    why = (
+        "hand its device one value a slot"
+        if source == "devices"
+        else "how many of them came is one number"
+        if method == LISTS
+        else "categories, which are no numbers"
+    )
+    for per_slot in PER_SLOT.keys() - set(TAKEN[method, source]):
+        with pytest.raises(TopologyError, match=rf"2: input\.per_slot: must be .*{why}$"):
+            loads(text % (source, per_slot, method, statistic))
+
+
 @cases(
     ("method", "name"),
     [

@@ -102,10 +102,20 @@ def test_a_request_is_as_long_as_planned():
     assert longest < 1.3 * plan(topology("lpd")).as_json()["per_slot"]["requests"]["bytes"]
 
 
-@cases("source", ["format: arrow", "format: arrow, lateness: 3, hold: 9", "lateness: 0, hold: 2"])
+@cases(
+    "source",
+    [
+        "format: arrow",
+        "format: arrow, lateness: 3, hold: 9",
+        "lateness: 0, hold: 2",
+        "per_slot: last, lateness: 3, hold: 9",
+    ],
+)
 @cases("name", ALL)
 def test_the_state_of_a_user_is_what_the_edge_keeps(name, source):
-    """With the ring of values that wait for a request."""
+    """With the ring of values that wait for a request: of closed slots alone, where those of open
+    ones are in panes.
+    """
     made = topology(name, source=source)
     stage = roles.make(made, "perturb", 0, edge_randomness(made, KEY, "here"))
     fields = getattr(stage, "fields", made.method.fields)

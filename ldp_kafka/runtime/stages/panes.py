@@ -20,7 +20,14 @@ from ldp_kafka.errors import StateError
 from ldp_kafka.randomness import Digests
 from ldp_kafka.runtime.stages.per_slot import MOST, Folded, SlotValues, Taking
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
-from ldp_kafka.runtime.wire.arrow import read_batch, write_batch
+from ldp_kafka.runtime.wire.arrow import (
+    digests_of,
+    lists,
+    numbers_of,
+    read_batch,
+    rows_of,
+    write_batch,
+)
 
 __all__ = ["PaneOf", "Panes", "SeenPanes", "is_pane", "look_at_panes"]
 
@@ -60,7 +67,7 @@ class _Pane:
     since: int = 0
 
     def add(self, rows: NDArray[np.intp], values: NDArray[np.float64], taking: Taking) -> None:
-        """Values (n,) come."""
+        """Values (n,), or (n, dimension), come."""
         self.rows.append(rows)
         self.values.append(values)
         self.since += len(rows)
@@ -117,8 +124,8 @@ class Panes:
         values: NDArray[Any],
         offsets: NDArray[np.int64],
     ) -> None:
-        """Values (n,) of open slots, as they came; ``offsets`` are those of their messages. What a
-        pane that was loaded has folded already is left out.
+        """Values (n,) of open slots, or lists (n, dimension), as they came; ``offsets`` are those
+        of their messages. What a pane that was loaded has folded already is left out.
         """
         if not len(rows):
             return
@@ -139,7 +146,7 @@ class Panes:
             mine = slots == slot
             pane = self._open.get(slot)
             if pane is None:
-                pane = self._open[slot] = _Pane(_nothing())
+                pane = self._open[slot] = _Pane(_nothing(values.shape[1:]))
             pane.add(rows[mine], np.clip(values[mine], -MOST, MOST), self._taking)
             self._changed.update(PaneOf(slot, shard) for shard in np.unique(shards[mine]).tolist())
 
@@ -158,7 +165,7 @@ class Panes:
         return found
 
     def of(self, folded: Folded) -> NDArray[np.float64]:
-        """The values (n,) that a slot comes to."""
+        """The values (n,), or (n, dimension), that a slot comes to."""
         return self._taking.of(folded)
 
     def dropped(self, folded: Folded) -> int:
@@ -201,7 +208,7 @@ class Panes:
                 users = np.ascontiguousarray(self._users.state.users[folded.rows[mine]])
                 columns = [
                     pa.Array.from_buffers(pa.binary(16), len(mine), [None, pa.py_buffer(users)]),
-                    pa.array(folded.values[mine]),
+                    lists(folded.values[mine]),
                     pa.array(folded.number[mine]),
                 ]
                 yield each.name, write_batch("state", list(_COLUMNS), columns)
@@ -222,7 +229,7 @@ class Panes:
                 continue
             digests, values, number = _read_pane(payload)
             rows = self._users.rows_of(digests)
-            pane = self._open.setdefault(at.slot, _Pane(_nothing()))
+            pane = self._open.setdefault(at.slot, _Pane(_nothing(values.shape[1:])))
             every = (
                 np.concatenate(pair)
                 for pair in zip(pane.folded, (rows, values, number), strict=True)
@@ -239,8 +246,9 @@ def is_pane(name: str) -> bool:
     return PaneOf.named(name) is not None
 
 
-def _nothing() -> Folded:
-    return Folded(np.empty(0, np.intp), np.empty(0), np.empty(0, np.int64))
+def _nothing(shape: tuple[int, ...] = ()) -> Folded:
+    """Of values of this shape."""
+    return Folded(np.empty(0, np.intp), np.empty((0, *shape)), np.empty(0, np.int64))
 
 
 def _read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:
@@ -250,9 +258,8 @@ def _read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np
     batch: Any = read_batch(payload)[0]
     if tuple(batch.schema.names) != _COLUMNS:
         raise StateError("a pane of the changelog has other columns than this version writes")
-    users, values, number = batch.columns
-    digests = np.frombuffer(users.buffers()[1], np.uint64).reshape(-1, 2)[: batch.num_rows]
-    return digests, values.to_numpy(), number.to_numpy()
+    digests = digests_of(batch, "user")
+    return digests, numbers_of(batch, "value", pa.float64()), rows_of(batch, "number", pa.int64())
 
 
 class SeenPanes(NamedTuple):

@@ -20,6 +20,7 @@ class Folded(NamedTuple):
     rows: NDArray[np.intp]
     """(n,) distinct, rising."""
     values: NDArray[np.float64]
+    """(n,), or (n, dimension) where values are lists: each coordinate by itself."""
     number: NDArray[np.int64]
     """Of values behind each."""
 
@@ -31,6 +32,7 @@ class SlotValues(NamedTuple):
     """Values of some streams, those of one beside each other and as they came."""
 
     values: NDArray[np.float64]
+    """(n,) or (n, dimension)."""
     starts: NDArray[np.intp]
     """Where each stream's begin."""
 
@@ -45,7 +47,7 @@ class SlotValues(NamedTuple):
 
 def _sums(of: SlotValues) -> NDArray[np.float64]:
     """One after the other, so that a sum that goes on from a part of it is the same."""
-    found = np.zeros(len(of.starts))
+    found = np.zeros((len(of.starts), *of.values.shape[1:]))
     lengths = np.diff(np.append(of.starts, len(of.values)))
     np.add.at(found, np.repeat(np.arange(len(of.starts)), lengths), of.values)
     return found
@@ -66,10 +68,15 @@ def _values(folded: Folded) -> NDArray[np.float64]:
     return folded.values
 
 
+def _means(folded: Folded) -> NDArray[np.float64]:
+    each = folded.number if folded.values.ndim == 1 else folded.number[:, None]
+    return np.asarray(folded.values / each)
+
+
 PER_SLOT: dict[str, Taking] = {
     "first": Taking(lambda of: of.values[of.starts], _values, drops=True),
     "last": Taking(lambda of: of.values[of.ends], _values, drops=True),
-    "mean": Taking(_sums, lambda folded: folded.values / folded.number),
+    "mean": Taking(_sums, _means),
     "sum": Taking(_sums, _values),
     "min": Taking(lambda of: np.minimum.reduceat(of.values, of.starts), _values),
     "max": Taking(lambda of: np.maximum.reduceat(of.values, of.starts), _values),

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from ldp_kafka.accounting import NEVER, Field
 from ldp_kafka.errors import BadRecord, StateError
 from ldp_kafka.randomness import Ids, Keyed
 from ldp_kafka.runtime.stages import panes as module
-from ldp_kafka.runtime.stages.panes import PaneOf, Panes
+from ldp_kafka.runtime.stages.panes import PaneOf, Panes, look_at_panes
 from ldp_kafka.runtime.stages.per_slot import MOST, PER_SLOT
 from ldp_kafka.runtime.stages.users import Users
+from ldp_kafka.runtime.wire.arrow import write_batch
+from ldp_kafka.topology.sections import OF_LISTS
 
 SHARDS = 3
 WANTED = {
@@ -30,12 +33,23 @@ def made(per_slot):
     return users, Panes(users, PER_SLOT[per_slot])
 
 
-def events(seed, count=400, streams=9, slots=4):
-    """(stream, slot, value, offset) of events that come in any order; some in one message."""
+LISTS = [(per_slot, 3) for per_slot in OF_LISTS]
+"""Of lists, each coordinate by itself; lists of one number too."""
+
+
+def events(seed, width=0, count=400, streams=9, slots=4):
+    """(stream, slot, value, offset) of events that come in any order; some in one message.
+
+    Parameters
+    ----------
+    width : of values that are lists; 0: they are numbers
+    """
     rng = np.random.default_rng(seed)
+    shape = (count, width) if width else count
+    values = rng.normal(0, 1, shape) * 10.0 ** rng.integers(-9, 9, shape)
     return [
-        (f"s{rng.integers(streams)}", int(rng.integers(slots)), float(value), at // 3)
-        for at, value in enumerate(rng.normal(0, 1, count) * 10.0 ** rng.integers(-9, 9, count))
+        (f"s{rng.integers(streams)}", int(rng.integers(slots)), value, at // 3)
+        for at, value in enumerate(values.tolist())
     ]
 
 
@@ -66,16 +80,23 @@ def wanted(per_slot, every):
     out = {}
     for (stream, slot), values in by.items():
         [digest] = users.state.digests(users.rows(Ids.of([stream]))).tolist()
-        out[tuple(digest), slot] = WANTED[per_slot](values)
+        taking = WANTED[per_slot]
+        out[tuple(digest), slot] = (
+            [taking(each) for each in zip(*values, strict=True)]
+            if isinstance(values[0], list)
+            else taking(values)
+        )
     return out
 
 
-@pytest.mark.parametrize("per_slot", PER_SLOT)
-def test_one_value_a_slot_whatever_the_cuts(per_slot, monkeypatch):
+@pytest.mark.parametrize(
+    ("per_slot", "width"), [*((each, 0) for each in PER_SLOT), *LISTS, ("sum", 1)]
+)
+def test_one_value_a_slot_whatever_the_cuts(per_slot, width, monkeypatch):
     """Bit by bit as one after the other, also where values are taken together in between."""
     monkeypatch.setattr(module, "AGAIN", 20)
     for seed in range(5):
-        every, rng = events(seed), np.random.default_rng(seed)
+        every, rng = events(seed, width), np.random.default_rng(seed)
         users, panes = made(per_slot)
         at = 0
         while at < len(every):
@@ -91,11 +112,13 @@ def test_sums_in_another_order_are_other_sums():
     assert wanted("sum", every) != wanted("sum", every[::-1])
 
 
-@pytest.mark.parametrize("per_slot", ["first", "mean", "count"])
-def test_a_snapshot_whose_records_are_of_different_moments(per_slot):
+@pytest.mark.parametrize(
+    ("per_slot", "width"), [("first", 0), ("mean", 0), ("count", 0), ("last", 2), ("mean", 2)]
+)
+def test_a_snapshot_whose_records_are_of_different_moments(per_slot, width):
     """Each record has folded the log up to its own offset; the rest comes again."""
     for seed in range(20):
-        every, rng = events(seed, 120), np.random.default_rng(seed)
+        every, rng = events(seed, width, 120), np.random.default_rng(seed)
         users, panes = made(per_slot)
         last = every[-1][3]
         covers, held = {}, {}
@@ -141,6 +164,34 @@ def test_values_are_held_at_what_sums_can_bear():
     users, panes = made("sum")
     add(users, panes, [("a", 0, 1.7e308, 0)] * 50 + [("b", 0, -1.7e308, 0)] * 50)
     assert sorted(taken(users, panes).values()) == [-50 * MOST, 50 * MOST]
+
+
+def test_a_pane_is_written_in_these_columns():
+    """What a release has written, the next one reads: numbers as ever, and lists of one length."""
+    for value, kind in ((2.5, pa.float64()), ([2.5, -1.0], pa.list_(pa.float64(), 2))):
+        users, panes = made("last")
+        add(users, panes, [("a", 7, value, 0)])
+        [(name, payload)] = panes.dump(panes.dirty()).items()
+        shard = int(users.shard[0])
+        row = pa.array([users.state.users[0].tobytes()], pa.binary(16))
+        columns = [row, pa.array([value], kind), pa.array([1], pa.int64())]
+        assert name == f"7.{shard}"
+        assert payload == write_batch("state", ["user", "value", "number"], columns)
+
+
+def test_panes_of_lists_are_looked_at():
+    users, panes = made("last")
+    add(users, panes, [(f"s{at}", 7, [1.0, 2.0], 0) for at in range(9)])
+    held = panes.dump(panes.dirty())
+    assert look_at_panes(held, SHARDS, 6) == (1, 0, 0, 0)
+    assert look_at_panes(held, SHARDS, 7).ended == SHARDS
+    nulls = pa.FixedSizeListArray.from_arrays(pa.array([1.0, None]), 2)
+    other = write_batch(
+        "state",
+        ["user", "value", "number"],
+        [pa.array([bytes(16)], pa.binary(16)), nulls, pa.array([1])],
+    )
+    assert look_at_panes({"7.0": other}, SHARDS, 6).unreadable == 1
 
 
 def test_another_record_is_none():

@@ -37,6 +37,11 @@ output: {{statistics: {statistics}}}
 runtime: {{shards: 3, report_rows: 4}}
 """
 APPS = "{method: lpu, epsilon: 2.0, window: 3, categories: 12}"
+SPLIT = (
+    "{method: budget_split, epsilon: 8.0, window: 3, domain: [0, 10], dimension: 2, inner: capp,"
+    " block: 2}"
+)
+SAMPLED = "{method: sample_split, epsilon: 8.0, window: 3, domain: [0, 10], dimension: 2}"
 ONE = {
     "last": lambda values: values[-1],
     "mean": lambda values: sum(values, 0.0) / len(values),
@@ -78,6 +83,29 @@ def logs(seed):
     return numbered(wild(seed % 7, 1, 14)[0])
 
 
+def listed(messages):
+    """The same log with lists for numbers, one event a message; what is no event stays."""
+    values, reader = [], stage_of("last").reader
+    for message in messages:
+        events = reader.read(message.value).events
+        if events is None:
+            values.append(message.value)
+            continue
+        for user, time, value in zip(
+            events.users.texts(), events.times.tolist(), events.values.tolist(), strict=True
+        ):
+            two = [value, 7 * value % 10]
+            values.append(json.dumps({"user": user, "time": time, "value": two}).encode())
+    return log(values)
+
+
+def one_of(per_slot, values):
+    """Of several values of a slot, coordinate by coordinate where they are lists."""
+    if isinstance(values[0], list):
+        return [ONE[per_slot](each) for each in zip(*values, strict=True)]
+    return ONE[per_slot](values)
+
+
 def taken_together(messages, per_slot, reader):
     """A log with one value a user and slot, those of a slot beside each other, and nothing late."""
     by, closed = {}, None
@@ -100,7 +128,9 @@ def taken_together(messages, per_slot, reader):
             closed = max(time // SLOT - 2, -1 if closed is None else closed)
     return log(
         [
-            json.dumps({"user": user, "time": slot * SLOT, "value": ONE[per_slot](values)}).encode()
+            json.dumps(
+                {"user": user, "time": slot * SLOT, "value": one_of(per_slot, values)}
+            ).encode()
             for slot, users in sorted(by.items())
             for user, values in users.items()
         ]
@@ -109,14 +139,18 @@ def taken_together(messages, per_slot, reader):
 
 
 @pytest.mark.parametrize("statistics", BOTH)
-@pytest.mark.parametrize("per_slot", ONE)
-def test_a_slots_values_are_one(per_slot, statistics):
+@pytest.mark.parametrize(
+    ("per_slot", "privacy"),
+    [*((how, CAPP) for how in ONE), *((how, SPLIT) for how in ONE), ("mean", SAMPLED)],
+)
+def test_a_slots_values_are_one(per_slot, privacy, statistics):
     """The reports are those of a log in which each user has one value a slot."""
-    topology = topology_of(per_slot, statistics)
+    topology = topology_of(per_slot, statistics, privacy)
     noise = edge_randomness(topology, KEY, HERE)
-    reader = stage_of(per_slot, statistics).reader
+    reader = stage_of(per_slot, statistics, privacy).reader
     for seed in range(3):
-        messages = [each for each in wild(seed)[0] if b'"tick"' not in (each.value or b"")]
+        given = wild(seed)[0] if privacy == CAPP else listed(wild(seed)[0])
+        messages = [each for each in given if b'"tick"' not in (each.value or b"")]
         one = local.run(topology, noise, [taken_together(messages, per_slot, reader)])
         many = local.run(topology, noise, [log([m.value for m in messages] + [closing(60)])])
         assert reports(many.reports[0]) == reports(one.reports[0])
@@ -143,6 +177,27 @@ def test_categories_and_numbers_of_events():
         assert found.counts["events"] == 3
 
 
+def test_the_mean_of_vectors_of_a_ball():
+    """They are taken together as they came, and are held in the ball then."""
+    ball = (
+        "{method: cgm_vector, level: user, epsilon: 8.0, horizon: 20, delta: 1.0e-5,"
+        " dimension: 2, diameter: 4}"
+    )
+    row = b'{"user": "u", "time": %d, "value": %s}'
+    topology = topology_of("mean", "[per_user]", ball)
+    noise = edge_randomness(topology, KEY, HERE)
+    found, same = (
+        local.run(
+            topology,
+            noise,
+            [log([*(row % (START + at, v) for at, v in enumerate(values)), closing(8)])],
+        )
+        for values in ((b"[30, 40]", b"[-30, -38]"), (b"[0, 1]",))
+    )
+    assert reports(found.reports[0]) == reports(same.reports[0])
+    assert len(found.releases) == 1 and found.counts["clamped"] == 0
+
+
 def test_nothing_is_reported_before_its_slot_is_closed():
     stage = stage_of("mean")
     state = stage.fresh()
@@ -157,11 +212,14 @@ def test_nothing_is_reported_before_its_slot_is_closed():
 
 
 @pytest.mark.parametrize("statistics", BOTH)
-@pytest.mark.parametrize("per_slot", ["last", "mean", "count"])
-def test_the_same_records_in_whatever_runs(per_slot, statistics):
-    stage = stage_of(per_slot, statistics)
+@pytest.mark.parametrize(
+    ("per_slot", "privacy"), [("last", CAPP), ("mean", CAPP), ("count", CAPP), ("mean", SPLIT)]
+)
+def test_the_same_records_in_whatever_runs(per_slot, privacy, statistics):
+    stage = stage_of(per_slot, statistics, privacy)
     for seed in range(4):
-        alone, together = in_runs(stage, numbered(wild(seed)[0]), seed, 20)
+        given = wild(seed)[0] if privacy == CAPP else listed(wild(seed)[0])
+        alone, together = in_runs(stage, numbered(given), seed, 20)
         reported = [
             [each.value for each in some if each.topic == stage.reports_topic]
             for some in (alone, together)
@@ -171,12 +229,14 @@ def test_the_same_records_in_whatever_runs(per_slot, statistics):
 
 
 @pytest.mark.parametrize("statistics", BOTH)
-@pytest.mark.parametrize("per_slot", ["last", "mean"])
-def test_crashes_between_any_two_records_of_a_snapshot(per_slot, statistics):
+@pytest.mark.parametrize(
+    ("per_slot", "privacy"), [("last", CAPP), ("mean", CAPP), ("last", SAMPLED), ("mean", SPLIT)]
+)
+def test_crashes_between_any_two_records_of_a_snapshot(per_slot, privacy, statistics):
     """Every report once: none is lost, and none is drawn of other values."""
-    stage = stage_of(per_slot, statistics)
+    stage = stage_of(per_slot, statistics, privacy)
     for seed in range(depth(12, 400)):
-        messages = logs(seed)
+        messages = logs(seed) if privacy == CAPP else numbered(listed(logs(seed)))
         assert crashed(stage, messages, seed, said) == straight(stage, messages, said), seed
 
 
@@ -194,3 +254,11 @@ class DrawsAgain(AllBehind):
 )
 def test_broken_twins_are_found(broken, per_slot):
     assert is_found(broken, stage_of(per_slot), logs, said)
+
+
+@pytest.mark.parametrize(
+    ("broken", "per_slot"), [(NoCovers, "sum"), (KeepsNoPanes, "last"), (DrawsAgain, "mean")]
+)
+def test_broken_twins_are_found_where_values_are_lists(broken, per_slot):
+    stage = stage_of(per_slot, privacy=SPLIT)
+    assert is_found(broken, stage, lambda seed: numbered(listed(logs(seed))), said)
