@@ -284,6 +284,11 @@ class Topology(Checked):
             raise ConfigurationError(f"{self.name} has no windows: {self.method.name} has none")
         return self.method.windowed
 
+    @property
+    def setting(self) -> str:
+        """How windows lie: ``batch`` or ``sliding``; empty where the method has none."""
+        return self.windowed.setting if isinstance(self.method, Windowed) else ""
+
     @cached_property
     def method(self) -> Method:
         """The streaming method, made once."""
