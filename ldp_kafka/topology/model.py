@@ -285,6 +285,15 @@ class Topology(Checked):
         return self.method.windowed
 
     @property
+    def open_slots(self) -> int:
+        """How many slots have values that wait, at most, where no event is ahead of the others:
+        those of a window, and those that may be late; 0 where no value waits.
+        """
+        if not self.holds_slots:
+            return 0
+        return (self.windowed.windows.hop if self.setting else 1) + self.input.lateness
+
+    @property
     def setting(self) -> str:
         """How windows lie: ``batch`` or ``sliding``; empty where the method has none."""
         return self.windowed.setting if isinstance(self.method, Windowed) else ""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.recovery import epoch
 from ldp_kafka.runtime.stages.curate import Curate
 from ldp_kafka.runtime.stages.panes import PaneOf
 from tests.fold.cases import SLOT, batch
@@ -25,13 +29,13 @@ def kept(stage, streams, slots=DELAY, more=()):
     """What the changelog holds by name, once it is compacted, after so many slots, a snapshot, and
     more messages with one each.
     """
-    epoch = opened(stage, want=0, token="t")
+    owned = opened(stage, want=0, token="t")
     for value in (slot_of(streams, EARLY + at) for at in range(slots)):
-        folded(epoch, [Message(epoch.next_offset, -1, value)])
-    table = saved(epoch)
+        folded(owned, [Message(owned.next_offset, -1, value)])
+    table = saved(owned)
     for value in more:
-        folded(epoch, [Message(epoch.next_offset, -1, value)])
-        table = saved(epoch)
+        folded(owned, [Message(owned.next_offset, -1, value)])
+        table = saved(owned)
     return {key.split("/")[1]: value for key, value in table.items()}
 
 
@@ -89,3 +93,16 @@ def test_what_a_window_held_is_deleted_when_it_closes(setting):
     assert open_slots(left) == {last + 1}
     assert {name for name in full if "." not in name} == {name for name in left if "." not in name}
     assert last in open_slots(kept(of_kind(KeepsEnded, stage), 50, more=closing))
+
+
+def test_a_record_that_is_too_large_says_what_to_change(monkeypatch):
+    """Of streams there are too many in a shard; of the list there are too many shards."""
+    stage = stage_of("segment_mean", "batch", delay=DELAY, lateness=0)
+    monkeypatch.setattr(epoch, "MANY", 300)
+    monkeypatch.setattr(epoch, "LARGEST", 12_000)
+    for shards, streams, said in (
+        (1, 300, "record 0 would have .*: runtime.shards is too small for so many streams"),
+        (50, 50, r"record meta would have .*: it lists [1-9]\d\d records; runtime.shards is too l"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            kept(replace(stage, shards=shards), streams)
