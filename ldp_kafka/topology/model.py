@@ -296,6 +296,20 @@ class Topology(Checked):
             raise ConfigurationError(f"{self.name} has no windows: {self.method.name} has none")
         return self.method.windowed
 
+    @property
+    def open_slots(self) -> int:
+        """How many slots have values that wait, at most, where no event is ahead of the others:
+        those of a window, and those that may be late; 0 where no value waits.
+        """
+        if not self.holds_slots:
+            return 0
+        return (self.windowed.windows.hop if self.setting else 1) + self.input.lateness
+
+    @property
+    def setting(self) -> str:
+        """How windows lie: ``batch`` or ``sliding``; empty where the method has none."""
+        return self.windowed.setting if isinstance(self.method, Windowed) else ""
+
     @cached_property
     def method(self) -> Method:
         """The streaming method, made once."""
