@@ -21,7 +21,7 @@ from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
 from ldp_kafka.methods import METHODS, DelayMethod, Method
 from ldp_kafka.methods.delay import DelayName, choose_delay
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
-from ldp_kafka.records import Event, Release, Report, Request, Tick
+from ldp_kafka.records import DeadLetter, Event, Partial, Release, Report, Request, Sums, Tick
 from ldp_kafka.version import __version__
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "AsyncClient",
     "Certificate",
     "Client",
+    "DeadLetter",
     "DelayMethod",
     "Estimate",
     "Event",
@@ -44,10 +45,12 @@ __all__ = [
     "Law",
     "Mechanism",
     "Method",
+    "Partial",
     "Protocol",
     "Release",
     "Report",
     "Request",
+    "Sums",
     "Tick",
     "__version__",
     "audit",
@@ -172,8 +175,10 @@ def encode(records: Any) -> bytes:
 
 
 def decode(message: bytes) -> list[Any]:
-    """The single records of a message, batches expanded; a header record gives an empty list. Needs
-    the extra ``kafka``.
+    """The single records of a message of any topic of ours, batches expanded: `Release`, `Report`,
+    `Request`, `Event`, `Tick`, `DeadLetter`, `Partial` or `Sums`; a header record gives an empty
+    list. `errors.BadRecord` where it is none of ours. Needs the extra ``kafka``;
+    `ldp_kafka.runtime.wire.codec.decode` says which topic holds what.
     """
     from ldp_kafka.runtime.wire.codec import decode as read
 

@@ -115,7 +115,7 @@ PUBLIC = {
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
         runtime.replay.send.Position runtime.stages.bounds.Bound
         runtime.stages.places.Passed runtime.wire.single_reports.Stamps
-        runtime.tools.state.Move runtime.tools.state.Plan
+        runtime.tools.state.Move runtime.tools.state.Plan records.DeadLetter
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part

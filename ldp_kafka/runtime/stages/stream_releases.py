@@ -71,8 +71,9 @@ class StreamReleases:
                 self.guarantee,
                 user=stream,
             )
-            key = f"{self.statistic}/{slot}/{stream}".encode()
-            records.append(Record(self.topic, self.partition, key, encode_json(release)))
+            records.append(
+                Record(self.topic, self.partition, release.key.encode(), encode_json(release))
+            )
         return records
 
 
