@@ -1,4 +1,4 @@
-"""`lk.decode` takes whatever lies in a topology's topics, but for state and for what users write."""
+"""`lk.decode` takes what lies in a topology's topics, but for state and for what users write."""
 
 from __future__ import annotations
 

@@ -91,13 +91,13 @@ class Publisher:
     def _both(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
         """The release of a statistic and its event, both with what the numbers of a list are of."""
         every = (self._of_slot(slot, statistic, found), *self._events(slot, found))
-        labels = self._labels[statistic]
+        labels = self.labels[statistic]
         return [replace(release, **labels) if labels else release for release in every]
 
     @cached_property
-    def _labels(self) -> dict[str, dict[str, Any]]:
-        """By statistic, what the numbers of its lists are of: names of categories, or edges of
-        bins. Whoever reads the topic has no topology.
+    def labels(self) -> dict[str, dict[str, Any]]:
+        """By statistic, what the numbers of its lists are of, as `Release` has it: names of
+        categories, or edges of bins. Whoever reads the topic has no topology.
         """
         found: dict[str, dict[str, Any]] = {}
         for one in self.statistics.statistics:

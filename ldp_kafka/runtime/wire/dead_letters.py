@@ -29,8 +29,9 @@ class DeadLetters:
     def __call__(self, offset: int, row: int, reason: Reason) -> Record:
         """A record for one bad row.
 
-        The body is a `DeadLetter` as JSON; the headers carry the same under the names that Kafka Connect gives them
-        (``__connect.errors.*``), with ``ldp.reason`` a code of `ldp_kafka.errors.Reason`.
+        The body is a `DeadLetter` as JSON; the headers carry the same under the names that Kafka
+        Connect gives them (``__connect.errors.*``), with ``ldp.reason`` a code of
+        `ldp_kafka.errors.Reason`.
         """
         headers = {
             "__connect.errors.topic": self.topic,

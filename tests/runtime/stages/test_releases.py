@@ -191,7 +191,7 @@ output: {{statistics: [frequencies]}}
     answers = np.random.default_rng(1).integers(0, many, 50_000)
     [record] = publisher(made).of_slot(10**6, made.method.mechanism.support(answers).tolist())
     assert 800_000 < len(record.value) < 1_000_000
-    with pytest.raises(TopologyError, match="privacy.categories: must have shorter names"):
+    with pytest.raises(TopologyError, match="must have shorter names"):
         loader.loads(named(long + 3))
 
 
