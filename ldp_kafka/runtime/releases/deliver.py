@@ -118,7 +118,7 @@ def _read(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> None
                 lines = list(lines_of(release, found.slot_ms))
                 shown.extend(lines)
                 numbers += len(lines)
-    if not found.given:
+    if not found.counts.given:
         for line in nothing(topology, found):
             say(line)
     if shown:
@@ -141,7 +141,7 @@ def _read(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> None
             say(f"note: {left_out}")
     for path in (*(path for _, path in wanted.lines), wanted.parquet, wanted.plot):
         if path not in (None, STDOUT):
-            say(f"{path}: {found.given:,} releases")
+            say(f"{path}: {found.counts.given:,} releases")
 
 
 def _follow(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> None:
@@ -158,7 +158,7 @@ def _follow(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> No
         empty = True
         for release in found.at_hand():
             if release is None:
-                if empty and not found.given:
+                if empty and not found.counts.given:
                     for line in nothing(topology, found):
                         say(line)
                 empty = False

@@ -15,6 +15,7 @@ from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.acls import read_login
 from ldp_kafka.runtime.kafka.reader import Kept, follow_records, read_records, spans
 from ldp_kafka.runtime.kafka.setup import client_config
+from ldp_kafka.runtime.releases.choosing import Choosing
 from ldp_kafka.runtime.releases.since import since_of
 from ldp_kafka.runtime.releases.stream import Releases
 from ldp_kafka.runtime.stages.releases import publisher
@@ -76,10 +77,7 @@ def read_releases(
     return Releases(
         held,
         partial(follow_records, config, topic, ends, away=away) if follow else None,
-        slot_ms=loaded.input.slot_ms,
-        since=first,
-        statistics=wanted,
-        labels=_labels(loaded),
+        Choosing(loaded.input.slot_ms, first, wanted, _labels(loaded)),
     )
 
 

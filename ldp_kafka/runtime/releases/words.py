@@ -13,10 +13,10 @@ __all__ = ["notes", "nothing"]
 
 def nothing(topology: Topology, found: Releases) -> Iterator[str]:
     """Why there may be no release, and what to look at."""
-    topic = topology.releases_topic
-    if found.left_out:
+    topic, left_out = topology.releases_topic, found.counts.left_out
+    if left_out:
         yield (
-            f"none of the {found.left_out:,} releases in {topic} is of the slots and statistics"
+            f"none of the {left_out:,} releases in {topic} is of the slots and statistics"
             " that were asked for"
         )
         return
@@ -37,14 +37,14 @@ def nothing(topology: Topology, found: Releases) -> Iterator[str]:
 
 def notes(topology: Topology, found: Releases) -> Iterator[str]:
     """What was in the topic and is not among the releases."""
-    topic = topology.releases_topic
-    if found.changed:
+    topic, counts = topology.releases_topic, found.counts
+    if counts.changed:
         yield (
-            f"{found.changed:,} releases were written again with other numbers: the first of each"
+            f"{counts.changed:,} releases were written again with other numbers: the first of each"
             " is shown"
         )
-    if found.unreadable:
-        yield f"{found.unreadable:,} records of {topic} are no releases: somebody else wrote them"
+    if counts.unreadable:
+        yield f"{counts.unreadable:,} records of {topic} are no releases: somebody else wrote them"
 
 
 def _and(names: list[str]) -> str:

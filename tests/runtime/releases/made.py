@@ -7,6 +7,7 @@ from typing import Any
 
 from ldp_kafka.records import Release
 from ldp_kafka.runtime.kafka.reader import Kept
+from ldp_kafka.runtime.releases.choosing import Choosing
 from ldp_kafka.runtime.releases.stream import Releases
 from ldp_kafka.runtime.stages.releases import iso
 from ldp_kafka.runtime.wire.codec import encode
@@ -59,5 +60,5 @@ def read(values: Iterable[Release | bytes | None], later: Any = None, **more: An
     return Releases(
         kept(values),
         None if later is None else lambda: kept(later),
-        **{"slot_ms": HOUR, **more},
+        Choosing(HOUR, **more),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 
 import pyarrow as pa
@@ -13,7 +12,8 @@ from hypothesis import strategies as st
 import ldp_kafka as lk
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka.reader import Kept
-from ldp_kafka.runtime.releases import stream
+from ldp_kafka.runtime.releases import choosing
+from ldp_kafka.runtime.releases.choosing import Choosing
 from ldp_kafka.runtime.releases.columns import SCHEMA
 from ldp_kafka.runtime.releases.since import since_of
 from ldp_kafka.runtime.releases.stream import Releases
@@ -28,7 +28,7 @@ def test_each_once():
     first, second = release(1), release(2)
     found = read([first, second, first, release(2, 99.0), second, release(3)])
     assert list(found) == [first, second, release(3)]
-    assert (found.given, found.repeated, found.changed) == (3, 3, 1)
+    assert (found.counts.given, found.counts.repeated, found.counts.changed) == (3, 3, 1)
 
 
 def test_what_is_no_release():
@@ -36,9 +36,9 @@ def test_what_is_no_release():
     tombstone = Kept(0, 9, 0, b"mean/1", None)
     begins = header("meters", "0" * 32, "0" * 32)
     records = [*kept([begins, b"junk", lk.encode(lk.Tick(3)), release(1)]), tombstone]
-    found = Releases((each for each in records), None, slot_ms=HOUR)
+    found = Releases((each for each in records), None, Choosing(HOUR))
     assert list(found) == [release(1)]
-    assert found.unreadable == 2
+    assert found.counts.unreadable == 2
 
 
 def test_a_batch_is_its_releases():
@@ -50,7 +50,7 @@ def test_statistics_and_slots():
     every = [release(slot, float(slot), name) for slot in range(4) for name in ("mean", "above")]
     found = read(every, statistics=frozenset(["mean"]), since=since_of("1970-01-01T02:00:00Z"))
     assert [(each.slot, each.statistic) for each in found] == [(2, "mean"), (3, "mean")]
-    assert found.left_out == 6
+    assert found.counts.left_out == 6
     between = read(every, since=since_of("1970-01-01T02:00:00.001Z"))
     assert {each.slot for each in between} == {3}
 
@@ -84,7 +84,7 @@ def test_following():
 
 def test_a_follower_remembers_so_many(monkeypatch):
     """Of what comes later; of what the topic held all, until as much has come."""
-    monkeypatch.setattr(stream, "REMEMBERED", 3)
+    monkeypatch.setattr(choosing, "REMEMBERED", 3)
     held = [release(slot) for slot in range(10)]
     found = read([*held, *held], [release(9), release(11), release(12), release(11)])
     assert [each.slot for each in found] == [*range(10), 11, 12]
@@ -111,7 +111,7 @@ def test_nothing_stays_open(way):
     """However reading ends, while it reads what is there and what comes later."""
     for at in (1, 3):
         held, later = Opened([release(1), release(2)]), Opened([release(3), release(4)])
-        found = Releases(held(), later, slot_ms=HOUR)
+        found = Releases(held(), later, Choosing(HOUR))
         if way == "with":
             with found:
                 assert [next(found) for _ in range(at)]
@@ -133,8 +133,7 @@ def test_nothing_stays_open(way):
             found.close()
             found.close()
             assert list(found) == []
-        del found
-        gc.collect()
+        del found  # without the garbage collector
         assert (held.open, later.open) == (0, 0)
 
 
