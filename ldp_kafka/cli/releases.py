@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -89,13 +90,13 @@ def releases(
     wanted = Wanted(tuple((name, path) for name, path in forms if path is not None), parquet, plot)
     loaded = load_topology(topology)
     with ExitStack() as stack:
-        bar: list = []
+        bars: list[Callable[[int], None]] = []
 
         def progress(at: int, total: int) -> None:
             """One bar, which is gone before anything is printed."""
-            if not bar:
-                bar.append(stack.enter_context(progress_bar("releases", total)))
-            bar[0](at)
+            if not bars:
+                bars.append(stack.enter_context(progress_bar("releases", total)))
+            bars[0](at)
             if at >= total:
                 stack.close()
 

@@ -39,7 +39,8 @@ class Wanted:
 
     Raises
     ------
-    ConfigurationError : two are for standard output, or for one file; a picture cannot be drawn
+    ConfigurationError : two are for standard output, or for one file; Parquet is for standard
+        output; a picture cannot be drawn
     """
 
     lines: tuple[tuple[str, Path], ...] = ()
@@ -55,6 +56,8 @@ class Wanted:
                 f"{'standard output' if twice == {'-'} else ', '.join(sorted(twice))} can take one"
                 " form only: give the others a FILE of their own"
             )
+        if self.parquet == STDOUT:
+            raise ConfigurationError("--parquet must be a file: Parquet is no stream")
         if self.plot is not None:
             check_plot(self.plot)
 
@@ -88,16 +91,15 @@ def deliver(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> No
     ConfigurationError : what was asked for needs an end and there is none; a file cannot be
         written; there is nothing to draw
     """
-    if found.follows:
-        if wanted.ends:
-            raise ConfigurationError(
-                f"{wanted.ends[0]} needs an end: leave --follow out, or take --csv"
-            )
-        _follow(topology, found, wanted, say)
-    else:
-        _read(topology, found, wanted, say)
-    for note in notes(topology, found):
-        say(f"note: {note}")
+    if found.follows and wanted.ends:
+        raise ConfigurationError(
+            f"{wanted.ends[0]} needs an end: leave --follow out, or take --csv"
+        )
+    try:
+        (_follow if found.follows else _read)(topology, found, wanted, say)
+    finally:  # a follower is ended by Ctrl-C
+        for note in notes(topology, found):
+            say(f"note: {note}")
 
 
 def _read(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> None:
@@ -172,8 +174,8 @@ def _follow(topology: Topology, found: Releases, wanted: Wanted, say: Say) -> No
             if live is not None:
                 live.add(lines_of(release, found.slot_ms))
             elif wanted.table:
-                for line in lines_of(release, found.slot_ms):
-                    console.print(line.plain, markup=False, soft_wrap=True)
+                for shown in lines_of(release, found.slot_ms):
+                    console.print(shown.plain, markup=False, soft_wrap=True)
 
 
 def _title(topology: Topology) -> str:

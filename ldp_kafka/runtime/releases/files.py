@@ -34,16 +34,12 @@ def whole_file(path: Path) -> Iterator[Path]:
     ConfigurationError : it cannot be written
     """
     part = path.with_name(f".{path.stem}.part{path.suffix}")
-    try:
+    with _said(path):
         try:
             yield part
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 @contextmanager
@@ -63,15 +59,22 @@ def text_file(path: Path, *, grows: bool) -> Iterator[IO[str]]:
         yield sys.stdout
         sys.stdout.flush()
     elif grows:
-        try:
-            file = path.open("w", encoding="utf-8", newline="")
-        except OSError as error:
-            raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
-        with file:
+        with _said(path), path.open("w", encoding="utf-8", newline="") as file:
             yield file
     else:
         with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as file:
             yield file
+
+
+@contextmanager
+def _said(path: Path) -> Iterator[None]:
+    """What the system says of a file in one line; a pipe that was closed is another's."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _csv(to: IO[str], slot_ms: int) -> Write:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from functools import partial
 from os import PathLike, fspath
@@ -13,7 +14,7 @@ from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.acls import read_login
-from ldp_kafka.runtime.kafka.reader import Kept, follow_records, read_records, spans
+from ldp_kafka.runtime.kafka.reader import Kept, follow_records, read_records
 from ldp_kafka.runtime.kafka.setup import client_config
 from ldp_kafka.runtime.releases.choosing import Choosing
 from ldp_kafka.runtime.releases.since import since_of
@@ -65,11 +66,12 @@ def read_releases(
     if login is not None and not isinstance(login, Mapping):
         login = read_login(Path(login))
     config, topic = client_config(loaded, "collector", login=login), loaded.releases_topic
-    if admin.partitions_of(config, topic) is None:
+    partitions = admin.partitions_of(config, topic)
+    if partitions is None:
         raise ConfigurationError(
             f"there is no topic {topic}: `ldp-kafka topics` or `ldp-kafka run` makes it"
         )
-    extent = spans(config, topic)
+    extent = admin.extents(config, topic, range(partitions))
     ends = {partition: end for partition, (_, end) in extent.items()}
     held = _counted(
         read_records(config, topic, extent), sum(b - a for a, b in extent.values()), progress
@@ -105,9 +107,10 @@ def _labels(topology: Topology) -> dict[str, dict[str, Any]]:
 def _counted(
     records: Generator[Kept, None, None], total: int, progress: Progress | None
 ) -> Generator[Kept, None, None]:
-    for at, record in enumerate(records):
-        if progress is not None and at % 1000 == 0:
-            progress(at, total)
-        yield record
+    with closing(records):
+        for at, record in enumerate(records):
+            if progress is not None and at % 1000 == 0:
+                progress(at, total)
+            yield record
     if progress is not None:
         progress(total, total)

@@ -117,6 +117,8 @@ def test_one_form_each_place(tmp_path):
         Wanted((("csv", STDOUT), ("json", STDOUT)))
     with pytest.raises(ConfigurationError, match="x can take one form"):
         Wanted((("csv", tmp_path / "x"),), parquet=tmp_path / "x")
+    with pytest.raises(ConfigurationError, match="--parquet must be a file"):
+        Wanted(parquet=STDOUT)
     with pytest.raises(ConfigurationError, match="a plot must end in"):
         Wanted(plot=tmp_path / "x.jpg")
 
@@ -157,8 +159,10 @@ def test_following_on_a_terminal(topology, monkeypatch):
         yield None
         raise KeyboardInterrupt
 
+    said = []
     with pytest.raises(KeyboardInterrupt):
-        delivered(topology, read(RELEASES, later()))
+        deliver(topology, read([*RELEASES, b"junk"], later()), Wanted(), said.append)
+    assert said == ["note: 1 records of meters.releases are no releases: somebody else wrote them"]
     shown = file.getvalue()
     assert "09:00" in shown
     assert shown.rstrip().endswith("\x1b[?25h")  # the cursor is back

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,20 @@ def test_a_file_that_cannot_be_written(tmp_path, grows):
             text_file(path, grows=grows) as file,
         ):
             file.write("x")
+
+
+@pytest.mark.parametrize("grows", [True, False])
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+def test_a_full_disk(tmp_path, grows):
+    """Is said in a line, with the file; a file that would be whole is not there."""
+    path = tmp_path / "x.csv"
+    (tmp_path / ("x.csv" if grows else ".x.part.csv")).symlink_to("/dev/full")
+    with (
+        pytest.raises(ConfigurationError, match=r"x\.csv: cannot be written: No space left"),
+        text_file(path, grows=grows) as file,
+    ):
+        file.write("x" * 10**6)
+    assert grows or not list(tmp_path.iterdir())
 
 
 def test_standard_output_stays_open(capsys):
