@@ -21,7 +21,15 @@ from ldp_kafka.methods.asked import Asked, standing
 from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.windowed import Windowed
-from ldp_kafka.statistics import DECIDED, STATISTICS, CrowdStatistic, Selection, Statistic
+from ldp_kafka.statistics import (
+    DECIDED,
+    LARGEST,
+    NUMBERS,
+    STATISTICS,
+    CrowdStatistic,
+    Selection,
+    Statistic,
+)
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
@@ -193,7 +201,25 @@ class Topology(Checked):
                 yield f"output.statistics[{i}]", wrong
         if fits and self.output.above is not None:
             yield from self._no_event(self.output.above)
+        if fits:
+            yield from self._long_names()
         yield from self._not_processed()
+
+    def _long_names(self) -> Iterator[tuple[str, str]]:
+        """Why releases cannot say the names of all categories."""
+        names = self.privacy.category_names
+        if names is None or not any(one.by_category for one in self.statistics.statistics):
+            return
+        found = len(json.dumps(names))
+        most = LARGEST - NUMBERS * len(names)
+        if found > most:
+            yield (
+                "privacy.categories",
+                (
+                    f"must have shorter names, of {most:,} bytes of JSON together: each release"
+                    f" says all of them, and with {found:,} it would be larger than a broker takes"
+                ),
+            )
 
     def _not_of_trust(self, statistic: type[Statistic]) -> str | None:
         """Why who is trusted has no such statistic."""

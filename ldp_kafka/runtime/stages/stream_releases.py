@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.records import Release
+from ldp_kafka.records import Release, release_key
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.stages.releases import iso
 from ldp_kafka.runtime.wire.user_releases import write_stream_releases
@@ -62,9 +62,10 @@ class StreamReleases:
             self.guarantee,
         )
         written = write_stream_releases(common, values, errors, streams)
+        keys = (release_key(self.statistic, slot, stream) for stream in streams)
         return [
-            Record(self.topic, self.partition, f"{self.statistic}/{slot}/{stream}".encode(), value)
-            for stream, value in zip(streams, written, strict=True)
+            Record(self.topic, self.partition, key.encode(), value)
+            for key, value in zip(keys, written, strict=True)
         ]
 
 
