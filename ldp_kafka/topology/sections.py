@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
@@ -64,6 +65,11 @@ def parse_duration(text: str) -> int:
             f"a duration must be a positive whole number and ms, s, m, h or d; got {text!r}"
         )
     return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def _values_of(mechanism: str) -> str:
+    """What a mechanism of this name perturbs: the one parameter that says so is ``categories``."""
+    return "categories" if "categories" in signature(MECHANISMS[mechanism]).parameters else "numbers"
 
 
 def frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -330,9 +336,7 @@ class Privacy(Checked):
             )
             return
         numeric = kind.kind == "numeric"
-        fitting = PURE if kind.default_mechanism in PURE else (kind.default_mechanism,)
-        if self.mechanism not in fitting:
-            yield "privacy.mechanism", f"must be one of {', '.join(fitting)} for {self.method}"
+        yield from self._unfit_mechanism(kind.default_mechanism)
         if self.trust == "curator" and not issubclass(kind, Windowed):
             yield (
                 "privacy.trust",
@@ -397,6 +401,22 @@ class Privacy(Checked):
             and not len(set(self.category_names)) == len(self.category_names) == self.categories
         ):
             yield "privacy.categories", "must name each category once"
+
+    def _unfit_mechanism(self, default: str) -> Iterator[tuple[str, str]]:
+        """Why the method, whose own mechanism is ``default``, cannot draw with the one named."""
+        of = _values_of(default)
+        fitting = [default]
+        if default in PURE:
+            fitting = [name for name in PURE if _values_of(name) == of]
+        if self.mechanism in fitting:
+            return
+        message = f"must be one of {', '.join(fitting)} for {self.method}"
+        if self.mechanism in PURE and _values_of(self.mechanism) != of:
+            message += (
+                f": {self.mechanism} is a mechanism for {_values_of(self.mechanism)}, and"
+                f" {self.method} needs one for {of}"
+            )
+        yield "privacy.mechanism", message
 
     @cached_property
     def build(self) -> Method:

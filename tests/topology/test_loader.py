@@ -212,7 +212,22 @@ WRONG = [
             " hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue"
         ),
     ),
-    ("method: capp", "method: capp\n  mechanism: grr", "7: privacy: capp over grr:"),
+    (
+        "method: capp",
+        "method: sw_direct\n  mechanism: grr",
+        (
+            "9: privacy.mechanism: must be one of duchi, hybrid, laplace, piecewise, square_wave for"
+            " sw_direct: grr is a mechanism for categories, and sw_direct needs one for numbers"
+        ),
+    ),
+    (
+        "method: capp",
+        "method: sw_direct\n  mechanism: gaussian",
+        (
+            "9: privacy.mechanism: must be one of duchi, hybrid, laplace, piecewise, square_wave for"
+            " sw_direct"
+        ),
+    ),
     ("method: capp", "method: capp\n  block: 0", "9: privacy.block: must be at least 1; got 0"),
     (
         "method: capp",
