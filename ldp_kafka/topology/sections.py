@@ -35,7 +35,6 @@ __all__ = [
     "Privacy",
     "Runtime",
     "frozen",
-    "parse_duration",
 ]
 
 # the ledger counts epsilon alone
@@ -45,31 +44,13 @@ AT_ONCE = "first"
 OF_CODES = ("first", "last")
 """By ``input.per_slot``: what has a meaning for categories."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
-
-
-def parse_duration(text: str) -> int:
-    """Whole milliseconds in a duration such as 250ms, 30s, 15m, 1h or 1d; ConfigurationError for
-    any other text.
-
-    Examples
-    --------
-    >>> parse_duration("15m")
-    900000
-
-    """
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ConfigurationError(
-            f"a duration must be a positive whole number and ms, s, m, h or d; got {text!r}"
-        )
-    return int(match[1]) * _MILLISECONDS[match[2]]
 
 
 def _values_of(mechanism: str) -> str:
     """What a mechanism of this name perturbs: the one parameter that says so is ``categories``."""
-    return "categories" if "categories" in signature(MECHANISMS[mechanism]).parameters else "numbers"
+    return (
+        "categories" if "categories" in signature(MECHANISMS[mechanism]).parameters else "numbers"
+    )
 
 
 def frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
