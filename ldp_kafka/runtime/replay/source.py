@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -67,9 +67,8 @@ def no_column(topology: Topology, table: Any, **wanted: str) -> str:
         for role, path in own.items()
         if len(path) == 1 and path[0] in there and path[0] != wanted[role]
     )
-    return (
-        f"no column {', '.join(missing)} among {', '.join(there)}: {options}"
-        + (f"; as in the topology:{guess}" if guess else "")
+    return f"no column {', '.join(missing)} among {', '.join(there)}: {options}" + (
+        f"; as in the topology:{guess}" if guess else ""
     )
 
 
