@@ -139,8 +139,8 @@ class Estimate(NamedTuple):
     value: Any
     """A mean (float) or frequencies (categories,); NaN without reports."""
     standard_error: Any
-    """Of the noise, given the values; with the population's sampling error where asked. Infinite
-    without reports.
+    """Covers the noise only, given the values; where asked, also which of a population reported.
+    Infinite without reports.
     """
     reports: int
 

@@ -180,7 +180,7 @@ def refused(reader, message):
 def known(bad):
     """A refusal says a reason from the list and nothing else."""
     assert bad.reason in Reason
-    assert str(bad) == bad.reason
+    assert str(bad) == bad.reason.sentence
 
 
 def survives(message):
