@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.topology.sections import parse_duration
+from ldp_kafka.topology.durations import parse_duration
 
 __all__ = ["Since", "since_of"]
 
