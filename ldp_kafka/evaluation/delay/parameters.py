@@ -40,7 +40,7 @@ from ldp_kafka.methods.delay.deviation import AUTHORS_THETA
 
 __all__ = ["BUCKETS", "OF_BEST", "THETAS", "UNEMPLOYMENT", "Row", "claims", "panels", "rows"]
 
-THETAS = (0.25, 4.0, 64.0, 1024.0, 2.0**20)  # the last: one group a window
+THETAS = (0.25, 4.0, 64.0, 1024.0, 2.0**16)  # the last: one group a window
 BUCKETS = (1, 2, 3, 4, 8, 16)
 OF_BEST = 1.05
 UNEMPLOYMENT = 80.0
