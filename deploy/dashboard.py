@@ -31,6 +31,7 @@ from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 OUTPUT = Path(__file__).parents[1] / "docker" / "grafana" / "dashboards" / "ldp-kafka.json"
 SOURCE = DataSourceRef("prometheus", "prometheus")
 SELECT = '{topology=~"$topology"}'
+WINDOWED = '{topology=~"$topology",setting!=""}'  # those of topologies with windows
 WINDOW = "[$__rate_interval]"
 
 
@@ -44,9 +45,14 @@ class Chart(NamedTuple):
     width: int = 8
 
 
-def rate(metric: str, by: str = "topology") -> str:
+def rate(metric: str, by: str = "topology", select: str = SELECT) -> str:
     """Per second, over all workers."""
-    return f"sum by ({by}) (rate({metric}{SELECT}{WINDOW}))"
+    return f"sum by ({by}) (rate({metric}{select}{WINDOW}))"
+
+
+def by_setting(metric: str) -> str:
+    """Per second, of windows that lie in either way."""
+    return rate(metric, "topology, setting", WINDOWED)
 
 
 def quantile(share: float, metric: str) -> str:
@@ -292,11 +298,10 @@ WINDOWS = (
         "Windows of streams",
         "short",
         {
-            "{{topology}} windows": rate("ldp_windows_total"),
-            "{{topology}} releases": rate("ldp_releases_total"),
+            "{{topology}} {{setting}} windows": by_setting("ldp_windows_total"),
+            "{{topology}} {{setting}} releases": by_setting("ldp_releases_total"),
         },
-        "Per second. A curator closes a window of each stream once, by event time.",
-        12,
+        "Per second, batch and sliding. A window of each stream closes once, by event time.",
     ),
     Chart(
         "Slots that wait for their windows",
@@ -304,7 +309,14 @@ WINDOWS = (
         {"{{topology}}": gauge("ldp_open_slots")},
         "Of the partition with most: at most the delay and the lateness, unless events are far"
         " apart.",
-        12,
+    ),
+    Chart(
+        "Window lag",
+        "s",
+        {"{{topology}} {{role}}": gauge("ldp_window_lag_seconds", by="topology, role")},
+        "From the end of a slot to its release, of the slot that waited longest in the windows that"
+        " closed last. Beyond the delay and the lateness it is how far events are behind the"
+        " clock.",
     ),
 )
 

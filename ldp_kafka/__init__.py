@@ -8,7 +8,8 @@ wire and the workers need the extra ``kafka``::
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
@@ -21,13 +22,14 @@ from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
 from ldp_kafka.methods import METHODS, DelayMethod, Method
 from ldp_kafka.methods.delay import DelayName, choose_delay
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
-from ldp_kafka.records import Event, Release, Report, Request, Tick
+from ldp_kafka.records import DeadLetter, Event, Partial, Release, Report, Request, Sums, Tick
 from ldp_kafka.version import __version__
 
 if TYPE_CHECKING:
     from ldp_kafka.audits import AuditResult
     from ldp_kafka.runtime.device.async_client import AsyncClient
     from ldp_kafka.runtime.device.client import Client
+    from ldp_kafka.runtime.releases.stream import Releases
     from ldp_kafka.topology import Topology
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "AsyncClient",
     "Certificate",
     "Client",
+    "DeadLetter",
     "DelayMethod",
     "Estimate",
     "Event",
@@ -44,10 +47,12 @@ __all__ = [
     "Law",
     "Mechanism",
     "Method",
+    "Partial",
     "Protocol",
     "Release",
     "Report",
     "Request",
+    "Sums",
     "Tick",
     "__version__",
     "audit",
@@ -60,6 +65,7 @@ __all__ = [
     "method",
     "protocol",
     "randomness",
+    "releases",
 ]
 
 
@@ -172,12 +178,59 @@ def encode(records: Any) -> bytes:
 
 
 def decode(message: bytes) -> list[Any]:
-    """The single records of a message, batches expanded; a header record gives an empty list. Needs
-    the extra ``kafka``.
+    """The single records of a message of any topic of ours, batches expanded: `Release`, `Report`,
+    `Request`, `Event`, `Tick`, `DeadLetter`, `Partial` or `Sums`; a header record gives an empty
+    list. `errors.BadRecord` where it is none of ours. Needs the extra ``kafka``;
+    `ldp_kafka.runtime.wire.codec.decode` says which topic holds what.
     """
     from ldp_kafka.runtime.wire.codec import decode as read
 
     return read(message)
+
+
+def releases(
+    topology: Topology | str | PathLike[str],
+    *,
+    since: str | datetime | timedelta | None = None,
+    follow: bool = False,
+    statistic: str | Sequence[str] | None = None,
+    login: Mapping[str, str] | str | PathLike[str] | None = None,
+) -> Releases:
+    """The releases of a topology, from its topic: an iterator of `Release` records, each once,
+    which is closed by ``close()``, by ``with`` or at its end. Needs the extra ``kafka``.
+
+    ``.table()`` is a `pyarrow.Table` of flat rows, one a number; pandas, polars and all others that
+    take Arrow take it. ``.rows()`` gives the same rows as dicts.
+
+    Parameters
+    ----------
+    topology : or its file
+    since : a time (ISO 8601, or a datetime; UTC where it names no zone): slots that start then or
+        later. Or a duration (``"2h"``, or a timedelta): those that start so long before the end of
+        the newest release, or later; event time, no clock's. Default: all
+    follow : go on, without an end, with the releases to come; else it ends where the topic ends now
+    statistic : one or several of the topology's; default: all
+    login : client options of a reader in librdkafka's names, or a file with a line ``NAME=VALUE``
+        each; default: the topology's own for its collector
+
+    Raises
+    ------
+    errors.ConfigurationError : no such topic, statistic or time; the login may not read it
+    errors.BrokerError : the broker did not answer
+
+    Examples
+    --------
+    The last day as a table for pandas, and as JSON lines for ever::
+
+        frame = lk.releases("meters.yaml", since="1d").table().to_pandas()
+
+        with lk.releases("meters.yaml", follow=True) as found:
+            for release in found:
+                print(lk.encode(release).decode(), flush=True)
+    """
+    from ldp_kafka.runtime.releases.reading import read_releases
+
+    return read_releases(topology, since=since, follow=follow, statistic=statistic, login=login)
 
 
 def __getattr__(name: str) -> Any:

@@ -114,8 +114,8 @@ class _Code(StrEnum):
 
 
 class Reason(_Code):
-    """Why a record is no good: the code in a dead letter and in the metric's label, and its
-    meaning.
+    """Why a record is no good: the code in a dead letter and in the metric's label, its meaning,
+    and what to do about it. ``topologies/README.md`` lists all of them.
 
     Examples
     --------
@@ -123,43 +123,122 @@ class Reason(_Code):
     (True, 'not_finite: the value is NaN or infinite')
     """
 
-    EMPTY = "empty", "the message has no value"
+    cure: str
+
+    def __new__(cls, code: str, meaning: str = "", cure: str = "") -> Self:
+        made = str.__new__(cls, code)
+        made._value_, made.meaning, made.cure = code, meaning, cure
+        return made
+
+    @property
+    def sentence(self) -> str:
+        """Code, meaning and cure, for people."""
+        return f"{self.value}: {self.meaning}; {self.cure}"
+
+    EMPTY = (
+        "empty",
+        "the message has no value",
+        "a topic of events needs one in each message: deletions (tombstones) belong elsewhere",
+    )
     TOO_LARGE = (
         "too_large",
         (
             "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long"
             " text too often, or has too many lists of another length"
         ),
+        "send several smaller messages",
     )
-    NOT_JSON = "not_json", "the message is neither UTF-8 JSON nor an Arrow IPC stream"
+    NOT_JSON = (
+        "not_json",
+        "the message is neither UTF-8 JSON nor an Arrow IPC stream",
+        (
+            "write one JSON object a message; Avro, Protobuf and a schema registry's framing are"
+            " not read"
+        ),
+    )
     NOT_ARROW = (
         "not_arrow",
         "the message is not a valid Arrow IPC stream, or its body is compressed",
+        "write it in Arrow's streaming format (not its file format), uncompressed",
     )
-    NOT_A_RECORD = "not_a_record", "the JSON is not an object"
-    NOT_A_REPORT = "not_a_report", "the message is no report"
-    WRONG_FIELDS = "wrong_fields", "a field is missing or of the wrong type"
-    VERSION = "version", "the message is of another version"
+    NOT_A_RECORD = (
+        "not_a_record",
+        "the message holds no record, or one of a type that does not belong here",
+        "write one JSON object a message, not a list or a single value, into the topic for it",
+    )
+    NOT_A_REPORT = (
+        "not_a_report",
+        "the message is no report",
+        "find out who else writes to the topic of reports, and take that right away",
+    )
+    WRONG_FIELDS = (
+        "wrong_fields",
+        "a field is missing or of the wrong type",
+        "write such messages with ldp_kafka.encode, and read no other topic's with decode",
+    )
+    VERSION = (
+        "version",
+        "the message is of another version",
+        "let writer and reader have the same version of ldp_kafka",
+    )
     USER = (
         "user",
         "the user is missing, empty, longer than 256 bytes, or neither text nor a whole number",
+        "let input.user name the field that has the id, and send it in every event",
     )
-    VALUE = "value", "the value is missing or of the wrong type, or a list of another length"
-    NOT_FINITE = "not_finite", "the value is NaN or infinite"
-    CATEGORY = "category", "the value is none of the topology's categories"
-    TIME = "time", "the time is missing, unreadable, before 1970 or after 6428"
-    AHEAD = "ahead", "the time is further ahead of the message's own timestamp than max_ahead"
-    FINGERPRINT = "fingerprint", "the report belongs to another topology"
-    RANGE = "range", "the report lies outside the mechanism's outputs"
-    PARTITION = "partition", "the user belongs to another partition (input.partitioning: murmur2)"
+    VALUE = (
+        "value",
+        "the value is missing or of the wrong type, or a list of another length",
+        "let input.value name the field, and send a number (2.5, not text), or a category's name",
+    )
+    NOT_FINITE = (
+        "not_finite",
+        "the value is NaN or infinite",
+        "leave out what was not measured",
+    )
+    CATEGORY = (
+        "category",
+        "the value is none of the topology's categories",
+        "send a name as privacy.categories has it, or where that is a number, one from 0 below it",
+    )
+    TIME = (
+        "time",
+        "the time is missing, unreadable, before 1970 or after 6428",
+        "let input.time name the field, and send epoch seconds, milliseconds or ISO 8601",
+    )
+    AHEAD = (
+        "ahead",
+        "the time is further ahead of the message's own timestamp than max_ahead",
+        "set the sender's clock, or raise input.max_ahead",
+    )
+    FINGERPRINT = (
+        "fingerprint",
+        "the report belongs to another topology",
+        "give the edge and the collector the same file; a changed topology needs another name",
+    )
+    RANGE = (
+        "range",
+        "the report lies outside the mechanism's outputs",
+        "find out who else writes to the topic of reports, and take that right away",
+    )
+    PARTITION = (
+        "partition",
+        "the user belongs to another partition (input.partitioning: murmur2)",
+        "let producers key by user with the murmur2 partitioner, over as many partitions",
+    )
     RESTARTED = (
         "restarted",
         (
             "the report comes from a raw log that was begun anew: it has an offset that was"
             " counted, and closes what was not"
         ),
+        "give the topology another name when its raw topic is deleted and made again",
     )
-    CLOSED = "closed", "the report is for a slot that its edge had closed"
+    CLOSED = (
+        "closed",
+        "the report is for a slot that its edge had closed",
+        "send it earlier, or raise input.lateness",
+    )
 
 
 class Dropped(_Code):
@@ -174,7 +253,7 @@ class Dropped(_Code):
 
 
 class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record that is bad
-    """One record is no good.
+    """One record is no good. Its text says why and what to do, and never what the record holds.
 
     Parameters
     ----------
@@ -185,4 +264,7 @@ class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record tha
 
     def __init__(self, reason: Reason) -> None:
         self.reason = Reason(reason)  # unpickled, it is given the code
-        super().__init__(self.reason.value)
+        super().__init__(self.reason)
+
+    def __str__(self) -> str:
+        return self.reason.sentence

@@ -1,9 +1,10 @@
 """The Prometheus metrics of a worker, made from one registry.
 
 Names begin with ``ldp_``, units are seconds and ratios, counters end in ``_total``. Labels are the
-topology, the role and the method, which are constant in a process, the reason of dead letters and
-of dropped requests, and what a guarantee says. Never a user and never a value: a reason that is
-none of `ldp_kafka.errors.Reason`, or of `ldp_kafka.errors.Dropped`, is refused.
+topology, the role and the method, which are constant in a process, and so is how windows lie; the
+reason of dead letters and of dropped requests, and what a guarantee says. Never a user and never a
+value: a reason that is none of `ldp_kafka.errors.Reason`, or of `ldp_kafka.errors.Dropped`, is
+refused, and so is a setting of windows that there is none of.
 
 What depends on values stays at the edge. How many values were clamped or refused, how many were
 late, the greatest event time: these are exact functions of raw data, without any noise. So they
@@ -22,6 +23,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
 from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
+from ldp_kafka.methods.delay.windows import SETTINGS
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
 __all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
@@ -127,11 +129,26 @@ FAMILIES = (
         "Partials written: the sums of one source partition for a slot.",
         AT_COLLECTOR,
     ),
-    Family(Counter, "ldp_releases_total", "Releases written: by the collector, or a curator."),
+    Family(
+        Counter,
+        "ldp_releases_total",
+        "Releases written: by the collector, or a curator. Of windows by their setting.",
+        labels=("setting",),
+    ),
     Family(
         Counter,
         "ldp_windows_total",
-        "Windows that a curator has closed, of each stream by itself.",
+        "Windows that have closed, of each stream (curate) or user (perturb) by itself, by their"
+        " setting.",
+        AT_EDGE,
+        ("setting",),
+    ),
+    Family(
+        Gauge,
+        "ldp_window_lag_seconds",
+        "Time from the end of a slot to its release (curate) or report (perturb), of the slot that"
+        " waited longest in the windows that closed last: the delay, the lateness, and how far"
+        " events are behind the clock. Of the assigned partition where it is longest.",
         AT_EDGE,
     ),
     Family(
@@ -328,20 +345,28 @@ class Metrics:
     ----------
     topology, role, method : the constant labels; the role is one of `ldp_kafka.topology.roles`
     registry : where the metrics are registered; default: one of their own
+    setting : how the topology's windows lie, ``batch`` or ``sliding``; empty where it has none
 
     Raises
     ------
-    ConfigurationError : an unknown role
+    ConfigurationError : an unknown role, or an unknown setting
     InvariantError : by each method, for a metric that does not exist or that the role must not have
 
     """
 
     def __init__(
-        self, topology: str, role: str, method: str, registry: CollectorRegistry | None = None
+        self,
+        topology: str,
+        role: str,
+        method: str,
+        registry: CollectorRegistry | None = None,
+        setting: str = "",
     ) -> None:
         if role not in ROLES:
             raise ConfigurationError(f"role must be one of {', '.join(ROLES)}")
-        self.role = role
+        if setting and setting not in SETTINGS:
+            raise ConfigurationError(f"setting must be one of {', '.join(SETTINGS)}")
+        self.role, self._setting = role, setting
         self.registry = CollectorRegistry() if registry is None else registry
         self._constant = (topology, role, method)
         self._counters: dict[str, Counter] = {}
@@ -366,7 +391,8 @@ class Metrics:
             counter = Counter(family.name, family.help, labels, registry=self.registry)
             reasons = REASONS.get(family.name)
             if reasons is None:
-                self._counters[family.name] = counter.labels(*self._constant)
+                own = [self._setting] * len(family.labels)
+                self._counters[family.name] = counter.labels(*self._constant, *own)
             else:
                 self._counters |= {
                     f"{family.name}:{reason}": counter.labels(*self._constant, reason)
@@ -422,6 +448,12 @@ class Metrics:
                 else [standard_error]
             )
             self._set("ldp_release_standard_error", max(known))
+
+    def window(self, lag_seconds: float, partition: int = 0) -> None:
+        """Windows of a partition have closed, so long after the end of the earliest slot that they
+        released; the longest of all partitions is shown.
+        """
+        self._hold("ldp_window_lag_seconds", partition, lag_seconds, max)
 
     def spent(self, largest_micro: int, budget_micro: int, partition: int = 0) -> None:
         """The largest spending of any user of a partition in a current window, and the budget; the

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.errors import Reason
 from ldp_kafka.randomness import Digests, Ids, take16
 
 __all__ = [
+    "DeadLetter",
     "Event",
     "Events",
     "Ids",
@@ -284,6 +286,18 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Where a bad record lies and why it is no good; never what it holds."""
+
+    topic: str
+    partition: int
+    offset: int
+    row: int
+    """In the message; 0 where it is one record, or no row can be told."""
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Release:
     """A published statistic with its error."""
 
@@ -311,6 +325,26 @@ class Release:
     """Of an event, whose value is 1 or 0: the threshold (``above``), and the probability that the
     truth is on the other side of it (``error``).
     """
+    categories: list[str] | None = None
+    """Of a list with a number a category: their names, where they have any."""
+    edges: list[float] | None = None
+    """Of a list with a number a bin: where the bins begin, and where the last one ends."""
+
+    @property
+    def key(self) -> str:
+        """Of its record in the releases topic: a release that is written again has the same."""
+        return release_key(self.statistic, self.slot, self.user)
+
+
+def release_key(statistic: str, slot: int, user: str | None) -> str:
+    """The key of the record of one release.
+
+    Examples
+    --------
+    >>> release_key("mean", 472222, None), release_key("per_user", 472222, "5f2a")
+    ('mean/472222', 'per_user/472222/5f2a')
+    """
+    return f"{statistic}/{slot}" + (f"/{user}" if user else "")
 
 
 def ascending(keys: NDArray[np.uint64]) -> NDArray[np.intp]:

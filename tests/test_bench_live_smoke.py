@@ -10,10 +10,22 @@ from array import array
 import numpy as np
 import pytest
 
+from ldp_kafka.methods.delay.windows import setting_of
 from ldp_kafka.records import Reports
 from ldp_kafka.runtime.wire.records import header
 from ldp_kafka.runtime.wire.reports import write_reports
-from tests.bench import generator, inputs, latency, live, quix, soak, subject, weigh, worker
+from tests.bench import (
+    curator_latency,
+    generator,
+    inputs,
+    latency,
+    live,
+    quix,
+    soak,
+    subject,
+    weigh,
+    worker,
+)
 
 
 def reports(rows, offset=0):
@@ -120,8 +132,37 @@ def test_each_shape_is_a_topology(shape, tmp_path):
     path, topology = live.described(tmp_path, "live", "127.0.0.1:1", "live.raw", shape, 500)
     assert path.exists()
     assert topology.input.lateness == 0
-    assert shape in latency.WATCHED
-    assert [role.name for role in topology.roles] == list(live.ROLES)
+    assert (shape in latency.WATCHED) == (topology.setting == "")
+    assert topology.setting in ("", shape)
+    roles = ["curate"] if topology.setting else ["perturb", "collect"]
+    assert [role.name for role in topology.roles] == roles
+
+
+def release(seconds, slot):
+    return seconds, json.dumps({"slot": slot}).encode()
+
+
+def test_latency_of_a_window_is_that_of_its_first_and_its_last_release():
+    """Of slots of half a second; what began before the first event does not count."""
+    sent = np.arange(10.6, 13.5, 0.25)  # slots 21 to 26
+    made = [release(11.3, 21), release(12.2, 22), release(12.3, 22), release(12.7, 23)]
+    taken, number = curator_latency.to_windows(sent, made, setting_of("batch", 2), 500, 0)
+    assert number.tolist() == [3, 0]  # of slots 22 and 23, closed at 12.1; 24 and 25
+    assert taken[0] == pytest.approx([100, 600])
+    assert np.isnan(taken[1]).all()
+    made = [release(12.1, 21), release(12.65, 22), release(12.7, 22), release(13.3, 23)]
+    taken, number = curator_latency.to_windows(sent, made, setting_of("sliding", 2), 500, 0)
+    assert number.tolist() == [2, 1]  # with slots 24 and 25, closed at 12.6 and 13.1
+    assert taken == pytest.approx(np.array([[50, 100], [200, 200]]))
+    late, _ = curator_latency.to_windows(sent, made, setting_of("sliding", 2), 500, 1)
+    assert late == pytest.approx(np.array([[-450, -400]]))  # closed one slot later
+
+
+def test_a_window_without_a_release_is_told():
+    taken = np.array([[100.0, 600.0], [300.0, 700.0], [np.nan, np.nan]])
+    made = curator_latency.figures("batch", curator_latency.Outcome(taken, 1000, 500.0))
+    assert [figure.median for figure in made] == [200, 300, 650, 700]
+    assert "COULD NOT KEEP UP" in made[0].note and "1 windows without" in made[0].note
 
 
 def test_a_soak_tells_growth_and_stalls():

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
     [
         (["--only", "core"], {"core"}),
         (["--only", "windows"], {"windows"}),
+        (["--only", "curators"], {"curators"}),
         (["--profile"], {"fold", "fold, single"}),
     ],
 )

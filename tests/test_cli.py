@@ -155,8 +155,8 @@ def test_messages_name_commands_that_exist():
 def test_only_what_is_built_is_listed():
     """No stubs."""
     assert list(cli.commands) == [
-        *("demo", "run", "validate", "plan", "topics", "replay", "key", "device", "broker"),
-        *("state", "prove-once", "audit", "schema", "mechanisms", "evaluate"),
+        *("demo", "run", "validate", "plan", "topics", "replay", "releases", "key", "device"),
+        *("broker", "state", "prove-once", "audit", "schema", "mechanisms", "evaluate"),
     ]
 
 

@@ -6,6 +6,7 @@ import inspect
 import json
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 
@@ -71,12 +72,12 @@ def test_a_topology_error_names_file_line_and_key():
     assert str(TopologyError("is empty", file="a.yaml")) == "a.yaml: is empty"
 
 
-def test_a_bad_record_says_its_reason_and_no_more():
-    """The reason is a code; it is what goes into the dead letter."""
-    assert (BadRecord(Reason.NOT_FINITE).reason, str(BadRecord(Reason.NOT_FINITE))) == (
-        "not_finite",
-        "not_finite",
-    )
+def test_a_bad_record_says_why_and_what_to_do():
+    """The reason is a code, which goes into the dead letter; its text is for people."""
+    bad = BadRecord(Reason.NOT_FINITE)
+    assert bad.reason == "not_finite"
+    assert str(bad) == "not_finite: the value is NaN or infinite; leave out what was not measured"
+    assert repr(bad) == "BadRecord(<Reason.NOT_FINITE: 'not_finite'>)"
     assert issubclass(BadRecord, ValueError)
     sent = pickle.loads(pickle.dumps(BadRecord(Reason.NOT_FINITE)))
     assert sent.reason is Reason.NOT_FINITE, "over to another process and back"
@@ -109,3 +110,13 @@ def test_a_reason_is_its_code():
     ]
     assert json.dumps({"reason": Reason.USER}) == '{"reason": "user"}'
     assert {reason.name.lower() for reason in Reason} == {*map(str, Reason)}
+
+
+def test_every_reason_is_documented_with_its_cure():
+    """In the one list of the documentation, word for word, and nothing else is."""
+    text = (Path(__file__).parents[1] / "topologies" / "README.md").read_text("utf-8")
+    section = text.partition("## Dead letters\n")[2].partition("\n## ")[0]
+    items = [" ".join(item.split()) for item in section.split("\n- ")[1:]]
+    assert items == [f"`{reason}`: {reason.meaning}. *{reason.cure}.*" for reason in Reason]
+    assert all(reason.meaning and reason.cure for reason in Reason)
+    assert len({reason.meaning for reason in Reason}) == len(Reason)

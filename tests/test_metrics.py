@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 import ldp_kafka
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
+from ldp_kafka.methods.delay.windows import SETTINGS
 from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, PROGRESS, Metrics, serve
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages import (
@@ -27,9 +28,13 @@ from ldp_kafka.runtime.stages import (
     collect_phases,
     coordinate,
     counting,
+    curate,
     merge,
+    panes,
     perturb,
     raw,
+    settle,
+    windows,
 )
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from tests.cases import cases
@@ -62,6 +67,18 @@ MERGE = {
     "released": 8,
     "dead_letters:not_json": 1,
 }
+CURATE = {
+    "events": 7,
+    "late": 2,
+    "duplicates": 3,
+    "clamped": 6,
+    "windows": 4,
+    "releases": 9,
+    "watermark": 1_500,
+    "open_slots": 3,
+    "dead_letters:not_json": 8,
+}
+SETTLE = PERTURB | {"open_slots": 3, "windows": 4}
 ANSWER = PERTURB | {"requests": 2, "requests_late": 3, "requests_refused": 4}
 COORDINATE = {
     "releases": 3,
@@ -86,14 +103,16 @@ def made(role: str = "perturb") -> Metrics:
 
 def samples(metrics: Metrics) -> dict[str, float]:
     """What is shown, without the clients' own series of creation times; labels beside the constant
-    ones in the name.
+    ones in the name, unless they are empty.
     """
     found = {}
     for family in metrics.registry.collect():
         for sample in family.samples:
             assert [sample.labels[label] for label in LABELS] == ["meters", metrics.role, "capp"]
             own = ",".join(
-                f"{name}={value}" for name, value in sample.labels.items() if name not in LABELS
+                f"{name}={value}"
+                for name, value in sample.labels.items()
+                if name not in LABELS and value
             )
             if not sample.name.endswith("_created"):
                 found[f"{sample.name}{{{own}}}" if own else sample.name] = sample.value
@@ -151,6 +170,8 @@ def counted(*modules) -> set[str]:
         ("perturb", ANSWER, (perturb, raw, answer)),
         ("collect", COLLECT, (collect, counting, collect_phases)),
         ("coordinate", COORDINATE, (coordinate,)),
+        ("curate", CURATE, (curate, windows, panes, raw)),
+        ("perturb", SETTLE, (perturb, settle, windows, panes, raw)),
     ],
 )
 def test_every_count_of_a_stage_is_mapped(role, counts, modules):
@@ -245,6 +266,9 @@ def test_raw_counts_stay_at_the_edge():
         "ldp_watermark_timestamp_seconds",
         "ldp_waiting_reports",
         "ldp_spent_ratio",
+        "ldp_windows_total",
+        "ldp_open_slots",
+        "ldp_window_lag_seconds",
     } <= EDGE_ONLY
     assert EDGE_ONLY.isdisjoint(families("collect"))
     assert set(families("perturb")) >= EDGE_ONLY
@@ -295,6 +319,7 @@ def test_no_label_can_carry_a_user():
         "role",
         "method",
         "reason",
+        "setting",
         "le",
         "level",
         "epsilon",
@@ -341,6 +366,35 @@ def test_progress_is_that_of_the_slowest_partition():
     )
     assert samples(metrics)["ldp_spent_ratio"] == 0.5
     assert samples(metrics)["ldp_waiting_reports"] == 24_000  # of both: it is an amount
+
+
+@cases("role", ["perturb", "curate"])
+def test_windows_are_counted_by_their_setting(role):
+    """So are releases; where there are no windows the label is empty, which is as if it were not
+    there.
+    """
+    for setting in SETTINGS:
+        metrics = Metrics("meters", role, "capp", setting=setting)
+        metrics.count(output({"windows": 4, "releases": 9}))
+        shown = samples(metrics)
+        assert shown[f"ldp_windows_total{{setting={setting}}}"] == 4
+        assert shown[f"ldp_releases_total{{setting={setting}}}"] == 9
+    assert samples(made(role))["ldp_windows_total"] == 0
+    with pytest.raises(ConfigurationError, match="setting must be one of batch, sliding"):
+        Metrics("meters", role, "capp", setting="poison")
+
+
+def test_the_longest_lag_of_windows_is_shown():
+    """Of the windows that closed last in each partition, and at the edge alone."""
+    metrics = made("curate")
+    assert "ldp_window_lag_seconds" not in samples(metrics)
+    for lag, partition in ((90.0, 0), (60.0, 1), (30.0, 0)):
+        metrics.window(lag, partition)
+    assert samples(metrics)["ldp_window_lag_seconds"] == 60
+    metrics.revoked()
+    assert "ldp_window_lag_seconds" not in samples(metrics)
+    with pytest.raises(InvariantError, match="collect role has no metric ldp_window_lag"):
+        made("collect").window(1.0)
 
 
 def test_what_is_revoked_is_forgotten():

@@ -36,6 +36,7 @@ from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, shown
 from tests.runtime.device import lives
+from tests.runtime.releases.made import read, release
 
 NOW = 987_654_321_000  # as loud as the values
 KEY = TEXT.encode() * 4
@@ -80,6 +81,8 @@ PUBLIC = {
         topology.roles.Role topology.roles.Topic
         topology.sections.Edge topology.sections.Input topology.sections.Output
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
+        runtime.releases.choosing.Choosing runtime.releases.deliver.Wanted
+        runtime.releases.rows.Column runtime.releases.since.Since
     """,
     "mathematics of the parameters, or of a value that an analyst chose": """
         mechanisms.base.Certificate mechanisms.base.Law mechanisms.frequencies.AffineSupport
@@ -104,7 +107,7 @@ PUBLIC = {
         runtime.stages.merge.MergeState runtime.stages.parts.PartOf
         runtime.stages.requests.Forwarding runtime.stages.slot_sums.At
         runtime.stages.slot_sums.SlotSums runtime.stages.slot_sums.Summed statistics.base.Singles
-        statistics.events.Above
+        statistics.events.Above runtime.releases.plot._Series runtime.releases.view.Line
     """,
     "places in logs, and counts over all users, which the operator's tools print": """
         runtime.log.Look runtime.stages.panes.SeenPanes
@@ -116,7 +119,8 @@ PUBLIC = {
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
         runtime.replay.send.Position runtime.stages.bounds.Bound
         runtime.stages.places.Passed runtime.wire.single_reports.Stamps
-        runtime.tools.state.Move runtime.tools.state.Plan
+        runtime.tools.state.Move runtime.tools.state.Plan records.DeadLetter
+        runtime.releases.choosing.Counts
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
@@ -133,7 +137,8 @@ PUBLIC = {
         evaluation.sppa.Monitoring evaluation.table.Table evaluation.tables.Result
         evaluation.claims.Claim evaluation.plots.Line evaluation.plots.Panel
         evaluation.delay.all_methods.Row evaluation.delay.clipping.Row
-        evaluation.delay.compared.Errors evaluation.delay.parameters.Row
+        evaluation.delay.compared.Cell evaluation.delay.compared.Errors
+        evaluation.delay.parameters.Row
         evaluation.delay.streams.Stream
         evaluation.ldp_ids.comparison.Run evaluation.ldp_ids.crowds.Stream
         evaluation.ldp_ids.events.Events evaluation.ldp_ids.events.Row
@@ -310,6 +315,13 @@ def device(folder):
         return said_by(client) + said_by(client._store)
 
 
+def releases():
+    """What is read of a topic, after its first release."""
+    made = read([release(1, LOUD, user=TEXT), release(2)])
+    assert next(made).value == LOUD
+    return made
+
+
 def fetched():
     """Records as the client gives them, which show all that they hold."""
     return [SimpleNamespace(offset=3, timestamp=7, key=TEXT, value=TEXT)] * 2
@@ -324,6 +336,7 @@ INSTANCES = {
     "runtime.device.async_client.AsyncClient": lambda folder: asyncio.run(asynchronous(folder)),
     "runtime.device.client.Client": device,
     "runtime.device.store.DeviceStore": device,
+    "runtime.releases.stream.Releases": lambda _: said_by(releases()),
     "runtime.runs.Run": lambda _: said_by(*chunks(fetched())),
     "runtime.worker.fetches.Lot": lambda _: said_by(Lot(fetched())),
     "runtime.kafka.security.Security": lambda _: said_by(

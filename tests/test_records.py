@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from ldp_kafka import records
+from ldp_kafka.errors import Reason
 from ldp_kafka.records import (
     RADIX,
     TWO_PASSES,
+    DeadLetter,
     Event,
     Events,
     Ids,
@@ -54,6 +56,7 @@ ALL = [
     Partial(0, 3, 1, (1, 2)),
     Request("r", 3, 0, 1000, 5),
     Sums(3, 1, 1000, (1, 2)),
+    DeadLetter("raw", 0, 7, 2, Reason.USER),
     RELEASE,
 ]
 

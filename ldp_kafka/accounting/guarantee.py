@@ -122,6 +122,16 @@ class Guarantee(NamedTuple):
             f" {at_most(self.influence)}; holds against anyone without the edge key{known}"
         )
 
+    def brief(self) -> str:
+        """The beginning of `describe`: the level, epsilon, and over what it holds.
+
+        Examples
+        --------
+        >>> Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound").brief()
+        'w-event, epsilon 1 over any 10 consecutive slots of a user'
+        """
+        return self.describe().partition("; ")[0]
+
     def _none(self, protects: str) -> str:
         """That nothing is guaranteed, and why."""
         if self.level == "user":

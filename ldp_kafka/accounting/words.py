@@ -126,13 +126,14 @@ def instant(text: str) -> int:
     return since.days * 86_400_000 + since.seconds * 1000 + since.microseconds // 1000
 
 
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """The nearest of the known names, in brackets; empty where none is near.
+def did_you_mean(name: object, known: Iterable[str], nearness: float = 0.6) -> str:
+    """The nearest of the known names, in brackets; empty where none is near: of a ratio of equal
+    letters of at least ``nearness``, up to 1.
 
     Examples
     --------
     >>> did_you_mean("square_wav", ["laplace", "square_wave"]), did_you_mean("x", ["laplace"])
     (' (did you mean square_wave?)', '')
     """
-    close = get_close_matches(str(name), list(known), 1)
+    close = get_close_matches(str(name), list(known), 1, nearness)
     return f" (did you mean {close[0]}?)" if close else ""

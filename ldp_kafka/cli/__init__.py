@@ -15,6 +15,7 @@ from ldp_kafka.cli.evaluate import evaluate
 from ldp_kafka.cli.mechanisms import mechanisms
 from ldp_kafka.cli.options import CODES, FAILED, STOPPED, WRONG, example
 from ldp_kafka.cli.prove import prove_once
+from ldp_kafka.cli.releases import releases
 from ldp_kafka.cli.replay import replay
 from ldp_kafka.cli.state import state
 from ldp_kafka.cli.tools import broker, demo, key
@@ -31,6 +32,7 @@ COMMANDS: dict[str, click.Command] = {
     "plan": plan,
     "topics": topics,
     "replay": replay,
+    "releases": releases,
     "key": key,
     "device": device,
     "broker": broker,

@@ -32,8 +32,9 @@ def evaluate(*, table: str | None, quick: bool, out: Path | None, json_: bool) -
     """Reproduce a table or figure of the papers, with the figures of the constants beside it, and
     say which of the paper's statements it reproduces. Without TABLE: list them.
 
-    The data sets are not part of this package; LDP_KAFKA_DATA names their folder. Noise is seeded,
-    so figures repeat.
+    The data sets are not part of this package; LDP_KAFKA_DATA names their folder. Where one is
+    missing, the error says what to get, from where, and under which licence. Noise is seeded, so
+    figures repeat.
     """
     from ldp_kafka.evaluation.claims import lines
     from ldp_kafka.evaluation.tables import evaluated, text

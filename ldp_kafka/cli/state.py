@@ -114,7 +114,10 @@ def verify(topology: Path, role: str | None, json_: bool) -> int:
         click.echo(f"{held.table} partition {held.partition}: {violation.rule}: {violation.text}")
     if not broken:
         users = sum(held.users or 0 for held in found)
-        click.echo(f"{len(found)} partitions, {users:,} users: {', '.join(rules)} hold")
+        click.echo(
+            f"OK: all {len(rules)} checks passed, of {len(found)} partitions with {users:,} users"
+            f" ({', '.join(rules)})"
+        )
     return FAILED if broken else 0
 
 

@@ -62,7 +62,7 @@ def run(
 ) -> int:
     """Run the workers of a topology until they are stopped."""
     from ldp_kafka.runtime.worker.supervisor import run as start
-    from ldp_kafka.topology.sections import parse_duration
+    from ldp_kafka.topology.durations import parse_duration
 
     idle = None if until_idle is None else parse_duration(until_idle)
     return start(

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.evaluation.sources import SOURCES
 
 __all__ = ["SERIES", "VARIABLE", "Series", "columns", "find", "series", "volume_days"]
 
@@ -52,7 +53,8 @@ def find(file: str) -> Path:
 
     Raises
     ------
-    FileNotFoundError : it is in none of the folders; the text says which were tried and what to set
+    FileNotFoundError : it is in none of the folders; the text says which were tried,
+        what to get, from where and under which licence, and what to set
 
     """
     own = os.environ.get(VARIABLE)
@@ -62,8 +64,9 @@ def find(file: str) -> Path:
             return folder / file
     tried = " and ".join(str(folder) for folder in dict.fromkeys(folders))
     raise FileNotFoundError(
-        f"no {file} in {tried}: the data sets are not part of ldp_kafka; set {VARIABLE} to the"
-        " folder that has them"
+        f"no {file} in {tried}: the data sets are not part of ldp_kafka. It is"
+        f" {SOURCES.get(file, 'a file of yours')}. Put it into a folder under the name {file}, and"
+        f" set {VARIABLE} to the folder"
     )
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "check_reports",
     "check_values",
     "check_vectors",
+    "check_whole",
     "exp_below",
     "frequency_variance",
     "in_chunks",
@@ -138,8 +139,8 @@ class Estimate(NamedTuple):
     value: Any
     """A mean (float) or frequencies (categories,); NaN without reports."""
     standard_error: Any
-    """Of the noise, given the values; with the population's sampling error where asked. Infinite
-    without reports.
+    """Covers the noise only, given the values; where asked, also which of a population reported.
+    Infinite without reports.
     """
     reports: int
 
@@ -294,6 +295,15 @@ def check_number(value: Any, name: str) -> float:
         return float(value)
     except OverflowError as error:
         raise ConfigurationError(f"{name} must be finite, as a float too") from error
+
+
+def check_whole(value: Any, name: str, least: int, most: int) -> int:
+    """``value`` as an int in ``least``..``most``; TypeError or ConfigurationError otherwise."""
+    if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number")
+    if not least <= value <= most:
+        raise ConfigurationError(f"{name} must lie between {least} and {most}")
+    return int(value)
 
 
 def check_categories(categories: int) -> int:

@@ -115,7 +115,9 @@ def read_key(path: Path | Unset | None) -> Keyring:
     if path is None or isinstance(path, Unset):
         text = os.environ.get(VARIABLE)
         if not text and path is not None:
-            raise ConfigurationError(f"the edge needs a key: {path.problem}")
+            raise ConfigurationError(
+                f"the edge needs a key: {path.problem} (ldp-kafka key new FILE makes one)"
+            )
         if not text:
             raise ConfigurationError(
                 "the edge needs a key: set edge.key_file in the topology (ldp-kafka key new FILE"

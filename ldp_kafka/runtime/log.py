@@ -95,6 +95,8 @@ class Output:
         self.counts: dict[str, float] = dict.fromkeys(counts, 0)
         """By name; those of dead letters as ``dead_letters:`` and the reason."""
         self.gauges: dict[str, float] = {}
+        self.oldest: int | None = None
+        """The earliest slot that a window released here; None where none did."""
 
     @property
     def records(self) -> list[Record]:
@@ -119,6 +121,10 @@ class Output:
     def gauge(self, name: str, value: float) -> None:
         """Where something stands now."""
         self.gauges[name] = value
+
+    def released(self, slot: int) -> None:
+        """A window released this slot, its earliest."""
+        self.oldest = slot if self.oldest is None else min(self.oldest, slot)
 
     def __repr__(self) -> str:
         return f"Output({len(self.records)} records)"  # never a count: some are of raw data

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ldp_kafka.statistics.base import CrowdStatistic, Singles, SingleStatistic, Statistic
 from ldp_kafka.statistics.distribution import Distribution
 from ldp_kafka.statistics.events import ABOVE, Above, above
-from ldp_kafka.statistics.frequencies import DECIDED, Frequencies
+from ldp_kafka.statistics.frequencies import DECIDED, LARGEST, NUMBERS, Frequencies
 from ldp_kafka.statistics.mean import Mean
 from ldp_kafka.statistics.per_stream import DRIFT, PerStream
 from ldp_kafka.statistics.per_user import PerUser
@@ -22,6 +22,8 @@ __all__ = [
     "ABOVE",
     "DECIDED",
     "DRIFT",
+    "LARGEST",
+    "NUMBERS",
     "STATISTICS",
     "Above",
     "CrowdStatistic",

@@ -59,6 +59,8 @@ class Statistic(ABC):
     """Whether reports must carry a pseudonym for it, which links those of a user."""
     curated: ClassVar[bool] = False
     """Whether it is of streams that a curator sees, and not of reports."""
+    by_category: ClassVar[bool] = False
+    """Whether its value is a list with one number a category."""
 
     def __init__(self, method: Method, *, shrinkage: bool = True) -> None:
         self.method, self.shrinkage = method, shrinkage
@@ -76,6 +78,13 @@ class Statistic(ABC):
                 f"{cls.name} cannot be made of what {method.name} reports; it has"
                 f" {', '.join(method.statistics)}"
             )
+        return None
+
+    @property
+    def edges(self) -> tuple[float, ...] | None:
+        """Where its value is a list with one number a bin: the edges of the bins, one more than
+        there are bins. None elsewhere.
+        """
         return None
 
     def takes(self, phase: int) -> bool:

@@ -35,6 +35,8 @@ class Distribution(CrowdStatistic):
     >>> reports = method.mechanism.perturb(values, lk.randomness.seeded(7))
     >>> shares.estimate(shares.sums(reports, 0)).value.round(1).tolist()
     [0.5, 0.5, 0.0, 0.0]
+    >>> shares.edges
+    (0.0, 2.5, 5.0, 7.5, 10.0)
     """
 
     name = "distribution"
@@ -67,6 +69,12 @@ class Distribution(CrowdStatistic):
         assert isinstance(oracle, Binned), "what is unfit is not made"
         sums = oracle.even(self.method.spend, reports)
         return sqrt(float(np.mean(oracle.shares(self.method.spend, sums, 0)[1] ** 2)))
+
+    @property
+    def edges(self) -> tuple[float, ...]:
+        oracle = _oracle(self.method)
+        assert isinstance(oracle, Binned), "what is unfit is not made"
+        return tuple(np.linspace(*self.method.domain, oracle.bins + 1).tolist())
 
     @property
     def bounds(self) -> tuple[float, float]:

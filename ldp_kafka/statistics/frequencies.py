@@ -12,9 +12,11 @@ from ldp_kafka.methods import Method
 from ldp_kafka.statistics.base import CrowdStatistic
 from ldp_kafka.statistics.prediction import law_error
 
-__all__ = ["DECIDED", "Frequencies"]
+__all__ = ["DECIDED", "LARGEST", "NUMBERS", "Frequencies"]
 
-MOST = 8192  # about 80 bytes of JSON each
+LARGEST = 950_000  # bytes of a release: a broker takes a million, with key and headers
+NUMBERS = 80  # bytes of it that a category takes beside its name, about
+MOST = 8192
 DECIDED = 1024  # about 700 bytes each, of what a coordinator remembers
 
 
@@ -34,6 +36,7 @@ class Frequencies(CrowdStatistic):
     name = "frequencies"
     kind = "categorical"
     needs = "frequencies"
+    by_category = True
     of_protocols = True
 
     @classmethod

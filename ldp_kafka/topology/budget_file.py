@@ -17,10 +17,10 @@ from ldp_kafka.accounting.admission import Claim, Limit, Loss, Spender, frees, j
 from ldp_kafka.accounting.words import instant, moment
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.topology.document import Document, Unset, read
+from ldp_kafka.topology.durations import parse_duration
 from ldp_kafka.topology.loader import load
 from ldp_kafka.topology.model import Topology
 from ldp_kafka.topology.schema import problems, schema
-from ldp_kafka.topology.sections import parse_duration
 from ldp_kafka.topology.unset import require
 
 __all__ = ["Admission", "Admitted", "EdgeFile", "admission", "admit", "load_edge"]

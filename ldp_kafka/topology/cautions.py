@@ -14,6 +14,8 @@ from ldp_kafka.topology.model import Topology
 __all__ = ["size", "warnings"]
 
 RECORD_BYTES = 256 * 2**10  # a record of the changelog should not be larger
+LISTED_BYTES = 28  # of a pane's record in the list of a state's records
+LIST_BYTES = 2**19  # a list should not be larger; it is one record, and twice that is no record
 EMBEDDED_USERS = 10_000  # about what the embedded broker has room for
 
 
@@ -151,6 +153,14 @@ def _use_warnings(
         yield (
             f"a shard of the state takes about {size(fullest)}: more than {size(RECORD_BYTES)}"
             " slows recovery down; raise runtime.shards"
+        )
+    users_of_one = ceil(users / topology.input.partitions)
+    panes = topology.open_slots * min(topology.runtime.shards, users_of_one)
+    if panes * LISTED_BYTES > LIST_BYTES:
+        yield (
+            f"the state of a partition has up to {panes:,} records of {topology.open_slots:,} open"
+            f" slots, and their list about {size(panes * LISTED_BYTES)}: one of more than 990 kB"
+            " cannot be written; lower runtime.shards"
         )
     if (
         topology.edge_kafka.embedded or topology.collector_kafka.embedded

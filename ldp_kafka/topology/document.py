@@ -37,6 +37,11 @@ cluster.
 """
 
 
+_NOT_EMPTY = (("edge", "key_file"), ("edge", "budget_file"))
+"""Where a variable that is set to nothing is as one that is not set: the files without which a
+role must not run as if the topology named none."""
+
+
 class Unset(str):
     """Text as it was written, with a variable in it that is not set here: one side's way to Kafka,
     or the edge's key or file of budgets, which only some roles need.
@@ -205,6 +210,8 @@ class _Builder:
             found = self.environment.get(match["name"])
             if match["default"] is not None:
                 return found or match["default"]
+            if not found and path in _NOT_EMPTY:
+                found = None
             if found is None:
                 missing.append(match["name"])
                 return ""
@@ -214,13 +221,15 @@ class _Builder:
         side = _needed_at(path)
         if missing and side:
             later = Unset(text)
+            empty = " (empty)" if missing[0] in self.environment else ""
             names = (
                 f"variable {missing[0]} is"
                 if len(missing) == 1
                 else f"variables {', '.join(missing)} are"
             )
             _, later.problem = self.document.problem(
-                path, f"the environment {names} not set here, and has no default: {_ROLES[side]}"
+                path,
+                f"the environment {names} not set here{empty}, and has no default: {_ROLES[side]}",
             )
             return later
         for name in missing:

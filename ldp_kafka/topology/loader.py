@@ -14,11 +14,12 @@ from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.asked import streamed
 from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.topology.document import Document, Unset, read
+from ldp_kafka.topology.durations import parse_duration
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import Path, parse_path
 from ldp_kafka.topology.schema import problems as schema_problems
 from ldp_kafka.topology.schema import with_defaults
-from ldp_kafka.topology.sections import frozen, parse_duration
+from ldp_kafka.topology.sections import frozen
 
 __all__ = ["load", "loads"]
 

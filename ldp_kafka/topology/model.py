@@ -21,7 +21,15 @@ from ldp_kafka.methods.asked import Asked, standing
 from ldp_kafka.methods.delay import DelayMethod
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.windowed import Windowed
-from ldp_kafka.statistics import DECIDED, STATISTICS, CrowdStatistic, Selection, Statistic
+from ldp_kafka.statistics import (
+    DECIDED,
+    LARGEST,
+    NUMBERS,
+    STATISTICS,
+    CrowdStatistic,
+    Selection,
+    Statistic,
+)
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
@@ -193,7 +201,25 @@ class Topology(Checked):
                 yield f"output.statistics[{i}]", wrong
         if fits and self.output.above is not None:
             yield from self._no_event(self.output.above)
+        if fits:
+            yield from self._long_names()
         yield from self._not_processed()
+
+    def _long_names(self) -> Iterator[tuple[str, str]]:
+        """Why releases cannot say the names of all categories."""
+        names = self.privacy.category_names
+        if names is None or not any(one.by_category for one in self.statistics.statistics):
+            return
+        found = len(json.dumps(names))
+        most = LARGEST - NUMBERS * len(names)
+        if found > most:
+            yield (
+                "privacy.categories",
+                (
+                    f"must have shorter names, of {most:,} bytes of JSON together: each release"
+                    f" says all of them, and with {found:,} it would be larger than a broker takes"
+                ),
+            )
 
     def _not_of_trust(self, statistic: type[Statistic]) -> str | None:
         """Why who is trusted has no such statistic."""
@@ -295,6 +321,20 @@ class Topology(Checked):
         if not isinstance(self.method, Windowed):
             raise ConfigurationError(f"{self.name} has no windows: {self.method.name} has none")
         return self.method.windowed
+
+    @property
+    def open_slots(self) -> int:
+        """How many slots have values that wait, at most, where no event is ahead of the others:
+        those of a window, and those that may be late; 0 where no value waits.
+        """
+        if not self.holds_slots:
+            return 0
+        return (self.windowed.windows.hop if self.setting else 1) + self.input.lateness
+
+    @property
+    def setting(self) -> str:
+        """How windows lie: ``batch`` or ``sliding``; empty where the method has none."""
+        return self.windowed.setting if isinstance(self.method, Windowed) else ""
 
     @cached_property
     def method(self) -> Method:

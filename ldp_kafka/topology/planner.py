@@ -45,6 +45,7 @@ RELEASE_BYTES = 500  # of a stream, in JSON
 REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
+PANE_BYTES = 32  # of a value that waits for its slot to close, with its user's digest
 
 MOST_USERS = 10**10
 
@@ -267,7 +268,7 @@ def plan(
         batched=batched,
         single=single,
         predictions=predictions,
-        state_bytes_per_user=state,
+        state_bytes_per_user=state + PANE_BYTES * topology.open_slots,
         warnings=(
             *topology.warnings,
             *cautions.warnings(topology, predictions, users, state),

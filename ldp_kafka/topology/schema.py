@@ -18,6 +18,7 @@ from ldp_kafka.methods.protocols.processing import SMOOTHING
 from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS
 from ldp_kafka.topology.document import Document, key_text
+from ldp_kafka.topology.durations import UNITS, not_a_duration
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
 from ldp_kafka.topology.sections import PURE
@@ -168,7 +169,8 @@ def _said(error: ValidationError) -> Iterator[tuple[Path, str]]:
 
 def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) -> str:
     if "patternErrorMessage" in place and rule in ("type", "pattern"):
-        return f"{place['patternErrorMessage']}; got {_shown(found)}"
+        more = not_a_duration(found) if UNITS in place.get("pattern", "") else ""
+        return f"{place['patternErrorMessage']}; got {_shown(found)}{more}"
     if rule == "enum":
         return _not_one_of(limit, found)
     if rule == "type":

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from inspect import signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
@@ -35,7 +36,6 @@ __all__ = [
     "Privacy",
     "Runtime",
     "frozen",
-    "parse_duration",
 ]
 
 # the ledger counts epsilon alone
@@ -47,26 +47,13 @@ OF_CODES = ("first", "last")
 COUNT = "count"
 """By ``input.per_slot``: what is one number, whatever the values are; so never of lists."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"([1-9][0-9]{0,8})(ms|s|m|h|d)")
 
 
-def parse_duration(text: str) -> int:
-    """Whole milliseconds in a duration such as 250ms, 30s, 15m, 1h or 1d; ConfigurationError for
-    any other text.
-
-    Examples
-    --------
-    >>> parse_duration("15m")
-    900000
-
-    """
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise ConfigurationError(
-            f"a duration must be a positive whole number and ms, s, m, h or d; got {text!r}"
-        )
-    return int(match[1]) * _MILLISECONDS[match[2]]
+def _values_of(mechanism: str) -> str:
+    """What a mechanism of this name perturbs: the one parameter that says so is ``categories``."""
+    return (
+        "categories" if "categories" in signature(MECHANISMS[mechanism]).parameters else "numbers"
+    )
 
 
 def frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -333,9 +320,7 @@ class Privacy(Checked):
             )
             return
         numeric = kind.kind == "numeric"
-        fitting = PURE if kind.default_mechanism in PURE else (kind.default_mechanism,)
-        if self.mechanism not in fitting:
-            yield "privacy.mechanism", f"must be one of {', '.join(fitting)} for {self.method}"
+        yield from self._unfit_mechanism(kind.default_mechanism)
         if self.trust == "curator" and not issubclass(kind, Windowed):
             yield (
                 "privacy.trust",
@@ -400,6 +385,22 @@ class Privacy(Checked):
             and not len(set(self.category_names)) == len(self.category_names) == self.categories
         ):
             yield "privacy.categories", "must name each category once"
+
+    def _unfit_mechanism(self, default: str) -> Iterator[tuple[str, str]]:
+        """Why the method, whose own mechanism is ``default``, cannot draw with the one named."""
+        of = _values_of(default)
+        fitting = [default]
+        if default in PURE:
+            fitting = [name for name in PURE if _values_of(name) == of]
+        if self.mechanism in fitting:
+            return
+        message = f"must be one of {', '.join(fitting)} for {self.method}"
+        if self.mechanism in PURE and _values_of(self.mechanism) != of:
+            message += (
+                f": {self.mechanism} is a mechanism for {_values_of(self.mechanism)}, and"
+                f" {self.method} needs one for {of}"
+            )
+        yield "privacy.mechanism", message
 
     @cached_property
     def build(self) -> Method:

@@ -1,6 +1,6 @@
 """``python -m tests.bench``: every figure in one table, ratios measured side by side; needs Java 17
-and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core``, ``libraries``, ``seal``
-and ``windows``.
+and Maven, or LDP_KAFKA_BOOTSTRAP, for all but ``--only core``, ``libraries``, ``seal``,
+``windows`` and ``curators``.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.bench import core, libraries, profiling, seal, windows
+from tests.bench import core, curators, libraries, profiling, seal, windows
 from tests.bench.measure import Figure, say, table
 
-ALONE = "core", "libraries", "seal", "windows"  # what needs no broker
+ALONE = "core", "libraries", "seal", "windows", "curators"  # what needs no broker
+BROKER = "worker", "protocols", "cost", "state", "latency", "curator-latency"
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
@@ -22,7 +23,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument(
         "--only",
-        choices=[*ALONE, "worker", "protocols", "cost", "state", "latency", "soak"],
+        choices=[*ALONE, *BROKER, "soak"],
         help="one part; the soak is run only where it is asked for",
     )
     parser.add_argument(
@@ -64,9 +65,11 @@ def measure(only: str | None, *, quick: bool, minutes: float) -> list[Figure]:
         figures += seal.measure(quick=quick)
     if only in (None, "windows"):
         figures += windows.measure(quick=quick)
+    if only in (None, "curators"):
+        figures += curators.measure(quick=quick)
     if only in ALONE:
         return figures
-    from tests.bench import broker, cost, latency, protocols, soak, state, worker
+    from tests.bench import broker, cost, curator_latency, latency, protocols, soak, state, worker
 
     with ExitStack() as stack:
         boot = stack.enter_context(broker.broker())
@@ -80,6 +83,8 @@ def measure(only: str | None, *, quick: bool, minutes: float) -> list[Figure]:
             figures += state.memory(quick=quick) + state.recovery(boot, quick=quick)
         if only in (None, "latency"):
             figures += latency.measure(boot, quick=quick)
+        if only in (None, "curator-latency"):
+            figures += curator_latency.measure(boot, quick=quick)
         if only == "soak":
             figures += soak.measure(boot, 1.0 if quick else minutes)
     return figures

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,18 +19,39 @@ from tests.bench.broker import Topics
 from tests.bench.measure import cores
 from tests.bench.subject import spawn, stop
 
-ROLES = "perturb", "collect"  # the latter merges, too
-SHAPES = {"per_user": "per_user", "crowd": "mean"}
-"""What is measured, and the statistic that makes it so."""
+DELAY = 100  # slots, of what has windows
 PROBES = 2  # events before the first that counts
 START = 60.0  # seconds in which the first release must come
 SETTLE = 1.0  # seconds from there on until the load begins
+
+
+class Shape(NamedTuple):
+    """A topology, as far as shapes differ."""
+
+    privacy: str
+    statistic: str
+
+    @classmethod
+    def of_curator(cls, setting: str) -> Shape:
+        """Whose windows lie so."""
+        trusts = "trust: curator, level: event, method: segment_mean, delay: {delay}"
+        return cls(f"{trusts}, setting: {setting}", "per_stream")
+
+
+CAPP = "method: capp, window: 10"
+SHAPES = {
+    "per_user": Shape(CAPP, "per_user"),
+    "crowd": Shape(CAPP, "mean"),
+    "batch": Shape.of_curator("batch"),
+    "sliding": Shape.of_curator("sliding"),
+}
+"""What is measured."""
 
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: {boot}}}
 input: {{topic: {raw}, create: false, partitions: 1, format: json, slot: {slot}ms, lateness: 0}}
-privacy: {{method: capp, epsilon: 1.0, window: 10, domain: [0.0, 100.0]}}
+privacy: {{{privacy}, epsilon: 1.0, domain: [0.0, 100.0]}}
 output: {{statistics: [{statistic}]}}
 edge: {{key_file: {key}}}
 """
@@ -39,24 +61,41 @@ class Live:
     """Topics, and one process a role. The broker has its core; workers and generator have both."""
 
     def __init__(
-        self, topics: Topics, folder: Path, name: str, shape: str, slot: int, **more: str
+        self,
+        topics: Topics,
+        folder: Path,
+        name: str,
+        shape: str,
+        slot: int,
+        *,
+        delay: int = DELAY,
+        **more: str,
     ) -> None:
-        """``slot``: milliseconds; ``more``: configuration of the logs, see `Topics.create`."""
+        """``slot``: milliseconds; ``delay``: of windows, in slots; ``more``: configuration of the
+        logs, see `Topics.create`.
+        """
         self.topics, self.folder, self.raw = topics, folder, f"{name}.raw"
-        self.path, self.topology = described(folder, name, topics.boot, self.raw, shape, slot)
-        for topic in (self.raw, self.topology.reports_topic, self.topology.releases_topic):
+        self.path, self.topology = described(
+            folder, name, topics.boot, self.raw, shape, slot, delay
+        )
+        self.roles = [role.name for role in self.topology.roles]  # collect merges, too
+        reports = [] if self.topology.curated else [self.topology.reports_topic]
+        for topic in (self.raw, *reports, self.topology.releases_topic):
             topics.create(topic, **more)
         prepare(self.topology)
         self.processes: dict[str, subprocess.Popen] = {}
         self.consumer = topics.reader()
 
     def start(self) -> None:
-        """Workers, and two events in slots of the past: the second one closes the first one's."""
-        for role in ROLES:
+        """Workers, and two events in slots of the past: the second one closes the first one's, and
+        its window.
+        """
+        for role in self.roles:
             words = ["-m", "ldp_kafka", "run", str(self.path), "--role", role]
             self.processes[role] = spawn(words, self.log(role), cores())
         slot, now = self.topology.input.slot_ms, int(time.time() * 1000)
-        probes = (inputs.single("probe", now - at * slot, 50.0) for at in (20, 10))
+        windows = 2 * self.topology.windowed.windows.span if self.topology.setting else 0
+        probes = (inputs.single("probe", now - at * slot, 50.0) for at in (20 + windows, 10))
         self.topics.fill_keyed(self.raw, probes)
         until = time.monotonic() + START
         while not self.end(self.topology.releases_topic):
@@ -116,7 +155,7 @@ class Live:
             raise
 
     def last_words(self) -> str:
-        return "\n".join(self.log(role).read_text(errors="replace")[-5000:] for role in ROLES)
+        return "\n".join(self.log(role).read_text(errors="replace")[-5000:] for role in self.roles)
 
     def log(self, role: str) -> Path:
         return self.folder / f"{self.topology.name}-{role}.log"
@@ -140,13 +179,22 @@ def live(*words, **more) -> Iterator[Live]:
 
 
 def described(
-    folder: Path, name: str, boot: str, raw: str, shape: str, slot: int
+    folder: Path, name: str, boot: str, raw: str, shape: str, slot: int, delay: int = DELAY
 ) -> tuple[Path, Topology]:
     """The topology of one shape, with defaults wherever there are any."""
+    of = SHAPES[shape]
     key, path = folder / "edge.key", folder / f"{name}.yaml"
     key.write_bytes(inputs.KEY)
     key.chmod(0o600)
     path.write_text(
-        TEXT.format(name=name, boot=boot, raw=raw, slot=slot, statistic=SHAPES[shape], key=key)
+        TEXT.format(
+            name=name,
+            boot=boot,
+            raw=raw,
+            slot=slot,
+            privacy=of.privacy.format(delay=delay),
+            statistic=of.statistic,
+            key=key,
+        )
     )
     return path, load(path)

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -43,6 +45,15 @@ def ratio(
     return Figure(
         part, name, "x", tuple(a / b for a, b in zip(over, under, strict=True)), target, note
     )
+
+
+def line(counts: Sequence[int], found: Sequence[float]) -> tuple[float, float]:
+    """The slope of the least-squares line through these points, and how far the furthest is off, in
+    percent of the largest.
+    """
+    x, y = np.array(counts, float), np.array(found, float)
+    slope, start = np.polyfit(x, y, 1)
+    return float(slope), float(100 * np.abs(slope * x + start - y).max() / y.max())
 
 
 def table(figures: Sequence[Figure]) -> str:

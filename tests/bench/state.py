@@ -17,22 +17,13 @@ from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.topology import Topology
 from tests.bench import inputs
 from tests.bench.broker import Topics
-from tests.bench.measure import Figure, cores, pin, say
+from tests.bench.measure import Figure, cores, line, pin, say
 from tests.bench.subject import ROOT, spawn, stop
 
 USERS, SHARDS, ROUNDS = (100_000, 300_000, 1_000_000), 512, 7
 HELD = (*USERS, 3_000_000)
 QUICK = (10_000, 30_000, 100_000)
 WHAT = "start to first report, less the same without a state"
-
-
-def line(users: tuple[int, ...], found: list[float]) -> tuple[float, float]:
-    """The slope of the least-squares line through these points, and how far the furthest is off, in
-    percent of the largest.
-    """
-    x, y = np.array(users, float), np.array(found, float)
-    slope, start = np.polyfit(x, y, 1)
-    return float(slope), float(100 * np.abs(slope * x + start - y).max() / y.max())
 
 
 def memory(*, quick: bool = False) -> list[Figure]:

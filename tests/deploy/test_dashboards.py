@@ -26,6 +26,7 @@ OWN_LABELS = {
     "role",
     "method",
     "reason",
+    "setting",
     "le",
     "level",
     "epsilon",

@@ -142,7 +142,7 @@ class Workers:
     def __init__(self) -> None:
         guarantee = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
         self.all = self.perturb, self.curate, self.collect, self.coordinate = tuple(
-            Metrics("meters", role, "lpa")
+            Metrics("meters", role, "lpa", setting="batch" if role == "curate" else "")
             for role in ("perturb", "curate", "collect", "coordinate")
         )
         for metrics in self.all:
@@ -183,6 +183,7 @@ class Workers:
         }
         self.collect.count(output(counts), self.slot % 2)
         self.curate.count(output({"windows": 4, "releases": 4, "open_slots": 3}))
+        self.curate.window(60.0)
         counts = {
             "releases": 1,
             "publications": 1,

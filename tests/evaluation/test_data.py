@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.evaluation import data
+from ldp_kafka.evaluation.sources import SOURCES
 
 
 @pytest.fixture
@@ -27,6 +32,28 @@ def test_missing_data_say_what_to_set(folder):
     with pytest.raises(FileNotFoundError, match=r"no volume\.csv in .*LDP_KAFKA_DATA") as error:
         data.series("volume")
     assert str(folder) in str(error.value)
+
+
+def test_missing_data_say_what_to_get(folder, capsys):
+    """Source, licence, columns and where to put it, of every file that is looked for."""
+    assert main(["evaluate", "capp-order"]) == 2
+    said = capsys.readouterr().err
+    assert f"error: no volume.csv in {folder}: " in said
+    for part in ("archive.ics.uci.edu/dataset/492", "CC BY 4.0", "t,value", f"set {data.VARIABLE}"):
+        assert part in said
+    root = Path(data.__file__).parent
+    named = {
+        name
+        for path in root.rglob("*.py")
+        if path.name != "sources.py"
+        for name in re.findall(r'"([a-z0-9_]+\.csv)"', path.read_text("utf-8"))
+    }
+    assert named == SOURCES.keys(), "what is looked for, and nothing else, has its source"
+    for name, origin in SOURCES.items():
+        with pytest.raises(FileNotFoundError) as error:
+            data.find(name)
+        assert all(origin)
+        assert str(origin) in str(error.value)
 
 
 def test_unknown_names_are_refused(folder):

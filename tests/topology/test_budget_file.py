@@ -128,7 +128,7 @@ WRONG = [
         "window: 23",
         (
             "edge.yaml:3: limit.window: must be a positive whole number and ms, s, m, h or d, such"
-            " as 24h; got 23"
+            " as 24h; got 23: write its unit too, such as 23s"
         ),
     ),
     (

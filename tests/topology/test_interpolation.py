@@ -7,6 +7,7 @@ import pytest
 
 from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError, TopologyError
+from ldp_kafka.runtime.device.provisioning import Files, files_of, provision
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.runtime.keys import read_key
 from ldp_kafka.topology import loads, unset
@@ -315,5 +316,22 @@ def test_a_key_that_is_not_named_here(monkeypatch):
     monkeypatch.delenv("LDP_KAFKA_EDGE_KEY", raising=False)
     with pytest.raises(ConfigurationError, match=r"needs a key: t.yaml:17: edge.key_file: .* KEY"):
         read_key(topology.edge.key_file)
+    monkeypatch.setenv("KEY", "")
+    with pytest.raises(ConfigurationError, match=r"key_file: .* KEY is not set here \(empty\)"):
+        read_key(loads(TEXT, "t.yaml").edge.key_file)
+    with pytest.raises(ConfigurationError, match=r"edge.key_file: .* KEY is not set here,"):
+        files_of(topology, "x.db", None)
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", base64.b64encode(bytes(32)).decode())
     assert read_key(topology.edge.key_file).first == bytes(32)
+    assert files_of(topology, "x.db", None).key is None
+    written = loads(TEXT.replace("${KEY}", "${KEY:-}"), "t.yaml")
+    assert written.edge.key_file is None, "nothing, as it is written"
+
+
+def test_a_device_without_a_key_leaves_nothing_behind(tmp_path, monkeypatch):
+    """It can be provisioned when the key is there."""
+    monkeypatch.delenv("LDP_KAFKA_EDGE_KEY", raising=False)
+    topology = loads(TEXT, "t.yaml")
+    with pytest.raises(ConfigurationError, match="needs a key"):
+        provision(topology, Files(tmp_path / "x.db", None), "here")
+    assert not [*tmp_path.iterdir()]

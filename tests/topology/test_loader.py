@@ -111,10 +111,15 @@ WRONG = [
         "edge: {}\n  collector: {bootstrap_servers: ' '}",
         "5: kafka.collector.bootstrap_servers: must be host:port",
     ),
-    ("slot: 1h", "slot: 0s", "6: input.slot: must be a duration such as"),
+    (
+        "slot: 1h",
+        "slot: 0h",
+        (
+            "6: input.slot: must be a duration such as 250ms, 30s, 15m, 1h or 1d; got"
+            ' "0h": must be longer than nothing'
+        ),
+    ),
     ("slot: 1h", "slot: 60", "6: input.slot: must be a duration such as"),
-    ("slot: 1h", "slot: -1h", "6: input.slot: must be a duration such as"),
-    ("slot: 1h", "slot: 1w", "6: input.slot: must be a duration such as"),
     ("  slot: 1h", "  lateness: 1", "5: input.slot: must be given"),
     ("slot: 1h", "slot: 1h\n  lateness: -1", "7: input.lateness: must be at least 0; got -1"),
     ("slot: 1h", "slot: 1h\n  lateness: 1001", "7: input.lateness: must be at most 1000; got 1001"),
@@ -158,6 +163,11 @@ WRONG = [
         "5: input: user, value and time must be three different fields",
     ),
     ("slot: 1h", "slot: 1h\n  idle: on", "7: input.idle: must be off, or a duration such as 30s"),
+    (
+        "slot: 1h",
+        "slot: 1h\n  idle: 0s",
+        '7: input.idle: must be off, or a duration such as 30s; got "0s": must be longer than',
+    ),
     (
         "slot: 1h",
         "slot: 1h\n  create: false\n  idle: 30s",
@@ -212,7 +222,22 @@ WRONG = [
             " hadamard, hybrid, laplace, olh, oue, piecewise, square_wave, subset_selection, sue"
         ),
     ),
-    ("method: capp", "method: capp\n  mechanism: grr", "7: privacy: capp over grr:"),
+    (
+        "method: capp",
+        "method: sw_direct\n  mechanism: grr",
+        (
+            "9: privacy.mechanism: must be one of duchi, hybrid, laplace, piecewise, square_wave"
+            " for sw_direct: grr is a mechanism for categories, and sw_direct needs one for numbers"
+        ),
+    ),
+    (
+        "method: capp",
+        "method: sw_direct\n  mechanism: gaussian",
+        (
+            "9: privacy.mechanism: must be one of duchi, hybrid, laplace, piecewise, square_wave"
+            " for sw_direct"
+        ),
+    ),
     ("method: capp", "method: capp\n  block: 0", "9: privacy.block: must be at least 1; got 0"),
     (
         "method: capp",

@@ -282,6 +282,9 @@ def test_what_a_curator_needs():
     good = loads(text % ("", naive, "per_stream"))
     assert good.curated and [role.name for role in good.roles] == ["curate"]
     assert good.linked == "" and good.report_rows == 0
+    sliding = loads(text % ("", naive + ", setting: sliding", "per_stream"))
+    lone = loads(text % ("", "method: capp, window: 4", "mean"))
+    assert [made.setting for made in (good, sliding, lone)] == ["batch", "sliding", ""]
     for per_slot in PER_SLOT:
         held = loads(text % (f", per_slot: {per_slot}", naive, "per_stream"))
         assert (held.fingerprint == good.fingerprint) == (per_slot == "first")

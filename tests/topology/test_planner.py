@@ -12,7 +12,7 @@ from ldp_kafka.statistics import Frequencies, Mean
 from ldp_kafka.statistics.mean import INPUTS
 from ldp_kafka.statistics.per_user import release_error
 from ldp_kafka.statistics.prediction import law_error
-from ldp_kafka.topology import loads, plan
+from ldp_kafka.topology import cautions, loads, plan
 from tests.cases import cases
 
 BASE = """\
@@ -275,6 +275,34 @@ privacy:
   {trust: curator, level: event, method: naive, epsilon: EPSILON, delay: DELAY, domain: [0, 100]}
 output: {statistics: [per_stream]}
 """
+
+
+def test_a_plan_of_windows_says_how_many_values_wait():
+    """32 bytes of each slot of a batch, and of those that may be late; and that their records are
+    too many to be listed, before they are.
+    """
+    text = WINDOWS.replace("EPSILON", "1.0")
+    for setting, slots in (("batch", 5), ("sliding", 2)):
+        made = loads(text.replace("DELAY", f"4, setting: {setting}"))
+        fields = made.method.fields.values()
+        own = sum(np.dtype(each.dtype).itemsize * max(each.length, 1) for each in fields)
+        assert made.open_slots == slots
+        assert plan(made, 1000).state_bytes_per_user == 16 + own + 32 * slots
+    assert topology().open_slots == 0
+    batch = text.replace("DELAY", "100")
+    sliding = text.replace("DELAY", "100, setting: sliding")
+    assert loads(sliding.replace("1d", "1d, lateness: 7")).open_slots == 8
+    said = "up to 25,856 records of 101 open slots, and their list about 724 kB"
+    for text, users, warned in (
+        (batch, 1000, True),
+        (batch, 200, False),
+        (batch + "runtime: {shards: 128}\n", 1000, False),
+        (sliding, 1000, False),
+        (sliding.replace("1d", "1d, lateness: 100"), 1000, True),
+    ):
+        warnings = list(cautions.warnings(loads(text), (), users, 0))
+        assert sum("lower runtime.shards" in each for each in warnings) == warned
+        assert not warned or any(said in each for each in warnings)
 
 
 def test_a_plan_of_windows_says_which_method_to_take():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import inf, nan
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ldp_kafka.accounting import State
 from ldp_kafka.checks.delay.trial import DelayTrial
 from ldp_kafka.checks.failure import refused, require
 from ldp_kafka.checks.sources import KEY, LOUD, Recorder
@@ -89,16 +93,20 @@ def values_are_checked(trial: DelayTrial) -> None:
         )
 
 
-def _refuses(method: object, state: object, source: Recorder, calls: list[tuple]) -> None:  # type: ignore[type-arg]
+def _refuses(
+    method: Any,
+    state: State,
+    source: Recorder,
+    calls: Sequence[tuple[NDArray[np.intp], int, NDArray[np.int64]]],
+) -> None:
     """Each call of step is refused, draws nothing and changes nothing."""
-    columns = state.columns  # type: ignore[attr-defined]
-    before = {name: column.copy() for name, column in columns.items()}
+    before = {name: column.copy() for name, column in state.columns.items()}
     drawn = len(source.draws)
     for rows, slot, values in calls:
-        step = partial(method.step, state, rows, slot, values, None, source)  # type: ignore[attr-defined]
+        step = partial(method.step, state, rows, slot, values, None, source)
         refused(step, "a slot that a stream cannot be stepped at")
         require(len(source.draws) == drawn, "a refused slot must draw nothing")
         require(
-            all(np.array_equal(column, before[name]) for name, column in columns.items()),
+            all(np.array_equal(column, before[name]) for name, column in state.columns.items()),
             "a refused slot must change no stream's state",
         )

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.claims import Claim
 from ldp_kafka.evaluation.delay.compared import (
     MIDPOINT,
@@ -20,9 +19,12 @@ from ldp_kafka.evaluation.delay.compared import (
     OURS,
     PAPER,
     REPEATS,
+    SMOOTHED_TO,
     Errors,
+    by_cell,
     calibrations,
     errors,
+    is_smoothed,
     made,
     midpoint,
 )
@@ -50,11 +52,6 @@ LIMITS = {10: 0.7, 100: 0.85}
 FROM = 0.5
 """... from this epsilon on."""
 OF_MIDPOINT = 1.2
-SMOOTHED_TO = 10
-"""The longest delay whose sliding windows are smoothed slot by slot, for methods without segments.
-The time of it grows with the delay squared: at 100 it would take longer than all the rest. Batches
-of 100 slots are smoothed, and segments everywhere.
-"""
 
 
 class Row(NamedTuple):
@@ -118,7 +115,7 @@ def _cell(
     unknown = Errors(*[float("nan")] * 4)
     found = [(MIDPOINT, "sound", midpoint(on), unknown)]
     for name in methods:
-        looked = setting == "batch" or name == OURS or delay <= smoothed_to
+        looked = is_smoothed(name, setting, delay, smoothed_to)
         for calibration in calibrations(name):
             raw, smoothed = (
                 errors(
@@ -162,22 +159,17 @@ def claims(found: Sequence[Row]) -> list[Claim]:
     """That smoothed segments are far below what the paper has, with the authors' theta and
     buckets, and never far above the midpoint.
     """
-    cells: dict[tuple[str, float, int, str], list[Row]] = {}
-    for row in found:
-        cells.setdefault(row[:4], []).append(row)
     by_paper: dict[int, dict[str, float]] = {delay: {} for delay in LIMITS}
     by_midpoint = {}
-    for cell, part in cells.items():
-        name, epsilon, delay, setting = cell
-        place = f"{name}, epsilon {words.at_most(epsilon)}, delay {delay}, {setting}"
+    for of, part in by_cell(found).items():
         ours = next(row.smoothed_mae for row in part if row.method == OURS)
         best = min(
             (row.mae for row in part if row.method in PAPER and row.calibration == "published"),
             default=None,
         )
-        if best is not None and delay in LIMITS and name in TRENDS and epsilon >= FROM:
-            by_paper[delay][place] = ours / best
-        by_midpoint[place] = ours / next(row.mae for row in part if row.method == MIDPOINT)
+        if best is not None and of.delay in LIMITS and of.stream in TRENDS and of.epsilon >= FROM:
+            by_paper[of.delay][str(of)] = ours / best
+        by_midpoint[str(of)] = ours / next(row.mae for row in part if row.method == MIDPOINT)
     return [
         *(
             at_most(

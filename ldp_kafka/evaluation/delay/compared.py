@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.delay.streams import Stream
 from ldp_kafka.evaluation.ldp_ids.comparison import FLOOR, mean_of, relative_error
 from ldp_kafka.evaluation.metrics import absolute_error
@@ -21,14 +22,23 @@ __all__ = [
     "OURS",
     "PAPER",
     "REPEATS",
+    "SMOOTHED_TO",
+    "Cell",
     "Errors",
+    "by_cell",
     "calibrations",
     "errors",
+    "is_smoothed",
     "made",
     "midpoint",
 ]
 
 REPEATS = 40
+SMOOTHED_TO = 10
+"""The longest delay whose sliding windows are smoothed slot by slot, for methods without segments.
+The time of it grows with the delay squared: at 100 it would take longer than all the rest. Batches
+of 100 slots are smoothed, and segments everywhere.
+"""
 MIDPOINT, OURS = "midpoint", "segment_mean"
 # of those that can draw both ways; contin_group with noise on points is pegasus_delay
 _POINTS = {"discontin_group point": "discontin_group", "buc_order point": "buc_order"}
@@ -38,6 +48,7 @@ PAPER = (
 )
 """What the paper compares, noise on sums where nothing else is said, but for its baseline."""
 NAMES = ("naive", *PAPER, OURS)
+R = TypeVar("R", bound=tuple[Any, ...])
 
 
 class Errors(NamedTuple):
@@ -55,6 +66,32 @@ class Errors(NamedTuple):
 def calibrations(name: str) -> tuple[str, ...]:
     """Those that differ: ``naive`` and ``segment_mean`` have one."""
     return ("sound", "published") if name in PAPER else ("sound",)
+
+
+def is_smoothed(name: str, setting: str, delay: int, smoothed_to: int) -> bool:
+    """Whether a method is measured smoothed too: see `SMOOTHED_TO`."""
+    return setting == "batch" or name == OURS or delay <= smoothed_to
+
+
+class Cell(NamedTuple):
+    """The stream and the parameters that methods are compared at."""
+
+    stream: str
+    epsilon: float
+    delay: int
+    setting: str
+
+    def __str__(self) -> str:
+        at_most = words.at_most(self.epsilon)
+        return f"{self.stream}, epsilon {at_most}, delay {self.delay}, {self.setting}"
+
+
+def by_cell(rows: Iterable[R]) -> dict[Cell, list[R]]:
+    """Rows that begin with their cell."""
+    found: dict[Cell, list[R]] = {}
+    for row in rows:
+        found.setdefault(Cell(*row[:4]), []).append(row)
+    return found
 
 
 class _Anywhere:

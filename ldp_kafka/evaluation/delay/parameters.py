@@ -20,10 +20,19 @@ from itertools import product
 from math import isnan
 from typing import Any, NamedTuple
 
-from ldp_kafka.accounting import words
 from ldp_kafka.evaluation.claims import Claim
-from ldp_kafka.evaluation.delay.all_methods import DELAYS, EPSILONS, SETTINGS, SMOOTHED_TO
-from ldp_kafka.evaluation.delay.compared import MIDPOINT, OURS, REPEATS, errors, made, midpoint
+from ldp_kafka.evaluation.delay.all_methods import DELAYS, EPSILONS, SETTINGS
+from ldp_kafka.evaluation.delay.compared import (
+    MIDPOINT,
+    OURS,
+    REPEATS,
+    SMOOTHED_TO,
+    by_cell,
+    errors,
+    is_smoothed,
+    made,
+    midpoint,
+)
 from ldp_kafka.evaluation.delay.limits import at_most
 from ldp_kafka.evaluation.delay.streams import STREAMS, TRENDS, Stream, stream
 from ldp_kafka.evaluation.plots import Line, Panel
@@ -31,7 +40,7 @@ from ldp_kafka.methods.delay.deviation import AUTHORS_THETA
 
 __all__ = ["BUCKETS", "OF_BEST", "THETAS", "UNEMPLOYMENT", "Row", "claims", "panels", "rows"]
 
-THETAS = (0.25, 4.0, 64.0, 1024.0, 2.0**20)  # the last: one group a window
+THETAS = (0.25, 4.0, 64.0, 1024.0, 2.0**16)  # the last: one group a window
 BUCKETS = (1, 2, 3, 4, 8, 16)
 OF_BEST = 1.05
 UNEMPLOYMENT = 80.0
@@ -57,7 +66,7 @@ class Row(NamedTuple):
     """Mean absolute error, not smoothed, and its standard error over repeats."""
     mae_error: float
     smoothed_mae: float
-    """NaN where it was not measured: see `all_methods.SMOOTHED_TO`."""
+    """NaN where it was not measured: see `compared.SMOOTHED_TO`."""
     repeats: int
 
 
@@ -92,7 +101,7 @@ def rows(
             place: dict[str, Any] = {"epsilon": epsilon, "delay": delay, "setting": setting}
             made_rows.append(_of_midpoint(on, place, repeats))
             for name, own, source in tried:
-                smoothed = setting == "batch" or name == OURS or delay <= smoothed_to
+                smoothed = is_smoothed(name, setting, delay, smoothed_to)
                 made_rows.append(_row(on, name, {**place, **own}, source, smoothed, repeats, seed))
     return made_rows
 
@@ -152,12 +161,8 @@ def claims(found: Sequence[Row]) -> list[Claim]:
     reach their limit at a long delay.
     """
     tried: dict[str, dict[str, float]] = {"": {}, "smoothed": {}, "shaped": {}}
-    cells: dict[tuple[str, float, int, str], list[Row]] = {}
-    for row in found:
-        cells.setdefault(row[:4], []).append(row)
-    for (name, epsilon, delay, setting), part in cells.items():
-        place = f"{name}, epsilon {words.at_most(epsilon)}, delay {delay}, {setting}"
-        if name not in TRENDS:
+    for of, part in by_cell(found).items():
+        if of.stream not in TRENDS:
             continue
         ours = next(row.smoothed_mae for row in part if row.method == OURS)
         theirs = [row for row in part if row.method not in (OURS, MIDPOINT)]
@@ -167,7 +172,7 @@ def claims(found: Sequence[Row]) -> list[Claim]:
             ("shaped", [row.mae for row in theirs if not _is_segments(row)]),
         ):
             if figures:
-                tried[kind][place] = ours / min(figures)
+                tried[kind][str(of)] = ours / min(figures)
     groups = {
         f"{row.setting}, {row.source} theta": row.mae
         for row in found

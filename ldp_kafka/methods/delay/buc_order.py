@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field
-from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import check_whole
 from ldp_kafka.mechanisms.grr import GeneralizedRandomizedResponse
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.delay.base import ONCE, DelayMethod
@@ -98,12 +98,7 @@ class BucOrder(Grouped):
     flip: GeneralizedRandomizedResponse | None = None
 
     def __init__(self, *, buckets: int | None = None, **parameters: Any) -> None:
-        if buckets is not None:
-            if isinstance(buckets, bool | np.bool) or not isinstance(buckets, int | np.integer):
-                raise TypeError("buckets must be a whole number")
-            if not 1 <= buckets <= MOST:
-                raise ConfigurationError("buckets must lie between 1 and 65536")
-        self._given = None if buckets is None else int(buckets)
+        self._given = None if buckets is None else check_whole(buckets, "buckets", 1, MOST)
         super().__init__(**parameters)
 
     def _prepare(self) -> None:
@@ -117,8 +112,7 @@ class BucOrder(Grouped):
             self._told = log(1 + n * exp(min(self._told, 50.0)) / (n - 1))
         moved = min(self._width, self.reach) if sound else self.reach
         room = self._width if sound else FIXED
-        most = 1 if self.noise == "point" else self.windows.span
-        self.adder = SumNoise(values / MICRO, moved, most * room)
+        self.adder = SumNoise(values / MICRO, moved, self._added * room)
         if self.buckets > 1:
             self.flip = GeneralizedRandomizedResponse(self._told, self.buckets)
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Field
-from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.additive import CAP
+from ldp_kafka.mechanisms.base import check_whole
 from ldp_kafka.mechanisms.exponential import MOST_CANDIDATES, ExponentialMechanism
 from ldp_kafka.methods.delay.base import ONCE
 from ldp_kafka.methods.delay.blocks import Blocks
@@ -74,11 +74,7 @@ class Dpi(Blocks):
     }
 
     def __init__(self, *, synopses: int = SYNOPSES, **parameters: Any) -> None:
-        if isinstance(synopses, bool | np.bool) or not isinstance(synopses, int | np.integer):
-            raise TypeError("synopses must be a whole number")
-        if not 2 <= synopses <= MOST_CANDIDATES:
-            raise ConfigurationError(f"synopses must lie between 2 and {MOST_CANDIDATES}")
-        self.synopses = int(synopses)
+        self.synopses = check_whole(synopses, "synopses", 2, MOST_CANDIDATES)
         super().__init__(**parameters)
 
     def _prepare(self) -> None:

@@ -29,6 +29,11 @@ class Grouped(DelayMethod):
 
     adder: SumNoise
 
+    @property
+    def _added(self) -> int:
+        """How many values one sum that is perturbed has at most."""
+        return 1 if self.noise == "point" else self.windows.span
+
     def _kept(self) -> dict[str, Field]:
         """Of each slot of the window the founder of its group; of each founder the sum and the
         number of its group, 0 where there is none that is open.

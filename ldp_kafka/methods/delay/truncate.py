@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, NEVER, Field
-from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import exp_below
+from ldp_kafka.mechanisms.base import check_whole, exp_below
 from ldp_kafka.mechanisms.exponential import MOST_CANDIDATES, ExponentialMechanism
 from ldp_kafka.mechanisms.sum_noise import SumNoise
 from ldp_kafka.methods.base import check_slots
@@ -107,11 +106,8 @@ class Truncate(Blocks):
     def __init__(
         self, *, thresholds: int = THRESHOLDS, interval: int = 1, **parameters: Any
     ) -> None:
-        if isinstance(thresholds, bool | np.bool) or not isinstance(thresholds, int | np.integer):
-            raise TypeError("thresholds must be a whole number")
-        if not 2 <= thresholds <= MOST_CANDIDATES:
-            raise ConfigurationError(f"thresholds must lie between 2 and {MOST_CANDIDATES}")
-        self.thresholds, self.interval = int(thresholds), check_slots(interval, "interval")
+        self.thresholds = check_whole(thresholds, "thresholds", 2, MOST_CANDIDATES)
+        self.interval = check_slots(interval, "interval")
         super().__init__(**parameters)
 
     def _prepare(self) -> None:

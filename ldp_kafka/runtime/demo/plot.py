@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldp_kafka.runtime.demo.result import Result
+from ldp_kafka.runtime.releases.plot import label_axis
 
 __all__ = ["plot"]
 
@@ -62,7 +63,9 @@ def plot(
         _panel(axis, times, result, at if panels else None)
         if panels:
             axis.set_title(panels[at], fontsize=10, loc="left")
-        _label(axis, unit if at % columns == 0 else "", below=at + columns >= max(len(panels), 1))
+        label_axis(
+            axis, unit if at % columns == 0 else "", below=at + columns >= max(len(panels), 1)
+        )
     handles, labels = axes.flat[0].get_legend_handles_labels()
     figure.suptitle(title, x=0.02, y=0.98, ha="left", fontsize=12, fontweight="bold")
     figure.legend(
@@ -107,20 +110,3 @@ def _panel(axis: Any, times: list[datetime], result: Result, category: int | Non
             alpha=0.85,
             label=label,
         )
-
-
-def _label(axis: Any, unit: str, *, below: bool) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(minticks=4, maxticks=8)
-    axis.xaxis.set_major_locator(locator)
-    axis.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
-    axis.grid(visible=True, color="#e4e4e4", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.tick_params(labelsize=8, labelbottom=below)
-    for side in ("top", "right"):
-        axis.spines[side].set_visible(False)
-    if unit:
-        axis.set_ylabel(unit, fontsize=9)
-    if below:
-        axis.set_xlabel("start of the slot (UTC)", fontsize=9)

@@ -37,9 +37,14 @@ class Files(NamedTuple):
 def files_of(
     topology: Topology, database: str | os.PathLike[str], key_file: str | os.PathLike[str] | None
 ) -> Files:
-    """Those of a client; ``key_file`` defaults to the topology's."""
+    """Those of a client; ``key_file`` defaults to the topology's. ConfigurationError where that
+    name is left to a variable that is not set, and the key is not in the environment.
+    """
     own = topology.edge.key_file if key_file is None else Path(key_file)
-    return Files(Path(database), None if isinstance(own, Unset) else own)
+    if isinstance(own, Unset):
+        read_key(own)  # says which variable is not set, unless the key is in the environment
+        own = None
+    return Files(Path(database), own)
 
 
 def provision(topology: Topology, files: Files, deployment: str) -> None:
@@ -63,8 +68,8 @@ def provision(topology: Topology, files: Files, deployment: str) -> None:
     if files.key is not None:
         new_key(files.key)
         sync_folder(files.key)
-    Counter.make(files.counter).close()
     noise = edge_randomness(topology, read_key(files.key), deployment)
+    Counter.make(files.counter).close()
     DeviceStore.make(files.database, bound_to(topology, noise))
 
 

@@ -1,9 +1,9 @@
-"""A topic from its beginning to where it ends now."""
+"""A topic from its beginning to where it ends now, or on without an end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -18,10 +18,23 @@ from confluent_kafka import (
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka.admin import Config, extents, kind_of, partitions_of, quiet
+from ldp_kafka.runtime.kafka.admin.asking import goes_on
 
-__all__ = ["Kept", "Reader", "Spans", "read_records", "read_topic", "reader", "reading", "spans"]
+__all__ = [
+    "Kept",
+    "Reader",
+    "Spans",
+    "follow_records",
+    "read_records",
+    "read_topic",
+    "reader",
+    "reading",
+    "spans",
+]
 
 SILENCE = 20.0  # seconds without a record after which a broker counts as gone
+QUIET = 0.5  # seconds without a record after which a follower is told that none is there
+AGAIN = 60.0  # seconds after which it is said once more that a broker is away
 
 Spans = Mapping[int, tuple[int, int]]
 """Of each partition the first offset, and the one after the last."""
@@ -125,7 +138,9 @@ def spans(config: Config, topic: str) -> Spans:
     return extents(config, topic, range(partitions))
 
 
-def read_records(config: Config, topic: str, within: Spans | None = None) -> Iterator[Kept]:
+def read_records(
+    config: Config, topic: str, within: Spans | None = None
+) -> Generator[Kept, None, None]:
     """All records that the topic holds at this moment, tombstones too: in the order of each
     partition, partitions in no promised order. No group, no commit.
 
@@ -152,15 +167,7 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
                     heard = time.monotonic()
                     partition, end = message.partition(), ends[message.partition()][1]
                     if message.offset() < end:
-                        kind, stamp = message.timestamp()
-                        yield Kept(
-                            partition,
-                            message.offset(),
-                            -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
-                            message.key(),
-                            message.value(),
-                            message.headers() or (),
-                        )
+                        yield _kept(message)
                     if message.offset() >= end - 1:
                         left.discard(partition)
                 left = {
@@ -172,6 +179,61 @@ def read_records(config: Config, topic: str, within: Spans | None = None) -> Ite
                     raise BrokerError(f"{topic}: nothing came for {SILENCE:g} s")
     except KafkaException as error:
         raise kind_of(error.args[0])(f"{topic}: {error.args[0].str()}") from None
+
+
+def follow_records(
+    config: Config,
+    topic: str,
+    offsets: Mapping[int, int],
+    *,
+    away: Callable[[str], None] | None = None,
+) -> Generator[Kept | None, None, None]:
+    """Records from these offsets on as they come, without an end; None after each fetch, and
+    whenever none is there. A broker that is away is waited for. No group, no commit.
+
+    Parameters
+    ----------
+    config : of a confluent-kafka client
+    offsets : partition -> the first offset that is wanted
+    away : is told, once a minute, what keeps the broker from answering
+
+    Raises
+    ------
+    ConfigurationError, BrokerError : the broker refuses, or does not have an offset any more
+    """
+    with reading({**quiet(config), "error_cb": _Away(away)}, topic, offsets) as consumer:
+        while True:
+            found = consumer.consume(1000, QUIET)
+            for message in found:
+                if (error := message.error()) is None:
+                    yield _kept(message)
+                elif not goes_on(error):
+                    raise kind_of(error)(f"{topic}: {error.str()}")
+            yield None
+
+
+class _Away:
+    """What a client says of brokers that it cannot reach, told now and then."""
+
+    def __init__(self, tell: Callable[[str], None] | None) -> None:
+        self._tell, self._next = tell, 0.0
+
+    def __call__(self, error: KafkaError) -> None:
+        if self._tell is not None and time.monotonic() >= self._next:
+            self._next = time.monotonic() + AGAIN
+            self._tell(error.str())
+
+
+def _kept(message: Message) -> Kept:
+    kind, stamp = message.timestamp()
+    return Kept(
+        message.partition(),
+        message.offset(),
+        -1 if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
+        message.key(),
+        message.value(),
+        message.headers() or (),
+    )
 
 
 def read_topic(config: Config, topic: str) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.topology import Topology, unset
 
@@ -36,17 +37,50 @@ KNOWN = (
     "enable.ssl.certificate.verification",
 )
 """The security options that both clients have."""
+_BOTH = "what both have is " + ", ".join(KNOWN)
+_NEAR = 0.8
+"""Names are long and alike: below that, the nearest is not what was meant."""
+_PEM = "write the store as PEM (openssl pkcs12 -in STORE.p12 -out both.pem) and give"
+_CA = f"{_PEM} ssl.ca.location"
+_OWN = f"{_PEM} ssl.certificate.location and ssl.key.location"
+_LOGIN = (
+    "give sasl.mechanism (PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512), sasl.username and sasl.password"
+)
+_BYTES = "leave it out, messages are read and written as bytes"
+_ONE_CLIENT = re.compile(
+    r"(enable\.)?sasl\.(kerberos|oauthbearer)\.|https\.|ssl\.(crl|engine|cipher)\."
+)
+"""What librdkafka has: near a name that both have, and no mistake for it."""
 _INSTEAD = {
-    "ssl.keystore.location": (
-        "give ssl.certificate.location and ssl.key.location, both PEM files (openssl pkcs12 -in"
-        " KEYSTORE -out both.pem)"
-    ),
-    "ssl.keystore.password": (
-        "give ssl.certificate.location and ssl.key.location, both PEM files, and ssl.key.password"
-    ),
+    "ssl.keystore.location": _OWN,
+    "ssl.keystore.password": f"{_OWN}, and ssl.key.password",
     "ssl.certificate.pem": "write it to a file and give ssl.certificate.location",
     "ssl.key.pem": "write it to a file that only its owner can read, and give ssl.key.location",
+    "session.timeout.ms": "give runtime.session_timeout, which workers use",
 }
+"""Options of librdkafka that the second client has not: what to write."""
+_OF_JAVA = {
+    "sasl.jaas.config": _LOGIN,
+    "sasl.login.callback.handler.class": _LOGIN,
+    "sasl.client.callback.handler.class": _LOGIN,
+    "ssl.truststore.location": _CA,
+    "ssl.truststore.password": f"{_CA}, which has no password",
+    "ssl.truststore.type": _CA,
+    "ssl.truststore.certificates": "give ssl.ca.pem",
+    "ssl.keystore.type": _OWN,
+    "ssl.keystore.key": _OWN,
+    "ssl.keystore.certificate.chain": _OWN,
+    "ssl.protocol": "leave it out, both clients take TLS 1.2 or later",
+    "ssl.enabled.protocols": "leave it out, both clients take TLS 1.2 or later",
+    "key.serializer": _BYTES,
+    "value.serializer": _BYTES,
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "schema.registry.url": "leave it out, there is no schema registry here",
+    "basic.auth.credentials.source": "leave it out, there is no schema registry here",
+    "basic.auth.user.info": "leave it out, there is no schema registry here",
+}
+"""What stands in a Java client's file, as Confluent Cloud and MSK show it: what to write."""
 
 
 class Security:
@@ -78,11 +112,8 @@ def check_options(client: Mapping[str, Any]) -> None:
 
     """
     for name in client:
-        if _SECURITY.match(name) and name not in KNOWN:
-            instead = _INSTEAD.get(name) or "what both have is " + ", ".join(KNOWN)
-            raise ConfigurationError(
-                f"kafka.client: {name} reaches one of the two Kafka clients only: {instead}"
-            )
+        if wrong := _not_of_both(name):
+            raise ConfigurationError(f"kafka.client: {name} {wrong}")
     protocol = str(client.get("security.protocol", "PLAINTEXT")).upper()
     _one_of(protocol, PROTOCOLS, "security.protocol")
     if protocol.startswith("SASL"):
@@ -110,6 +141,21 @@ def check_options(client: Mapping[str, Any]) -> None:
         raise ConfigurationError(
             "kafka.client: ssl.certificate.location and ssl.key.location must be given together"
         )
+
+
+def _not_of_both(name: str) -> str:
+    """Why not both clients have an option of this name, and what to write; empty where they have,
+    or where it has nothing to do with security.
+    """
+    if name in _OF_JAVA:
+        return f"is an option of Java clients: {_OF_JAVA[name]}"
+    one = "reaches one of the two Kafka clients only:"
+    if name in _INSTEAD:
+        return f"{one} {_INSTEAD[name]}"
+    near = "" if _ONE_CLIENT.match(name) else did_you_mean(name, KNOWN, _NEAR)
+    if name in KNOWN or not (near or _SECURITY.match(name)):
+        return ""
+    return f"is no option of both Kafka clients{near}" if near else f"{one} {_BOTH}"
 
 
 def check_topology(topology: Topology) -> None:

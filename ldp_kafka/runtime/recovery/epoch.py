@@ -40,6 +40,7 @@ __all__ = ["PART", "Epoch", "Limits", "OffsetAction", "Sink", "Table"]
 
 # bytes of a record of the changelog: what a broker takes by default, less its key
 LARGEST = 990_000
+MANY = LARGEST // 50  # records of which the list is most of what is too large
 FIRST = 256  # messages of a fold, before it is known how long one takes
 APART = 30.0  # seconds from one snapshot to the next at most, where folding goes on
 PART = object()
@@ -349,9 +350,13 @@ class Epoch(Generic[S]):
         for key, value in snapshot.records.items():
             if len(value) > LARGEST:
                 shard = key.split("/")[1]
+                listed = len(self.shard_offsets)
+                why = self.stage.oversize
+                if shard == META and listed > MANY:
+                    why = f"it lists {listed:,} records; runtime.shards is too large"
                 raise ConfigurationError(
                     f"{self.where} partition {self.partition}: the state's record {shard} would"
-                    f" have {len(value):,} bytes, more than {LARGEST:,}: {self.stage.oversize}"
+                    f" have {len(value):,} bytes, more than {LARGEST:,}: {why}"
                 )
 
     def snapshot(self) -> Snapshot:

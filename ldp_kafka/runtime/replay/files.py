@@ -73,7 +73,7 @@ def read_slices(
     """
     table = _table(path, (value,))
     if value not in table.column_names:
-        raise ConfigurationError(no_column([value], table.column_names))
+        raise ConfigurationError(no_column(topology, table, value=value))
     series = column_values(topology, table.column(value).drop_null(), value)
     if series.dtype == object:
         codes = {name: code for code, name in enumerate(topology.privacy.category_names or ())}

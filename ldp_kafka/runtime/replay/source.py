@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,6 +20,10 @@ from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.topology import Topology
 
 __all__ = ["SlotEvents", "Source", "from_arrays", "from_slots", "from_table", "recent_start"]
+
+_NAME = re.compile(r"[A-Za-z_]\w{0,63}([ .-]\w{1,63}){0,7}")
+_MISSING = re.compile(r"nan|inf|infinity|n/?a|null|none|nil", re.IGNORECASE)
+"""Among names that start with a letter, what a number's cell may hold."""
 
 
 class SlotEvents(NamedTuple):
@@ -36,14 +41,45 @@ class SlotEvents(NamedTuple):
         return f"SlotEvents(slot={self.slot}, {len(self.who)} events)"  # never a value
 
 
-def no_column(missing: Sequence[str], there: Sequence[str]) -> str:
-    """The error for columns that are missing. It does not name those that exist: the first line of
-    a file without a header is data.
+def no_column(topology: Topology, table: Any, **wanted: str) -> str:
+    """What to say where a table lacks a column.
+
+    Parameters
+    ----------
+    topology : the columns that its own paths name are told apart, if the table has them
+    table : its columns are named where their types show that the first line of the file is a
+        header; in a file without one that line is data, which no error shows
+    wanted : the column of each of ``user``, ``value`` and ``time`` that is looked for
     """
-    return (
-        f"no column {', '.join(missing)} among the {len(there)} that the file's first line names:"
-        " it must have a header line with the columns' names"
+    there = table.column_names
+    missing = [name for name in wanted.values() if name not in there]
+    options = "--user-column, --value-column and --time-column say which is which"
+    if len(wanted) == 1:
+        options = "--value-column says which it is"
+    if not _named(table):
+        return (
+            f"no column {', '.join(missing)} among the {len(there)} that the file's first line"
+            f" names: it must be a header with the columns' names; {options}"
+        )
+    own = {role: getattr(topology.input, role) for role in wanted}
+    guess = "".join(
+        f" --{role}-column {path[0]}"
+        for role, path in own.items()
+        if len(path) == 1 and path[0] in there and path[0] != wanted[role]
     )
+    return f"no column {', '.join(missing)} among {', '.join(there)}: {options}" + (
+        f"; as in the topology:{guess}" if guess else ""
+    )
+
+
+def _named(table: Any) -> bool:
+    """Whether the first line surely names columns: one holds numbers or times, and no name is one,
+    or stands for one that is missing.
+    """
+    return any(
+        not (pa.types.is_string(field.type) or pa.types.is_null(field.type))
+        for field in table.schema
+    ) and all(_NAME.fullmatch(name) and not _MISSING.fullmatch(name) for name in table.column_names)
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,9 +226,8 @@ def from_table(
             f" for lists of {topology.method.dimension} numbers: write them to the raw topic"
             " yourself"
         )
-    missing = [name for name in (user, value, when) if name not in table.column_names]
-    if missing:
-        raise ConfigurationError(no_column(missing, table.column_names))
+    if not {user, value, when} <= {*table.column_names}:
+        raise ConfigurationError(no_column(topology, table, user=user, value=value, time=when))
     kept = table.select(list(dict.fromkeys((user, value, when)))).drop_null()
     if not kept.num_rows:
         raise ConfigurationError("no row of the file has a user, a value and a time")

@@ -144,6 +144,7 @@ class Curate(KeyedStage):
     def _release(self, state: CurateState, found: Released, output: Output) -> None:
         """What a window releases, by slot and stream."""
         first, values, errors = found.closed
+        streams = state.names.of(found.rows)
         for at in range(len(values)):
             there = np.flatnonzero(~np.isnan(values[at]))
             if len(there):
@@ -151,7 +152,7 @@ class Curate(KeyedStage):
                     first + at,
                     values[at, there],
                     errors[at, there],
-                    state.names.of(found.rows[there]),
+                    [streams[each] for each in there.tolist()],
                 )
                 output.count("releases", len(records))
                 output.send(*records)

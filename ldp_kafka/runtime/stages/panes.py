@@ -202,8 +202,11 @@ class Panes:
     def _written(self, slot: int, parts: list[PaneOf]) -> Iterator[tuple[str, bytes]]:
         folded = self._open[slot].together(self._taking)
         shards = self._users.shard[folded.rows]
-        for each in parts:
-            mine = np.flatnonzero(shards == each.shard)
+        order = np.argsort(shards, kind="stable")
+        wanted = [each.shard for each in parts]
+        starts, stops = (np.searchsorted(shards[order], wanted, side) for side in ("left", "right"))
+        for each, start, stop in zip(parts, starts.tolist(), stops.tolist(), strict=True):
+            mine = order[start:stop]
             if len(mine):
                 users = np.ascontiguousarray(self._users.state.users[folded.rows[mine]])
                 columns = [
@@ -221,24 +224,24 @@ class Panes:
         ------
         StateError, BadRecord : not what `dump` writes
         """
+        of_slot: dict[int, list[bytes]] = {}
         for name, (cover, payload) in sorted(records.items()):
             at = PaneOf.named(name)
             if at is None:
                 raise StateError("the changelog has a record of panes that is none of ours")
             if at.slot <= ended:
                 continue
-            digests, values, number = _read_pane(payload)
-            rows = self._users.rows_of(digests)
-            pane = self._open.setdefault(at.slot, _Pane(_nothing(values.shape[1:])))
-            every = (
-                np.concatenate(pair)
-                for pair in zip(pane.folded, (rows, values, number), strict=True)
-            )
-            rows, values, number = every
-            order = np.argsort(rows)
-            pane.folded = Folded(rows[order], values[order], number[order])
+            of_slot.setdefault(at.slot, []).append(payload)
             self._covers[at] = cover
             self._ahead = max(self._ahead, cover)
+        for slot, payloads in of_slot.items():
+            # all at once: a slot has as many records as there are shards
+            digests, values, number = map(
+                np.concatenate, zip(*map(_read_pane, payloads), strict=True)
+            )
+            rows = self._users.rows_of(digests)
+            order = np.argsort(rows)
+            self._open[slot] = _Pane(Folded(rows[order], values[order], number[order]))
 
 
 def is_pane(name: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.methods import Method
-from ldp_kafka.records import Release, Reports
+from ldp_kafka.records import Release, Reports, release_key
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.user_releases import DIGITS, write_user_releases
@@ -36,6 +36,7 @@ class Publisher:
     partitions : of the topic: releases of a slot go to the first, in the order of their slots,
         those of a user always to the same
     above : threshold of the events that are released beside each statistic of a crowd; None: none
+    categories : names of the categories, in their order; None where they have none
     """
 
     topology: str
@@ -45,13 +46,14 @@ class Publisher:
     slot_ms: int
     partitions: int = 1
     above: float | None = None
+    categories: tuple[str, ...] | None = None
 
     def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
         """The releases of a slot from its merged sums; null values where nobody reported."""
         return [
             self._record(release)
             for statistic, estimate in self.statistics.of_slot(sums)
-            for release in (self._of_slot(slot, statistic, estimate), *self._events(slot, estimate))
+            for release in self._both(slot, statistic, estimate)
         ]
 
     def of_reports(
@@ -80,11 +82,31 @@ class Publisher:
     ) -> list[Record]:
         """The release of a slot that a coordinator has decided; ``told``: what it decided by."""
         [statistic] = self.statistics.statistics
-        made = replace(self._of_slot(slot, statistic.name, found), round=_told(told))
+        made, *events = self._both(slot, statistic.name, found)
         return [
             self._record(replace(release, strategy=strategy))
-            for release in (made, *self._events(slot, found))
+            for release in (replace(made, round=_told(told)), *events)
         ]
+
+    def _both(self, slot: int, statistic: str, found: Estimate) -> list[Release]:
+        """The release of a statistic and its event, both with what the numbers of a list are of."""
+        every = (self._of_slot(slot, statistic, found), *self._events(slot, found))
+        labels = self.labels[statistic]
+        return [replace(release, **labels) if labels else release for release in every]
+
+    @cached_property
+    def labels(self) -> dict[str, dict[str, Any]]:
+        """By statistic, what the numbers of its lists are of, as `Release` has it: names of
+        categories, or edges of bins. Whoever reads the topic has no topology.
+        """
+        found: dict[str, dict[str, Any]] = {}
+        for one in self.statistics.statistics:
+            found[one.name] = {}
+            if one.by_category and self.categories is not None:
+                found[one.name]["categories"] = list(self.categories)
+            if one.edges is not None:
+                found[one.name]["edges"] = [_plain(edge) for edge in one.edges]
+        return found
 
     def _events(self, slot: int, found: Estimate) -> list[Release]:
         """The event of an estimate of the crowd's statistic, where events are released."""
@@ -152,7 +174,7 @@ class Publisher:
         return self._keyed(release.statistic, release.slot, release.user, encode_json(release))
 
     def _keyed(self, statistic: str, slot: int, user: str | None, value: bytes) -> Record:
-        key = f"{statistic}/{slot}" + (f"/{user}" if user else "")
+        key = release_key(statistic, slot, user)
         partition = int(user[:8], 16) % self.partitions if user else 0
         return Record(self.topic, partition, key.encode(), value)
 
@@ -199,4 +221,5 @@ def publisher(topology: Topology) -> Publisher:
         source.slot_ms,
         source.partitions,
         topology.output.above,
+        topology.privacy.category_names,
     )

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isnan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.mechanisms.base import Estimate
-from ldp_kafka.records import Release
+from ldp_kafka.records import Release, release_key
 from ldp_kafka.runtime.log import Record
-from ldp_kafka.runtime.stages.releases import DIGITS, iso
-from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.stages.releases import iso
+from ldp_kafka.runtime.wire.user_releases import write_stream_releases
 from ldp_kafka.topology import Topology
 
 __all__ = ["StreamReleases", "stream_releases"]
@@ -50,35 +48,25 @@ class StreamReleases:
         be said.
         """
         start, end = (iso(at * self.slot_ms) for at in (slot, slot + 1))
-        low, high = Estimate(values, errors, 1).interval()
-        records = []
-        for stream, value, error, least, most in zip(
-            streams,
-            *(column.tolist() for column in (values, errors, np.asarray(low), np.asarray(high))),
-            strict=True,
-        ):
-            release = Release(
-                self.topology,
-                slot,
-                start,
-                end,
-                self.statistic,
-                _published(value),
-                _published(error),
-                None if isnan(error) else [_published(least), _published(most)],
-                1,
-                self.method,
-                self.guarantee,
-                user=stream,
-            )
-            key = f"{self.statistic}/{slot}/{stream}".encode()
-            records.append(Record(self.topic, self.partition, key, encode_json(release)))
-        return records
-
-
-def _published(number: float) -> float | None:
-    """Of 15 digits, which every platform computes alike; None where there is none."""
-    return None if isnan(number) else float(f"{number:.{DIGITS}g}")
+        common = Release(
+            self.topology,
+            slot,
+            start,
+            end,
+            self.statistic,
+            None,
+            None,
+            None,
+            1,
+            self.method,
+            self.guarantee,
+        )
+        written = write_stream_releases(common, values, errors, streams)
+        keys = (release_key(self.statistic, slot, stream) for stream in streams)
+        return [
+            Record(self.topic, self.partition, key.encode(), value)
+            for key, value in zip(keys, written, strict=True)
+        ]
 
 
 def stream_releases(topology: Topology, partition: int) -> StreamReleases:

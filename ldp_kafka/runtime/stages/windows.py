@@ -76,6 +76,10 @@ class Windows:
             parts = [state.panes.close(window * hop + at) for at in range(hop)]
             found = self._step(state, window * hop, parts, offset, output)
             if found is not None:
+                first, values, _ = found.closed
+                there = np.flatnonzero(~np.isnan(values).all(axis=1))
+                if len(there):
+                    output.released(first + int(there[0]))
                 yield found
 
     def ended(self, closed: int) -> int:

@@ -12,7 +12,18 @@ from typing import Any
 import pyarrow as pa
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.records import Event, Events, Partial, Release, Report, Reports, Request, Tick
+from ldp_kafka.records import (
+    DeadLetter,
+    Event,
+    Events,
+    Partial,
+    Release,
+    Report,
+    Reports,
+    Request,
+    Sums,
+    Tick,
+)
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size, kind_of, lists, read_batch, write_batch
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import (
@@ -31,7 +42,7 @@ __all__ = ["decode", "encode"]
 # what Arrow says of what is no column
 UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError)
 
-Record = Event | Report | Request | Release | Tick | Partial
+Record = Event | Report | Request | Release | Tick | Partial | Sums | DeadLetter
 
 
 def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
@@ -96,9 +107,39 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
 def decode(message: bytes) -> list[Any]:
     """The single records of a message, batches expanded; a header record gives an empty list.
 
+    ==============================  ============================================================
+    topic                           what its messages give
+    ==============================  ============================================================
+    ``.releases``                   `Release`
+    ``.reports``                    `Report`, also of ``.device-reports``
+    ``.requests``                   `Request`
+    ``.partials``, ``.sums``        `Partial`, `Sums`: what the collector's agents tell each other
+    ``.dead-letters``               `DeadLetter`, also of ``.collector.dead-letters``; its headers
+                                    say the same, under Kafka Connect's names
+    the raw topic                   `Event` where `encode` wrote it, `Tick`, `Request`; what your
+                                    producers write has your own fields, which `decode` does not
+                                    know
+    ==============================  ============================================================
+
+    Changelogs hold the workers' state, the edge's sealed under its key, and no records: ``ldp-kafka
+    state inspect`` says what is in them.
+
+    Parameters
+    ----------
+    message : the value of a Kafka message
+
     Raises
     ------
     BadRecord : not one of our messages, or of an unknown version; its ``reason`` is a code
+
+    Examples
+    --------
+    >>> [letter] = decode(
+    ...     b'{"ldp_kafka":1,"type":"dead_letter","topic":"meters.raw",'
+    ...     b'"partition":0,"offset":7,"row":0,"reason":"user"}'
+    ... )
+    >>> letter.offset, letter.reason.meaning[:31]
+    (7, 'the user is missing, empty, lon')
     """
     check_size(message)
     if not message.startswith(ARROW):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from ldp_kafka.errors import Reason
+from ldp_kafka.records import DeadLetter
 from ldp_kafka.runtime.log import Record
+from ldp_kafka.runtime.wire.records import encode_json
 
 __all__ = ["DeadLetters"]
 
@@ -28,18 +29,10 @@ class DeadLetters:
     def __call__(self, offset: int, row: int, reason: Reason) -> Record:
         """A record for one bad row.
 
-        The body is JSON; the headers carry the same under the names that Kafka Connect gives them
-        (``__connect.errors.*``), with ``ldp.reason`` a code of `ldp_kafka.errors.Reason`.
+        The body is a `DeadLetter` as JSON; the headers carry the same under the names that Kafka
+        Connect gives them (``__connect.errors.*``), with ``ldp.reason`` a code of
+        `ldp_kafka.errors.Reason`.
         """
-        body = {
-            "ldp_kafka": 1,
-            "type": "dead_letter",
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": offset,
-            "row": row,
-            "reason": reason,
-        }
         headers = {
             "__connect.errors.topic": self.topic,
             "__connect.errors.partition": self.partition,
@@ -51,6 +44,6 @@ class DeadLetters:
             self.to,
             0,
             None,
-            json.dumps(body, separators=(",", ":")).encode(),
+            encode_json(DeadLetter(self.topic, self.partition, offset, row, reason)),
             tuple((name, str(value).encode()) for name, value in headers.items()),
         )

@@ -4,7 +4,7 @@
 how a message begins   what it is
 =====================  ===========================================================================
 ``{"ldp_kafka":1,``    one record as JSON; ``"type"`` says which: event, report, request, release,
-                       tick, partial, sums, header
+                       tick, partial, sums, dead_letter, header
 ``ff ff ff ff``        a batch as an Arrow IPC stream; the schema's metadata hold ``ldp_kafka``
                        (version), ``type``, and what the rows share
 =====================  ===========================================================================
@@ -26,7 +26,18 @@ from math import inf
 from typing import Any
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.records import KEPT, Event, Partial, Release, Report, Reports, Request, Sums, Tick
+from ldp_kafka.records import (
+    KEPT,
+    DeadLetter,
+    Event,
+    Partial,
+    Release,
+    Report,
+    Reports,
+    Request,
+    Sums,
+    Tick,
+)
 from ldp_kafka.runtime.wire.arrow import MARK, VERSION, check_version
 from ldp_kafka.runtime.wire.parsing import (
     HEX,
@@ -57,14 +68,16 @@ SINGLE = {
     "tick": Tick,
     "partial": Partial,
     "sums": Sums,
+    "dead_letter": DeadLetter,
 }
 _OPTIONAL: dict[Any, dict[str, Any]] = {
-    Release: {"user": None, "reliability": None, "round": None, "event": None},
+    Release: dict.fromkeys(("user", "reliability", "round", "event", "categories", "edges")),
     Request: {"share": 1, "of": 1},
     Partial: {"cost": 0},
 }
 """Fields that are written where they say something: not at these values."""
 NAMES = {kind: name for name, kind in SINGLE.items()}
+_REASONS = frozenset(Reason)
 
 
 def header(topology: str, fingerprint: str, layout: str) -> bytes:
@@ -91,7 +104,7 @@ def header_of(value: bytes) -> Mapping[str, Any] | None:
 
 
 def encode_json(
-    record: Event | Report | Request | Release | Tick | Partial | Sums | Reports,
+    record: Event | Report | Request | Release | Tick | Partial | Sums | DeadLetter | Reports,
 ) -> bytes:
     """One record; a `Reports` must have one row."""
     if isinstance(record, Reports):
@@ -107,7 +120,7 @@ def encode_json(
 
 def decode_json(
     record: Any,
-) -> Event | Reports | Request | Release | Tick | Partial | Sums | None:
+) -> Event | Reports | Request | Release | Tick | Partial | Sums | DeadLetter | None:
     """The record in a parsed JSON object of ours; None for a header record. BadRecord otherwise."""
     if not isinstance(record, dict) or MARK not in record:
         raise BadRecord(Reason.NOT_A_RECORD)
@@ -126,7 +139,7 @@ def decode_json(
 
 def single_of(
     kind: Any, body: Mapping[str, Any]
-) -> Event | Request | Release | Tick | Partial | Sums:
+) -> Event | Request | Release | Tick | Partial | Sums | DeadLetter:
     """The record of that kind with these fields and no others, their types checked."""
     needed = {field.name for field in fields(kind)}
     if not needed - _OPTIONAL.get(kind, {}).keys() <= set(body) <= needed:
@@ -141,6 +154,8 @@ def single_of(
         return _partial(made)
     elif kind is Sums:
         return _sums(made)
+    elif kind is DeadLetter:
+        return _dead_letter(made)
     elif kind is Request:
         numbers = (made.slot, made.phase, made.epsilon, made.deadline, made.share, made.of)
         if not (type(made.id) is str and all(map(whole, numbers))):
@@ -163,10 +178,22 @@ def single_of(
             and type(made.guarantee) is dict
             and (made.round is None or type(made.round) is dict)
             and (made.event is None or type(made.event) is dict)
+            and (made.categories is None or _texts(made.categories))
+            and (made.edges is None or _numbers(made.edges))
         ):
             raise BadRecord(Reason.WRONG_FIELDS)
     checked: Request | Release | Tick = made
     return checked
+
+
+def _texts(found: Any) -> bool:
+    """Whether it is a list of texts."""
+    return type(found) is list and all(type(each) is str for each in found)
+
+
+def _numbers(found: Any) -> bool:
+    """Whether it is a list of finite numbers."""
+    return type(found) is list and None not in found and numeric(found, 1)
 
 
 def _partial(made: Any) -> Partial:
@@ -209,6 +236,19 @@ def _sums(made: Any) -> Sums:
     ):
         raise BadRecord(Reason.WRONG_FIELDS)
     return Sums(made.slot, made.phase, made.cost, None if support is None else tuple(support))
+
+
+def _dead_letter(made: Any) -> DeadLetter:
+    """The same with a `Reason`, its types checked."""
+    if not (
+        type(made.topic) is str
+        and all(whole(each, 0) for each in (made.partition, made.offset, made.row))
+        and type(made.reason) is str
+        and made.reason in _REASONS
+    ):
+        raise BadRecord(Reason.WRONG_FIELDS)
+    checked: DeadLetter = replace(made, reason=Reason(made.reason))
+    return checked
 
 
 def event_of(user: Any, time: Any, value: Any) -> Event:

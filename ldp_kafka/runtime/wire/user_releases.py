@@ -1,7 +1,8 @@
-"""Releases of single reports, written many at a time."""
+"""Releases of single reports, and of streams, written many at a time."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from math import isfinite
 
@@ -13,10 +14,12 @@ from ldp_kafka.records import Release
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.statistics import Singles
 
-__all__ = ["DIGITS", "write_user_releases"]
+__all__ = ["DIGITS", "write_stream_releases", "write_user_releases"]
 
 DIGITS = 15  # of a published float: what every platform computes alike
 _NUMBERS = '"value":null,"standard_error":null,"confidence_interval":null'
+NOT_FINITE = "a release must be finite"
+_quoted = json.JSONEncoder().encode  # a text, as `dump_json` writes it
 
 
 def write_user_releases(
@@ -34,10 +37,7 @@ def write_user_releases(
     found : numbers of n reports
     users : (n,) pseudonyms, hexadecimal; None: no word of the user
     """
-    around = {}
-    for slot in set(slots):
-        head, tail = encode_json(common(slot)).decode().split(_NUMBERS)
-        around[slot] = head, tail[:-1]
+    around = {slot: _around(common(slot)) for slot in set(slots)}
     low, high = Estimate(found.values, found.standard_errors, 1).interval()
     shares = np.broadcast_to(found.reliability, len(slots))
     columns = (_texts(each) for each in (found.values, found.standard_errors, low, high, shares))
@@ -52,12 +52,47 @@ def write_user_releases(
     return written
 
 
+def write_stream_releases(
+    common: Release,
+    values: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    streams: Sequence[str],
+) -> list[bytes]:
+    """The releases of one slot in JSON, one a stream.
+
+    Parameters
+    ----------
+    common : the slot's release, without its numbers and its stream
+    values, errors : (n,) finite; an error may be NaN: it cannot be said
+    streams : (n,) ids
+    """
+    if np.isinf(errors).any():
+        raise ValueError(NOT_FINITE)
+    head, tail = _around(common)
+    low, high = Estimate(values, errors, 1).interval()
+    columns = (map(_or_null, np.asarray(each).tolist()) for each in (errors, low, high))
+    written = []
+    for stream, value, error, least, most in zip(streams, _texts(values), *columns, strict=True):
+        interval = "null" if error == "null" else f"[{least},{most}]"
+        written.append(
+            f'{head}"value":{value},"standard_error":{error},"confidence_interval":{interval}'
+            f'{tail},"user":{_quoted(stream)}}}'.encode()
+        )
+    return written
+
+
+def _around(common: Release) -> tuple[str, str]:
+    """What stands in a release before its numbers, and between them and its user."""
+    head, tail = encode_json(common).decode().split(_NUMBERS)
+    return head, tail[:-1]
+
+
 def _texts(column: NDArray[np.float64]) -> list[str]:
     """Each number, or each vector with null for what it lacks."""
     if column.ndim > 1:
         return [f"[{','.join(map(_or_null, vector))}]" for vector in column.tolist()]
     if not np.isfinite(column).all():
-        raise ValueError("a release must be finite")
+        raise ValueError(NOT_FINITE)
     bits = np.ascontiguousarray(column, np.float64).view(np.int64)
     if (bits == bits[0]).all():
         return [_text(float(column[0]))] * len(column)
@@ -65,7 +100,11 @@ def _texts(column: NDArray[np.float64]) -> list[str]:
 
 
 def _text(number: float) -> str:
-    return repr(float(f"{number:.{DIGITS}g}"))
+    """What Python writes for the float that these digits are nearest to."""
+    text = f"{number:.{DIGITS}g}"
+    # No two numbers of 15 digits are one float, so the float is written with the same digits; with
+    # an exponent, or none, it may be written in another way
+    return text if "." in text and "e" not in text else repr(float(text))
 
 
 def _or_null(number: float) -> str:

@@ -99,8 +99,8 @@ class Worker:
             recovering=lambda: self.app.recovering is not None,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
-        self.releases = topology.releases_topic in written
-        """Whether releases are among what it writes."""
+        self.releases = topology.releases_topic in written and not topology.curated
+        """Whether releases of a crowd are among what it writes."""
         self.copying = tuple(self._copying(sides))
         self.last_saved = 0.0
         self.app.timer(1.0)(self.watch.look)
@@ -169,6 +169,8 @@ class Worker:
         self.producers.send(folded.sent)
         self.metrics.count(folded, partition)
         self.metrics.step(seconds + time.monotonic() - begin)
+        if folded.oldest is not None:
+            self.metrics.window(lag(self.topology, folded.oldest), partition)
         if not self.releases:
             return
         for record in folded.records:
@@ -177,7 +179,7 @@ class Worker:
                 release = json.loads(record.value)
                 if "event" in release:  # it has no standard error
                     continue
-                late = time.time() - self.topology.slot_start(release["slot"] + 1) / 1000
+                late = lag(self.topology, release["slot"])
                 self.metrics.release(release["reports"], release["standard_error"], late)
 
     def mark(self) -> Any:
@@ -282,6 +284,11 @@ class Worker:
             self.process.left()
             shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0
+
+
+def lag(topology: Topology, slot: int) -> float:
+    """Seconds from a slot's end until now."""
+    return time.time() - topology.slot_start(slot + 1) / 1000
 
 
 def work(

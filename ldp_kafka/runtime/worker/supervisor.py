@@ -81,7 +81,7 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
         raise
     if os.environ.get(SUPERVISED):
         _die_with_parent()
-    metrics = Metrics(topology.name, role.name, topology.privacy.method)
+    metrics = Metrics(topology.name, role.name, topology.privacy.method, setting=topology.setting)
     metrics.guarantee(topology.guarantee)
     port, close = serve(metrics, port, host)
     print(  # noqa: T201 - what the command says

@@ -104,7 +104,7 @@ def work(topology: Topology) -> int:
             topology,
             role.name,
             {"collector": side, "edge": side},
-            Metrics(topology.name, role.name, topology.privacy.method),
+            Metrics(topology.name, role.name, topology.privacy.method, setting=topology.setting),
             noise if role.needs_key else None,
             None,
         )

@@ -275,3 +275,13 @@ def test_what_is_asked_of_a_theta_says_where(waves):
         repeats=2,
     )
     assert [each.settings for each in parameters.claims(rows)] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("theta", parameters.THETAS)
+@pytest.mark.parametrize("epsilon", all_methods.EPSILONS)
+def test_methods_take_every_theta_that_is_tried(theta, epsilon):
+    for name in parameters.GROUPS:
+        for delay in all_methods.DELAYS:
+            for setting in all_methods.SETTINGS:
+                how = {"epsilon": epsilon, "delay": delay, "setting": setting}
+                assert made(name, SHORT, theta=theta, **how).theta == theta

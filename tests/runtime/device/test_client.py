@@ -208,7 +208,7 @@ def test_bad_events_spend_nothing(value, time, user, reason, tmp_path):
     with opened(tmp_path) as client:
         with pytest.raises(BadRecord) as caught:
             client.report(value, time, user=user)
-        assert caught.value.reason == str(caught.value) == reason
+        assert caught.value.reason == reason
         assert client.report(1.0) == "sent"
     assert len(sent(client._queue._producer)) == 1
 
@@ -217,7 +217,7 @@ def test_a_clock_that_is_none(tmp_path):
     """Is no time; one that was never set is a time of its own, in milliseconds."""
     clock = [-1]
     with opened(tmp_path, clock=lambda: clock[0]) as client:
-        with pytest.raises(BadRecord, match=r"^time$"):
+        with pytest.raises(BadRecord, match=r"^time: "):
             client.report(1.0)
         clock[0] = 10 * SLOT
         assert client.report(1.0) == "sent"
@@ -248,7 +248,7 @@ def test_categories_by_name(tmp_path):
     """As the topology has them."""
     text = TEXT % ("lpu", "mechanism: grr, categories: [red, green, blue]", "frequencies")
     with opened(tmp_path, text) as client:
-        with pytest.raises(BadRecord, match=r"^category$"):
+        with pytest.raises(BadRecord, match=r"^category: "):
             client.report("orange", FIRST * SLOT)
         assert {client.report("green", (FIRST + slot) * SLOT) for slot in range(3)} == {
             "sent",

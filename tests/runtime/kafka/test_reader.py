@@ -7,9 +7,10 @@ import json
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.kafka import admin, reader
-from ldp_kafka.runtime.kafka.reader import reading
+from ldp_kafka.runtime.kafka.reader import follow_records, reading
 from ldp_kafka.runtime.wire.records import header, header_of
 
 
@@ -73,6 +74,43 @@ def test_an_offset_that_is_not_there_is_an_error(log):
     with reading(config, topic, {0: 50}, **{"auto.offset.reset": "earliest"}) as consumer:
         message = consumer.poll(10)
         assert (message.error(), message.offset()) == (None, 0)
+
+
+def test_a_follower_goes_on(log, monkeypatch):
+    """With what is there and what comes; None after each fetch; closed with its generator."""
+    config, topic = log
+    monkeypatch.setattr(reader, "QUIET", 0.1)
+    found, nothing = [], 0
+    following = follow_records(config, topic, {0: 8, 1: 10})
+    for record in following:
+        if record is None:
+            nothing += 1
+            if len(found) == 3:
+                break
+            continue
+        found.append((record.partition, record.offset, record.value))
+        if len(found) == 2:
+            producer = Producer(config)
+            producer.produce(topic, b"new", partition=1)
+            assert producer.flush(10) == 0
+    assert nothing
+    assert sorted(found) == [(0, 8, b"\x08"), (0, 9, b"\x09"), (1, 10, b"new")]
+    following.close()
+    assert admin.committed(config, "ldp_kafka.reader", topic, [0, 1]) == {0: None, 1: None}
+
+
+def test_a_follower_says_what_it_lacks(log):
+    """An offset that is not there is an error; a broker that is away is told of, and waited for."""
+    config, topic = log
+    with pytest.raises(BrokerError, match="t: "):
+        assert not any(follow_records(config, topic, {0: 50}))
+    said = []
+    away = {"bootstrap.servers": "127.0.0.1:1"}
+    following = follow_records(away, topic, {0: 0}, away=said.append)
+    assert [next(following) for _ in range(4)] == [None] * 4
+    following.close()
+    assert len(said) == 1
+    assert "127.0.0.1:1" in said[0]
 
 
 def test_what_a_header_record_is():

@@ -9,7 +9,13 @@ import pytest
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka import setup
-from ldp_kafka.runtime.kafka.security import KNOWN, security
+from ldp_kafka.runtime.kafka.security import (
+    _INSTEAD,
+    _OF_JAVA,
+    KNOWN,
+    check_options,
+    security,
+)
 from ldp_kafka.topology import loads
 from tests.cases import cases
 
@@ -83,12 +89,21 @@ def test_what_one_client_would_not_get_is_refused():
         ("ssl.keystore.location", "ssl.certificate.location and ssl.key.location"),
         ("ssl.certificate.pem", "ssl.certificate.location"),
         ("ssl.key.pem", "ssl.key.location"),
+        ("session.timeout.ms", "runtime.session_timeout"),
+        ("security.protcol", "(did you mean security.protocol?)"),
+        ("ssl.ca.locaton", "(did you mean ssl.ca.location?)"),
+        ("securty.protocol", "(did you mean security.protocol?)"),
+        ("sasl_username", "(did you mean sasl.username?)"),
+        ("sasl.jaas.config", "sasl.mechanism (PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512), sasl.user"),
+        ("ssl.truststore.location", "ssl.ca.location"),
+        ("ssl.truststore.password", "ssl.ca.location, which has no password"),
+        ("key.serializer", "leave it out"),
     ],
 )
 def test_it_says_what_to_use(name, instead, tmp_path, capsys):
     """In `validate`, and before anything is asked of a broker."""
     text = TEXT % f"{name}: hidden-value"
-    with pytest.raises(ConfigurationError, match=instead):
+    with pytest.raises(ConfigurationError, match=re.escape(instead)):
         setup.prepare(loads(text))
     path = tmp_path / "t.yaml"
     path.write_text(text)
@@ -97,6 +112,18 @@ def test_it_says_what_to_use(name, instead, tmp_path, capsys):
     assert f"{path}: kafka.client: {name}" in said
     assert instead in said
     assert "hidden-value" not in said
+    assert ("what both have" in said) is False, "the list is for names that are near nothing"
+
+
+def test_whatever_is_said_to_be_written_is_an_option_of_both():
+    """Or a key of the topology; nothing of a Java client is passed on."""
+    for name, instead in {**_INSTEAD, **_OF_JAVA}.items():
+        named = re.findall(r"\b(?:ssl|sasl|security)(?:\.[a-z]+)+\b", instead)
+        assert {*named} <= {*KNOWN}, name
+        assert named or "leave it out" in instead or "runtime.session_timeout" in instead
+        with pytest.raises(ConfigurationError, match=re.escape(instead)):
+            check_options({name: "x"})
+    assert not {*KNOWN} & {*_INSTEAD, *_OF_JAVA}
 
 
 @cases(

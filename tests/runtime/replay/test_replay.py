@@ -347,6 +347,9 @@ def test_bad_files_say_so_without_their_content(tmp_path):
     made, secret = topology(), "31337secret"
     (tmp_path / "x.csv").write_text(f"user,value,time\na,{secret},2023-11-14T22:00:00\n")
     (tmp_path / "ragged.csv").write_text(f"user,value,time\na,{secret}\n")
+    (tmp_path / "bare.csv").write_text(f"{secret},1,1700000000\n{secret},2,1700000001\n")
+    (tmp_path / "texts.csv").write_text("x31337secret,a,b\nx31337secret,c,d\n")
+    (tmp_path / "missing_first.csv").write_text("x31337secret,NaN,b\nz,1,c\n")
     (tmp_path / "x.parquet").write_text(secret)
     (tmp_path / "times.csv").write_text(f"user,value,time\na,1,{secret}\n")
     (tmp_path / "latin.csv").write_bytes(
@@ -362,7 +365,18 @@ def test_bad_files_say_so_without_their_content(tmp_path):
         "column time must be readable": lambda: read_file(made, tmp_path / "times.csv"),
         "neither Parquet": lambda: read_file(made, tmp_path / "ragged.csv"),
         "neither Parquet .*": lambda: read_file(made, tmp_path / "x.parquet"),
-        "no column kwh among the 3": lambda: read_file(made, tmp_path / "x.csv", value="kwh"),
+        "no column kwh among user, value, time: --user-column, --value-column and --time-column": (
+            lambda: read_file(made, tmp_path / "x.csv", value="kwh")
+        ),
+        "no column user, value, time among the 3 that .* a header": (
+            lambda: read_file(made, tmp_path / "bare.csv")
+        ),
+        "no column user, value, time among the 3 that .* header": (
+            lambda: read_file(made, tmp_path / "texts.csv")
+        ),
+        "no column user, value, time among the 3 that .*": (
+            lambda: read_file(made, tmp_path / "missing_first.csv")
+        ),
         r"latin\.csv:1: must be UTF-8": lambda: read_file(made, tmp_path / "latin.csv"),
         r"rows\.csv:3: must be UTF-8": lambda: read_file(made, tmp_path / "rows.csv"),
         r"rows\.csv:3: must be UTF-8 .*": lambda: read_slices(
@@ -374,6 +388,31 @@ def test_bad_files_say_so_without_their_content(tmp_path):
         with pytest.raises(ConfigurationError, match=text) as error:
             ask()
         assert secret not in str(error.value)
+
+
+def test_columns_of_other_names_are_named_with_the_flags_that_map_them(tmp_path):
+    """Those that the topology's own paths name, as they are to be typed."""
+    made = loads(
+        "topology: t\n"
+        "input: {slot: 1h, user: $.meter_id, value: $.kwh, time: $.at.ts}\n"
+        "privacy: {method: sw_direct, epsilon: 1, window: 2, domain: [0, 9]}\n"
+        "output: {statistics: [mean]}\n"
+    )
+    (tmp_path / "x.csv").write_text("meter_id,kwh,ts\na,1.5,2023-11-14T22:00:00\n")
+    with pytest.raises(ConfigurationError) as caught:
+        read_file(made, tmp_path / "x.csv")
+    assert str(caught.value) == (
+        "no column user, value, time among meter_id, kwh, ts: --user-column, --value-column and"
+        " --time-column say which is which; as in the topology: --user-column meter_id"
+        " --value-column kwh"
+    )
+    with pytest.raises(ConfigurationError) as caught:
+        read_slices(made, tmp_path / "x.csv", 1)
+    assert str(caught.value) == (
+        "no column value among meter_id, kwh, ts: --value-column says which it is; as in the"
+        " topology: --value-column kwh"
+    )
+    assert read_file(made, tmp_path / "x.csv", "meter_id", "kwh", when="ts").events == 1
 
 
 def test_a_column_that_is_not_wanted_may_be_anything(tmp_path):

@@ -166,6 +166,22 @@ def test_every_window_closes_once_in_time(setting):
     assert len(seen) > 50
 
 
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("method", ["naive", "segment_mean"])
+def test_a_fold_says_the_earliest_slot_that_it_released(method, setting):
+    """Which is how late its windows are: in a batch the first of its slots that has a release."""
+    stage, found = stage_of(method, setting), []
+    for seed in range(4):
+        messages, state = wild_streams(seed), stage.fresh()
+        for at in range(0, len(messages), 3):
+            folded = stage.fold(state, messages[at : at + 3])
+            topic = stage.releases.topic
+            slots = [json.loads(each.value)["slot"] for each in folded.records if each[0] == topic]
+            assert folded.oldest == min(slots, default=None)
+            found.append(len(slots))
+    assert 0 in found and max(found) > 1
+
+
 def test_what_is_late_is_left_out():
     stage = stage_of("naive", "sliding")
     state = stage.fresh()

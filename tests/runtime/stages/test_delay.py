@@ -88,6 +88,19 @@ def test_the_same_records_in_whatever_runs(setting):
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
+def test_a_fold_says_the_earliest_slot_that_it_reported(setting):
+    stage = stage_of("naive", setting)
+    state, told = stage.fresh(), 0
+    for message in wild_streams(1):
+        folded = stage.fold(state, [message])
+        mine = [each for each in folded.records if each.topic == stage.reports_topic]
+        slots = [said[0] for said in reports(mine).values()]
+        assert folded.oldest == min(slots, default=None)
+        told += bool(slots)
+    assert told > 3
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("method", ["segment_mean", "discontin_group"])
 def test_crashes_between_any_two_records_of_a_snapshot(method, setting):
     stage = stage_of(method, setting)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ldp_kafka as lk
+from ldp_kafka.errors import TopologyError
 from ldp_kafka.methods.response_curve import ResponseCurve
 from ldp_kafka.methods.shrinkage import Shrinkage
 from ldp_kafka.records import Release, Reports
@@ -100,7 +101,7 @@ def test_frequencies_are_lists():
     """One number a category: values, errors, and both ends of the intervals; they sum to one."""
     key, body = crowd(topology("lpu", "frequencies"), 7, [0, 0, 1, 2, 0, 1])
     assert key == b"frequencies/7"
-    assert strip(body) == FIELDS
+    assert strip(body) == [*FIELDS, "categories"]
     assert len(body["value"]) == len(body["standard_error"]) == 3
     assert [len(end) for end in body["confidence_interval"]] == [3, 3]
     for low, value, error, high in zip(
@@ -125,7 +126,7 @@ def test_nobody_is_null(method, statistic, answers):
         3,
         None if answers is None else np.array(answers, float if statistic == "mean" else int),
     )
-    assert strip(body) == FIELDS
+    assert strip(body) == FIELDS + ["categories"] * (statistic == "frequencies")
     assert (
         body["value"],
         body["standard_error"],
@@ -133,6 +134,65 @@ def test_nobody_is_null(method, statistic, answers):
         body["reports"],
     ) == (None, None, None, 0)
     assert (body["slot"], body["statistic"]) == (3, statistic)
+
+
+BINNED = """
+topology: meters
+input: {slot: 1h, partitions: 1}
+privacy: {method: lpu, domain: [-10, 30], epsilon: 4.0, window: 4}
+output: {statistics: [distribution], bins: 5}
+"""
+
+
+def test_what_the_numbers_of_a_list_are_of():
+    """Whoever reads the topic has no topology: names of categories, in their order, and the edges
+    of bins, also where nobody reported; the event of shares has the names too.
+    """
+    named = """
+topology: apps
+input: {slot: 1h, partitions: 1}
+privacy: {method: lpu, categories: [maps, "Ä mail", news], epsilon: 4.0, window: 4}
+output: {statistics: [frequencies], events: {above: 0.3}}
+"""
+    for text in (named, named.replace('[maps, "Ä mail", news]', "3")):
+        made = loads(text)
+        for answers in ([0, 1, 1, 2], []):
+            sums = made.method.mechanism.support(np.array(answers, int)).tolist()
+            found = [lk.decode(each.value)[0] for each in publisher(made).of_slot(7, sums)]
+            assert [each.statistic for each in found] == ["frequencies", "above"]
+            names = ["maps", "Ä mail", "news"] if text is named else None
+            assert [each.categories for each in found] == [names] * 2
+            assert [each.edges for each in found] == [None] * 2
+    made = loads(BINNED)
+    for sums in (None, [3, 1, 1, 1, *[0] * (made.statistics.width - 4)]):
+        [record] = publisher(made).of_slot(7, sums)
+        [found] = lk.decode(record.value)
+        assert found.edges == [-10.0, -2.0, 6.0, 14.0, 22.0, 30.0]
+        assert found.categories is None
+        assert json.loads(record.value)["edges"] == found.edges
+
+
+def test_names_that_no_broker_would_take():
+    """The largest release that a topology may have says all names, and fits; longer names are
+    refused with their key.
+    """
+    many, long = 8192, 30
+
+    def named(letters):
+        names = ", ".join(f"n{at:0{letters - 1}}" for at in range(many))
+        return f"""
+topology: apps
+input: {{slot: 1h, partitions: 1}}
+privacy: {{method: lpu, categories: [{names}], epsilon: 4.0, window: 4}}
+output: {{statistics: [frequencies]}}
+"""
+
+    made = loader.loads(named(long))
+    answers = np.random.default_rng(1).integers(0, many, 50_000)
+    [record] = publisher(made).of_slot(10**6, made.method.mechanism.support(answers).tolist())
+    assert 800_000 < len(record.value) < 1_000_000
+    with pytest.raises(TopologyError, match="must have shorter names"):
+        loader.loads(named(long + 3))
 
 
 def test_per_user_adds_a_pseudonym_and_a_reliability():

@@ -1,8 +1,9 @@
-"""Releases of single reports written many at a time."""
+"""Releases of single reports, and of streams, written many at a time."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.records import Release
 from ldp_kafka.runtime.wire.records import encode_json
-from ldp_kafka.runtime.wire.user_releases import write_user_releases
+from ldp_kafka.runtime.wire.user_releases import write_stream_releases, write_user_releases
 from ldp_kafka.statistics import Singles
 
 ODD = [0.0, -0.0, 1 / 3, -2.5, 1e16, 1e22, 1e-7, 5e-324, 1.7e307, 123456789.123456789, 0.1 + 0.2]
@@ -63,9 +64,37 @@ def test_each_is_the_release_that_it_would_be_alone(shape, users):
         assert written[at] == json.dumps(expected, separators=(",", ":")).encode()
 
 
+def test_each_stream_s_is_the_release_that_it_would_be_alone():
+    """Of any float, with an error or none, whatever the stream is called."""
+    rng = np.random.default_rng(5)
+    some = rng.integers(0, 2**64, 4000, np.uint64).view(np.float64)
+    some = some[np.abs(some) < 1e300]  # an interval is finite, too
+    near = 10.0 ** rng.integers(-6, 18, 2000) * rng.random(2000)
+    values = np.concatenate([ODD, some, near, np.arange(99.0), near.round(2)])
+    errors = np.abs(rng.permutation(values))
+    errors[::3] = np.nan
+    streams = [('"', "\\", "é", "a/b", "\n")[at % 5] + str(at) for at in range(len(values))]
+    written = write_stream_releases(_common(7), values, errors, streams)
+    low, high = Estimate(values, errors, 1).interval()
+    said = zip(values, errors, np.stack([low, high], axis=1).tolist(), streams, strict=True)
+    for found, (value, error, interval, stream) in zip(written, said, strict=True):
+        known = {} if np.isnan(error) else {"standard_error": _plain(error)}
+        if known:
+            known["confidence_interval"] = _plain(interval)
+        alone = replace(_common(7, value=_plain(value), **known), user=stream)
+        assert found == encode_json(alone)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
 def test_a_number_must_be_finite(wrong):
     """As JSON has no other."""
     found = Singles(np.array([1.0, wrong]), np.ones(2), 0.5)
     with pytest.raises(ValueError, match="must be finite"):
         write_user_releases(_common, [1, 1], found, ["a", "b"])
+    with pytest.raises(ValueError, match="must be finite"):
+        write_stream_releases(_common(1), found.values, np.ones(2), ["a", "b"])
+
+
+def test_an_error_may_be_unknown_and_not_infinite():
+    with pytest.raises(ValueError, match="must be finite"):
+        write_stream_releases(_common(1), np.ones(2), np.array([1.0, np.inf]), ["a", "b"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import ClassVar
 
@@ -121,6 +122,39 @@ def test_a_full_queue_loses_nothing_and_keeps_the_order(box):
     producer.confirm(len(producer.under_way))
     made.poll()
     assert [value[0] for _, value in producer.log] == list(range(9))
+
+
+@pytest.mark.parametrize("confirms", [True, False])
+def test_waiting_is_for_what_is_under_way_and_not_for_what_has_to_be_produced(
+    box, monkeypatch, confirms
+):
+    """Which takes as long as the broker does with many records, and each waits for room by itself;
+    a broker that confirms nothing of what it has is given up.
+    """
+    made, producer, clock = box
+    producer.room, slept = 2, []
+
+    def confirm(number):
+        clock[0] += 4.0
+        Slow.confirm(producer, number)
+
+    async def sleep(seconds):
+        slept.append(seconds)
+        clock[0] += 1.0
+        if confirms or len(slept) == 1:
+            confirm(len(producer.under_way))
+
+    monkeypatch.setattr(producer, "confirm", confirm)
+    monkeypatch.setattr(outbox.asyncio, "sleep", sleep)
+    made.send(records(range(20)))
+    flushing = made.flush(made.mark(), 20.0)
+    if confirms:
+        asyncio.run(flushing)
+        assert clock[0] > 1060 and [value[0] for _, value in producer.log] == list(range(20))
+        return
+    with pytest.raises(BrokerError, match="within 20 s"):
+        asyncio.run(flushing)
+    assert 15 <= len(slept) <= 21
 
 
 REASON = KafkaException(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 
 from ldp_kafka.metrics import Metrics
@@ -10,6 +11,7 @@ from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.worker.app import Worker
 from ldp_kafka.topology import loads
+from tests.cases import cases
 
 TEXT = """\
 topology: meters
@@ -47,3 +49,34 @@ def test_an_event_hides_nothing_of_the_release_beside_it():
     Worker.send(worker, 0, folded, 0.0)
     assert shown(metrics, "ldp_release_reports") == 50
     assert shown(metrics, "ldp_release_standard_error") > 0
+
+
+WINDOWS = """\
+topology: shops
+input: {slot: 1h}
+privacy:
+  {trust: TRUST, level: event, method: naive, epsilon: 1.0, delay: 4, setting: batch,
+   domain: [0, 10]}
+output: {statistics: [STATISTIC]}
+"""
+
+
+@cases(
+    ("trust", "statistic", "role"),
+    [("curator", "per_stream", "curate"), ("edge", "per_user", "perturb")],
+)
+def test_the_lag_of_windows_is_that_of_the_earliest_slot_they_released(
+    trust, statistic, role, monkeypatch
+):
+    """Counted from the slot's end; a fold in which no window closed leaves it as it is."""
+    made = loads(WINDOWS.replace("TRUST", trust).replace("STATISTIC", statistic))
+    metrics = Metrics("shops", role, "naive", setting=made.setting)
+    sent = SimpleNamespace(send=lambda _: None)
+    worker = SimpleNamespace(topology=made, metrics=metrics, producers=sent, releases=False)
+    monkeypatch.setattr(time, "time", lambda: made.slot_start(100) / 1000 + 7.5)
+    for slots in ((), (97, 95, 96), ()):
+        folded = Output(DeadLetters("dead", "raw", 0))
+        for slot in slots:
+            folded.released(slot)
+        Worker.send(worker, 0, folded, 0.0)
+    assert shown(metrics, "ldp_window_lag_seconds") == 4 * 3600 + 7.5

@@ -1,0 +1,25 @@
+-- One row a number of a release. The same text serves SQLite and PostgreSQL.
+CREATE TABLE IF NOT EXISTS releases (
+    topology       text NOT NULL,
+    statistic      text NOT NULL,
+    slot           bigint NOT NULL,
+    subject        text NOT NULL,
+    position       bigint NOT NULL,
+    slot_start     timestamptz NOT NULL,
+    slot_end       timestamptz NOT NULL,
+    category       text,
+    bin_low        double precision,
+    bin_high       double precision,
+    value          double precision,
+    standard_error double precision,
+    low            double precision,
+    high           double precision,
+    reports        bigint NOT NULL,
+    strategy       text NOT NULL,
+    reliability    double precision,
+    above          double precision,
+    error          double precision,
+    guarantee      text NOT NULL,
+    round          text,
+    PRIMARY KEY (topology, statistic, slot, subject, position)
+);

@@ -1,0 +1,1 @@
+"""Releases as their readers want them: records, rows of single numbers, tables, files, pictures."""

@@ -1,0 +1,52 @@
+"""What is said beside releases: where there are none, and what was not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ldp_kafka.accounting.words import span
+from ldp_kafka.runtime.releases.stream import Releases
+from ldp_kafka.topology import Topology
+
+__all__ = ["notes", "nothing"]
+
+
+def nothing(topology: Topology, found: Releases) -> Iterator[str]:
+    """Why there may be no release, and what to look at."""
+    topic, left_out = topology.releases_topic, found.counts.left_out
+    if left_out:
+        yield (
+            f"none of the {left_out:,} releases in {topic} is of the slots and statistics"
+            " that were asked for"
+        )
+        return
+    yield f"{topic} holds no release yet"
+    source, roles = topology.input, [role.name for role in topology.roles]
+    late = "" if not source.lateness else f", and {source.lateness} slots more (input.lateness)"
+    yield (
+        f"a slot of {span(source.slot_ms)} is released when events, or ticks, of every one of the"
+        f" {source.partitions} partitions are later than its end{late}"
+    )
+    yield (
+        f"look at: `ldp-kafka run` runs, with {_and(roles)}; values come into"
+        f" {topology.flow.raw.name if topology.flow.raw is not None else topology.reports_topic};"
+        " `ldp-kafka state inspect` shows watermarks, and what was closed and acknowledged, of"
+        " each partition; a partition without events waits for ticks (input.idle)"
+    )
+
+
+def notes(topology: Topology, found: Releases) -> Iterator[str]:
+    """What was in the topic and is not among the releases."""
+    topic, counts = topology.releases_topic, found.counts
+    if counts.changed:
+        yield (
+            f"{counts.changed:,} releases were written again with other numbers: the first of each"
+            " is shown"
+        )
+    if counts.unreadable:
+        yield f"{counts.unreadable:,} records of {topic} are no releases: somebody else wrote them"
+
+
+def _and(names: list[str]) -> str:
+    words = [f"--role {name}" for name in names]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
