@@ -58,8 +58,10 @@ def test_readme_is_pasted_line_by_line(tmp_path):
     """Nothing blocks, nothing fails, and releases come that are right."""
     (text,) = blocks("yaml")
     (tmp_path / "meters.yaml").write_text(text)
-    lines = [block for block in blocks("sh") if "activate" not in block]
-    script = "set -e\n" + "".join(lines) + "head -1 run.log\nread -r\nkill %1\nwait\n"
+    *lines, follow = (block for block in blocks("sh") if "activate" not in block)
+    assert follow.count(" --follow\n") == 1  # which ends with Ctrl-C
+    shown = follow.replace(" --follow", "")
+    script = f"set -e\n{''.join(lines)}head -1 run.log\nread -r\n{shown}kill %1\nwait\n"
     with subprocess.Popen(
         ["bash", "-c", script],
         cwd=tmp_path,
@@ -77,8 +79,9 @@ def test_readme_is_pasted_line_by_line(tmp_path):
                 break
         else:
             raise AssertionError(said[-2000:])
-        done.communicate("\n", timeout=60)
+        table, _ = done.communicate("\n", timeout=60)
     assert len(found) >= CLOSED
     assert {one.reports for one in found.values()} == {500}
+    assert table.count(" 500 ") >= CLOSED and "± 95 %" in table
     assert load(tmp_path / "meters.yaml").name == "smart-meters"
     assert all(abs(one.value - 2500) < 6 * one.standard_error for one in found.values())
