@@ -10,8 +10,10 @@ import re
 import stat
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -150,6 +152,53 @@ def test_messages_name_commands_that_exist():
         for name in named
         if not any(name.strip() == path or name.startswith(f"{path} ") for path in known if path)
     }
+
+
+def test_completion_is_what_the_readme_says(tmp_path):
+    """In bash it completes; for zsh and fish the script is printed that they are told to read."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    [line] = re.findall(r"`(eval \"[^`]*)`", readme)
+    assert "zsh_source" in readme
+    assert "fish_source" in readme
+    program = tmp_path / "ldp-kafka"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ldp_kafka "$@"\n')
+    program.chmod(0o700)
+    asked = "COMP_WORDS=(ldp-kafka state ver); COMP_CWORD=2; _ldp_kafka_completion ldp-kafka"
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", f"{line}\n{asked}\necho ${{COMPREPLY[@]}}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("verify\n", "")
+    for name, begins in (("zsh", "#compdef ldp-kafka"), ("fish", "function _ldp_kafka_completion")):
+        done = shell(_LDP_KAFKA_COMPLETE=f"{name}_source")
+        assert done.stdout.lstrip().startswith(begins)
+
+
+def test_replay_waits_for_what_is_not_there_yet(good, capsys, monkeypatch):
+    """For as long as it is told; without that it says at once what to start."""
+    waited, module = [], sys.modules["ldp_kafka.cli.replay"]  # its name there is the command's
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=waited.append)
+    monkeypatch.setattr(module, "time", clock)
+    ask = ["replay", "-t", str(good), "--generate", "lns", "--users", "2", "--slots", "3"]
+    assert main(ask) == 1
+    assert not waited
+    assert "no embedded broker runs for topology meters" in capsys.readouterr().err
+    with EmbeddedBroker() as broker:
+        there = [
+            lambda: publish("meters", broker),
+            lambda: prepare(load(good), broker),
+            lambda: pytest.fail("it is there"),
+        ]
+        clock.sleep = lambda _: there.pop(0)()
+        assert main([*ask, "--wait", "60s", "--json"]) == 0
+        assert len(there) == 1
+    assert json.loads(capsys.readouterr().out)["events"] == 6
+    assert main([*ask, "--wait", "1 min"]) == 2
+    assert "write 1m" in capsys.readouterr().err
 
 
 def test_only_what_is_built_is_listed():

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import pkgutil
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
@@ -20,6 +21,7 @@ import pytest
 import ldp_kafka
 import ldp_kafka as lk
 from ldp_kafka.accounting import Field, State
+from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.runtime.device.async_client import AsyncClient
@@ -328,7 +330,15 @@ def fetched():
 
 
 # of what the fillers do not fit: what an instance that holds poisons says
+def refused():
+    """What is said of a message that holds a value and is no record."""
+    with pytest.raises(BadRecord) as caught:
+        lk.decode(json.dumps({"type": "event", "user": TEXT, "value": TEXT}).encode())
+    return caught.value
+
+
 INSTANCES = {
+    "errors.BadRecord": lambda _: said_by(refused()),
     "accounting.state.State": lambda _: said_by(state()),
     "methods.delay.rows.Rows": lambda _: said_by(Rows(state(), np.arange(3))),
     "randomness.fresh.System": lambda _: said_by(lk.randomness.system()),

@@ -74,21 +74,32 @@ __all__ = ["replay"]
         " format."
     ),
 )
+@click.option(
+    "--wait",
+    metavar="DURATION",
+    help="Wait so long, such as 60s, for a broker and a raw topic that are not there yet.",
+)
 @as_json
 def replay(
-    topology: Path, json_: bool, speed: float | None, batch: int | None, **what: Any
+    topology: Path,
+    json_: bool,
+    speed: float | None,
+    batch: int | None,
+    wait: str | None,
+    **what: Any,
 ) -> None:
     """Write recorded or generated values to a topology's raw topic, in the order of event time.
 
     FILE is CSV with one header line, or Parquet. At the end every partition gets a tick, so that
     the last windows close.
     """
-    from ldp_kafka.errors import BrokerError, ConfigurationError
+    from ldp_kafka.errors import ConfigurationError
     from ldp_kafka.runtime.demo.show import progress_bar
-    from ldp_kafka.runtime.kafka import admin, setup
+    from ldp_kafka.runtime.kafka import setup
     from ldp_kafka.runtime.kafka.decisions import decided
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
     from ldp_kafka.runtime.replay.send import check_ahead
+    from ldp_kafka.topology.durations import parse_duration
 
     loaded = load_topology(topology)
     if loaded.flow.raw is None:
@@ -98,17 +109,8 @@ def replay(
         )
     source = _source(loaded, **what)
     check_ahead(loaded, source)
-    addresses = setup.resolve(loaded)
+    addresses = _addresses(loaded, 0 if wait is None else parse_duration(wait))
     edge = setup.client_config(loaded, "edge", addresses[0])
-    if admin.partitions_of(edge, loaded.input.topic) is None:
-        raise BrokerError(
-            f"there is no topic {loaded.input.topic}: "
-            + (
-                "`ldp-kafka topics` or `ldp-kafka run` makes it"
-                if loaded.input.create
-                else "its owner has to create it"
-            )
-        )
     collector = setup.client_config(loaded, "collector", addresses[1])
     bounded = loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
     unread = Unread(loaded, edge, collector, UNREAD_BYTES) if bounded else None
@@ -152,6 +154,34 @@ def replay(
             " open until later events come",
             err=True,
         )
+
+
+def _addresses(loaded: Topology, wait_ms: int) -> tuple[str, str]:
+    """The bootstrap servers of both sides, once the raw topic is there. BrokerError where it is not
+    within so many milliseconds.
+    """
+    from ldp_kafka.errors import BrokerError
+    from ldp_kafka.runtime.kafka import admin, setup
+
+    until = time.monotonic() + wait_ms / 1000
+    while True:
+        try:
+            found = setup.resolve(loaded)
+            edge = setup.client_config(loaded, "edge", found[0])
+            if admin.partitions_of(edge, loaded.input.topic) is not None:
+                return found
+            raise BrokerError(
+                f"there is no topic {loaded.input.topic}: "
+                + (
+                    "`ldp-kafka topics` or `ldp-kafka run` makes it"
+                    if loaded.input.create
+                    else "its owner has to create it"
+                )
+            )
+        except BrokerError:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(0.2)
 
 
 def _source(

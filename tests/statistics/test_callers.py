@@ -14,6 +14,7 @@ ROOT = Path(ldp_kafka.__file__).parent
 CALLERS = ("topology", "runtime", "cli", "metrics.py")
 OTHERWISE = {
     ("runtime/stages/per_slot.py", "mean"),  # of the values of one slot
+    ("topology/sections.py", "mean"),  # the same
     ("runtime/device/state.py", "per_user"),  # the key of a layout, whose bytes must stay
 }
 

@@ -93,7 +93,7 @@ def test_an_empty_variable_gives_way_to_the_default(monkeypatch):
     monkeypatch.setenv("PARTITIONS", "")
     monkeypatch.setenv("KEY", "")
     assert loads(TEXT).input.partitions == 3
-    assert loads(TEXT).edge.key_file is None
+    assert [error.key for error in unset(loads(TEXT))] == ["edge.key_file"], "it has no default"
 
 
 def test_a_password_of_digits_stays_text_even_unquoted():

@@ -22,6 +22,7 @@ from ldp_kafka.runtime.replay.source import from_arrays
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads, plan
 from ldp_kafka.topology.comparison import MOVES, compare
+from ldp_kafka.topology.planner import PANE_BYTES
 from tests.cases import cases
 
 TEXT = """\
@@ -120,7 +121,9 @@ def test_the_state_of_a_user_is_what_the_edge_keeps(name, source):
     stage = roles.make(made, "perturb", 0, edge_randomness(made, KEY, "here"))
     fields = getattr(stage, "fields", made.method.fields)
     kept = sum(np.dtype(one.dtype).itemsize * max(one.length, 1) for one in fields.values())
-    assert plan(made).state_bytes_per_user == 16 + kept
+    waiting = PANE_BYTES * made.open_slots
+    assert (waiting > 0) == ("per_slot" in source)
+    assert plan(made).state_bytes_per_user == 16 + kept + waiting
     assert ("held" in fields) == (name in ADAPTIVE)
 
 

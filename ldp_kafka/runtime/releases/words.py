@@ -16,16 +16,17 @@ def nothing(topology: Topology, found: Releases) -> Iterator[str]:
     topic, left_out = topology.releases_topic, found.counts.left_out
     if left_out:
         yield (
-            f"none of the {left_out:,} releases in {topic} is of the slots and statistics"
+            f"none of the {_many(left_out, 'release')} in {topic} is of the slots and statistics"
             " that were asked for"
         )
         return
     yield f"{topic} holds no release yet"
     source, roles = topology.input, [role.name for role in topology.roles]
-    late = "" if not source.lateness else f", and {source.lateness} slots more (input.lateness)"
+    late = f", by {_many(source.lateness, 'slot')} more (input.lateness)" if source.lateness else ""
+    every = "its partition" if source.partitions == 1 else f"each of {source.partitions} partitions"
     yield (
-        f"a slot of {span(source.slot_ms)} is released when events, or ticks, of every one of the"
-        f" {source.partitions} partitions are later than its end{late}"
+        f"a slot of {span(source.slot_ms)} is released, at the earliest, when events or ticks in"
+        f" {every} are later than its end{late}"
     )
     yield (
         f"look at: `ldp-kafka run` runs, with {_and(roles)}; values come into"
@@ -40,11 +41,16 @@ def notes(topology: Topology, found: Releases) -> Iterator[str]:
     topic, counts = topology.releases_topic, found.counts
     if counts.changed:
         yield (
-            f"{counts.changed:,} releases were written again with other numbers: the first of each"
+            f"{_many(counts.changed, 'release')} came again with other numbers: the first of each"
             " is shown"
         )
     if counts.unreadable:
-        yield f"{counts.unreadable:,} records of {topic} are no releases: somebody else wrote them"
+        strange = _many(counts.unreadable, "record")
+        yield f"no release in {strange} of {topic}: somebody else wrote there"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _and(names: list[str]) -> str:

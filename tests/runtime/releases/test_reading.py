@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -229,6 +231,30 @@ def test_the_command(meters, tmp_path, capsys):
     ):
         assert main(["releases", str(meters), *wrong]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_the_readme(meters, tmp_path, monkeypatch, capsys):
+    """Its lines, but for those without an end, and its Python."""
+    page = (Path(__file__).parents[3] / "README.md").read_text()
+    section = page[page.index("## Read the releases") :].partition("\n## ")[0]
+    [lines, *_] = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    (tmp_path / "meters.yaml").write_text(meters.read_text())
+    monkeypatch.chdir(tmp_path)
+    ending = [line for line in lines.splitlines() if "--follow" not in line]
+    assert len(ending) == 3
+    for line in ending:
+        name, *words = shlex.split(line, comments=True)
+        assert name == "ldp-kafka"
+        assert main(words) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("meters.yaml", "releases.png", "releases.csv", "releases.parquet")
+    }
+    capsys.readouterr()
+    [code] = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    found = {}
+    exec(compile(code, "README.md", "exec"), found)
+    assert "mean" in capsys.readouterr().out
+    assert found["table"].num_rows
 
 
 def command(*words):

@@ -156,7 +156,8 @@ def test_a_table():
         (1, "mean", 0, None, 10.0),
         (2, "mean", 0, None, 10.0),
     ]
-    assert table["slot_start"][0].as_py().isoformat() == "1970-01-01T01:00:00+00:00"
+    for name, wanted in (("slot_start", [1, 1, 1, 2]), ("slot_end", [2, 2, 2, 3])):
+        assert table[name].cast("int64").to_pylist() == [hour * HOUR for hour in wanted]
     assert read([]).table().num_rows == 0
 
 

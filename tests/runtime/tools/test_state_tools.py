@@ -5,6 +5,7 @@ state covers, and only where that is sound.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -172,6 +173,7 @@ def test_inspect_and_verify(kept, capsys):
     assert out.count("perturb") == 2 and "collect" not in out
     code, out, err = run(capsys, "state", "verify", kept.path)
     assert (code, "note" in err) == (0, False), out
+    assert re.match(r"OK: all [1-9][0-9]* checks passed, of 5 partitions with [0-9]+ users \(", out)
     assert "key" in out
     budget = kept.topology.method.ledger.budget
     store(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from ldp_kafka.runtime.wire.arrow import MAX_BYTES
 from ldp_kafka.runtime.wire.events import EventReader
 from ldp_kafka.runtime.wire.parsing import LATEST
 from ldp_kafka.runtime.wire.records import header
+from ldp_kafka.topology import schema
 from ldp_kafka.topology.paths import parse_path
 
 NOON = 1_772_366_400_000  # 2026-03-01T12:00:00Z
@@ -784,6 +786,19 @@ def test_each_reason_has_its_message(reason):
     assert reader(categories=3 if reason == "category" else None).read(REASON_OF[reason]).bad == [
         (0, reason)
     ]
+
+
+def test_a_whole_number_and_its_digits_are_one_user():
+    """In either format; the schema and the documentation say so."""
+    number, text = ({"user": user, "value": 1.0, "time": NOON} for user in (17, "17"))
+    assert read(number) == read(text) == ("17", NOON, 1.0)
+    assert read({**text, "user": "017"}) == ("017", NOON, 1.0)
+    rows = {"time": [NOON], "value": [1.0]}
+    assert one(reader().read(arrow({"user": [17], **rows}))) == ("17", NOON, 1.0)
+    said = schema()["$defs"]["input"]["properties"]["user"]["description"]
+    assert '17 and "17" are one user' in said
+    readme = (Path(__file__).parents[3] / "topologies" / "README.md").read_text("utf-8")
+    assert '`17` and `"17"` are one user' in " ".join(readme.split())
 
 
 def test_no_reason_is_forgotten():
