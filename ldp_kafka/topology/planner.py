@@ -45,7 +45,8 @@ RELEASE_BYTES = 500  # of a stream, in JSON
 REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
-PANE_BYTES = 32  # of a value that waits for its slot to close, with its user's digest
+PANE_BYTES = 32  # of a value that waits for its slot to close, with its user's digest; a number
+NUMBER_BYTES = 8  # of each one more, where it is a list
 
 MOST_USERS = 10**10
 
@@ -254,6 +255,7 @@ def plan(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
     )
     state += 0 if rounds is None else rounds.held
+    waits = PANE_BYTES + NUMBER_BYTES * max(0, method.dimension - 1)
     return Plan(
         topology=topology.name,
         fingerprint=topology.fingerprint,
@@ -268,7 +270,7 @@ def plan(
         batched=batched,
         single=single,
         predictions=predictions,
-        state_bytes_per_user=state + PANE_BYTES * topology.open_slots,
+        state_bytes_per_user=state + waits * topology.open_slots,
         warnings=(
             *topology.warnings,
             *cautions.warnings(topology, predictions, users, state),

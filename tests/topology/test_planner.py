@@ -277,6 +277,20 @@ output: {statistics: [per_stream]}
 """
 
 
+def test_a_list_that_waits_takes_its_length():
+    """Beside what a number takes, 8 bytes of each coordinate more: as it is written."""
+    text = (
+        "topology: t\ninput: {slot: 1h, lateness: 2, per_slot: LAST}\nprivacy: {method:"
+        " budget_split, epsilon: 4.0, window: 4, domain: [0, 1], dimension: 5}\n"
+        "output: {statistics: [mean]}\n"
+    )
+    at_once, waits = (
+        plan(loads(text.replace("LAST", each)), 1000).state_bytes_per_user
+        for each in ("first", "last")
+    )
+    assert waits - at_once == 3 * (16 + 5 * 8 + 8)  # digest, numbers, and how many lists they are
+
+
 def test_a_plan_of_windows_says_how_many_values_wait():
     """32 bytes of each slot of a batch, and of those that may be late; and that their records are
     too many to be listed, before they are.
