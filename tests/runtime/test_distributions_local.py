@@ -40,7 +40,9 @@ BINS = 5
 
 def text_of(name, statistic="distribution], bins: 5", kind="square_wave", lateness=0):
     shape = f"domain: [0, 10], mechanism: {kind}" if kind != "categories" else "categories: 3"
-    whole = TEXT.format(name=name, kind=shape, statistic=statistic, lateness=lateness, hold=2)
+    whole = TEXT.format(
+        name=name, kind=shape, statistic=statistic, lateness=lateness, hold=2, per_slot="first"
+    )
     return whole if "]" not in statistic else whole.replace("]}\nruntime", "}\nruntime")
 
 

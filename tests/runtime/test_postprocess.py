@@ -47,6 +47,7 @@ def text_of(name, numeric, given, statistic=None):
         statistic=statistic or ("mean" if numeric else "frequencies"),
         lateness=0,
         hold=2,
+        per_slot="first",
     )
     return whole.replace("]}\nruntime", f"], postprocess: {json.dumps(given)}}}\nruntime")
 

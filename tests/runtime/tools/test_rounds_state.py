@@ -298,6 +298,7 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
         lateness=0,
         partitions=2,
         hold=2,
+        per_slot="first",
         epsilon=8.0,
         window=3,
         statistic="frequencies",
