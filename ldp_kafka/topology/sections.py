@@ -320,7 +320,13 @@ class Privacy(Checked):
             )
             return
         numeric = kind.kind == "numeric"
-        yield from self._unfit_mechanism(kind.default_mechanism)
+        if not issubclass(kind, Windowed):
+            yield from self._unfit_mechanism(kind.default_mechanism)
+        elif self.mechanism != kind.default_mechanism:
+            yield (
+                "privacy.mechanism",
+                f"must be left out for {self.method}, which adds noise to sums of values",
+            )
         if self.trust == "curator" and not issubclass(kind, Windowed):
             yield (
                 "privacy.trust",

@@ -567,3 +567,16 @@ def test_junk_is_refused_in_words_or_right(junk):
     except TopologyError as error:
         problems = error.problems
     assert all(problem.line is not None for problem in problems)
+
+
+def test_windows_take_no_mechanism():
+    windows = changed(
+        ("method: capp", "method: segment_mean\n  level: event\n  delay: 4\n  setting: batch"),
+        ("  window: 10\n", ""),
+        ("mean, per_user", "per_user"),
+    )
+    assert loads(windows).setting == "batch"
+    said = "t.yaml:10: privacy.mechanism: must be left out for segment_mean, which adds noise to"
+    assert refused(windows.replace("  delay", "  mechanism: duchi\n  delay")) == [
+        f"{said} sums of values"
+    ]
