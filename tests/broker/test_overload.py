@@ -153,7 +153,9 @@ def test_ten_times_too_much(kafka, tmp_path, prefix):
         largest = max(largest, memory(worker))
         assert largest - rest < GROWTH, f"{rest >> 20} MiB became {largest >> 20} MiB"
         for low, shown, high in lags:  # it is told every five seconds, and grows as the input comes
-            assert low - 8 * rate <= shown <= high, (low, shown, high)
+            # what it commits between the two looks can make the second one the smaller
+            least, most = sorted((low, high))
+            assert least - 8 * rate <= shown <= most, (low, shown, high)
         # some of the times at least: the worker that tells it has little of the time
         assert len({shown for _, shown, _ in lags}) > SECONDS / 10
 
