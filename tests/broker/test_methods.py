@@ -35,8 +35,12 @@ ASKED = {
     "lba-mean": ("lba", "numeric"),
     "lbu": ("lbu", "categorical"),
     "lsp-mean": ("lsp", "numeric"),
+    "lpd-held": ("lpd", "numeric"),
+    "lba-held": ("lba", "categorical"),
 }
 """Protocols with a coordinator, by a name of ours: method and kind. The first six ask."""
+HELD = {"lpd-held": "mean", "lba-held": "last"}
+"""Those whose users answer with what a whole slot was, once it has closed."""
 CURATED = {
     "segment_mean-batch": ("segment_mean", "batch", "first"),
     "discontin_group-sliding": ("discontin_group", "sliding", "mean"),
@@ -91,7 +95,7 @@ def flow_of(boot, tmp_path, prefix, name, **more):
         shape=SHAPES[kind] if kind else shape_of(method),
         # a coordinator decides by the one that it releases
         statistics=", ".join(of_kind.statistics[: 1 if of_kind.phases else None]),
-        text=TEXT,
+        text=TEXT.replace("lateness: 1", f"lateness: 1, per_slot: {HELD.get(name, 'first')}"),
         budget=OWN.get(method, W_EVENT),
         **more,
     )

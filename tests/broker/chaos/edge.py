@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,6 +22,13 @@ from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from tests.broker.flow import Flow
+
+TAKEN = {
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "mean": lambda values: sum(values) / len(values),
+}
+"""What a user's values in one slot come to, by ``input.per_slot``."""
 
 
 @dataclass
@@ -55,7 +62,9 @@ class _Edge:
         self.method = self.topology.method
         self.responder = self.method.protocol.responder()
         self.history = self.responder.history()
-        reader = make_perturb(self.topology, number, self.noise)._raw
+        self.waits = self.topology.holds_slots
+        raw = make_perturb(self.topology, number, self.noise)._raw
+        reader = replace(raw, held=self.waits)
         self.rows = [
             None if is_request(message.value) else reader.read([message], self._nowhere())
             for message in log
@@ -66,6 +75,7 @@ class _Edge:
         self.state = self.responder.state(self.digests)
         self.last = np.full(len(self.digests), NEVER)
         self.held: dict[int, dict[int, int]] = defaultdict(dict)
+        self.waiting: dict[int, dict[int, list]] = defaultdict(lambda: defaultdict(list))
         self.watermark, self.closed, self.settled = -1, NEVER, NEVER
 
     def _nowhere(self) -> Output:
@@ -81,34 +91,37 @@ class _Edge:
 
     def take(self, rows, latest: list[int]) -> None:
         """The values of one message."""
-        codes = dict(enumerate(rows.values.tolist()))
+        values = dict(enumerate(rows.values.tolist()))
         users = [self.number_of[name] for name in rows.users.texts()]
         for slot in sorted(set(rows.slots.tolist())):
             if slot <= self.closed:
                 continue
-            mine: dict[int, int] = {}
             for at in np.flatnonzero(rows.slots == slot).tolist():
-                if self.last[users[at]] < slot:
-                    mine.setdefault(users[at], codes[at])
-            if not mine:
-                continue
-            who = np.array(list(mine))
-            self.last[who] = slot
-            self.held[slot].update(mine)
-            step = self.responder.first(
-                self.state,
-                who,
-                slot,
-                np.array(list(mine.values())),
-                np.ones(len(who), bool),
-                self.noise,
-                self.history,
-            )
-            self.note(step, who, slot, FIRST, 0)
+                self.waiting[slot][users[at]].append(values[at])
+            if not self.waits:
+                self.first(slot)
         if latest[0] > self.watermark:
             self.watermark = latest[0]
             slot = self.watermark // self.topology.input.slot_ms
             self.closed = max(self.closed, slot - self.topology.input.lateness - 1)
+        for slot in sorted(slot for slot in self.waiting if slot <= self.closed):
+            self.first(slot)
+
+    def first(self, slot: int) -> None:
+        """What those who have not yet been taken for in this slot answer unasked."""
+        waiting = self.waiting.pop(slot)
+        mine = {who: values for who, values in waiting.items() if self.last[who] < slot}
+        if not mine:
+            return
+        taken = np.array([TAKEN[self.topology.input.per_slot](each) for each in mine.values()])
+        codes = self.method.bound(taken) if self.waits else taken
+        who = np.array(list(mine))
+        self.last[who] = slot
+        self.held[slot].update(zip(mine, codes.tolist(), strict=True))
+        step = self.responder.first(
+            self.state, who, slot, codes, np.ones(len(who), bool), self.noise, self.history
+        )
+        self.note(step, who, slot, FIRST, 0)
 
     def ask(self, message: Message) -> None:
         """One request."""
