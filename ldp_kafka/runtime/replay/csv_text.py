@@ -44,16 +44,25 @@ def named_delimiter(text: str) -> str:
 def delimiter_of(path: Path, wanted: Collection[str]) -> str:
     """What parts the cells: of a comma, a semicolon, a tab and ``|`` the one by which the first
     line names the wanted columns, or else by which the first rows have most cells, as many each.
+
+    Raises
+    ------
+    ConfigurationError : it is no text
     """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         head = file.read(HEAD)
+    if "\0" in head:
+        raise ConfigurationError(
+            f"{path}: must be UTF-8 text, and has zero bytes, as UTF-16 has: convert the file"
+            " (iconv -f UTF-16 -t UTF-8)"
+        )
     if len(head) == HEAD:  # the last line may be cut
         head = head[: head.rfind("\n") + 1] or head
 
     def fit(delimiter: str) -> tuple[bool, int]:
-        found = [
-            row for row in islice(csv.reader(StringIO(head), delimiter=delimiter), FIRST) if row
-        ]
+        """Whether it finds the wanted columns, and how many cells each row has; 0: not as many."""
+        reader = csv.reader(StringIO(head, newline=""), delimiter=delimiter)
+        found = [row for row in islice(reader, FIRST) if row]
         if not found or len({len(row) for row in found}) > 1:
             return (bool(found) and set(wanted) <= set(found[0]), 0)
         return (set(wanted) <= set(found[0]), len(found[0]))
@@ -63,12 +72,18 @@ def delimiter_of(path: Path, wanted: Collection[str]) -> str:
 
 def rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Each row that is not empty, the header too, with the line in which it begins, from 1. A cell
-    in quotes may go on over several lines.
+    in quotes may go on over several lines. ConfigurationError for what is no text.
     """
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter)
         line = 1
-        for row in reader:
+        while True:
+            try:
+                row = next(reader, None)
+            except csv.Error:  # a zero byte, or a cell without an end
+                raise ConfigurationError(f"{path}:{line}: must be CSV text") from None
+            if row is None:
+                return
             if row:
                 yield line, row
             line = reader.line_num + 1

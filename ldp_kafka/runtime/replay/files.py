@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.runtime.replay.columns import Place, column_values, no_column
 from ldp_kafka.runtime.replay.csv_text import (
     DELIMITERS,
     check_header,
@@ -21,15 +22,7 @@ from ldp_kafka.runtime.replay.csv_text import (
     ragged,
     rows,
 )
-from ldp_kafka.runtime.replay.source import (
-    Place,
-    Source,
-    column_values,
-    from_slots,
-    from_table,
-    no_column,
-    recent_start,
-)
+from ldp_kafka.runtime.replay.source import Source, from_slots, from_table, recent_start
 from ldp_kafka.topology import Topology
 
 __all__ = ["PARQUET", "read_file", "read_slices"]

@@ -14,9 +14,8 @@ from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.log import Message, Output, Record
 from ldp_kafka.runtime.sample.looks import (
     Events,
-    Ids,
-    Slots,
-    Times,
+    Looks,
+    Values,
     look_at_ids,
     look_at_slots,
     look_at_times,
@@ -28,7 +27,7 @@ from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.topology import Topology
 
-__all__ = ["PLACES", "Missing", "Problem", "Values", "Verdict", "judge"]
+__all__ = ["PLACES", "Missing", "Problem", "Verdict", "judge"]
 
 PLACES = 5  # of each reason, that are named
 CHUNK = 4096  # messages that are read at a time
@@ -58,16 +57,6 @@ class Missing:
 
 
 @dataclass(frozen=True, repr=False)
-class Values:
-    """Of valid events."""
-
-    outside: int
-    """Values outside the domain, which are clamped."""
-    categories: int | None
-    """Categories that occur; None for numbers."""
-
-
-@dataclass(frozen=True, repr=False)
 class Verdict:
     """What workers would make of messages.
 
@@ -86,12 +75,10 @@ class Verdict:
     missing: Sequence[Missing]
     names: Sequence[str]
     """Paths that most messages have that lack a field."""
-    ids: Ids | None
-    """None, as all below, where there is no event."""
-    times: Times | None
     time_kinds: Sequence[tuple[str, int]]
-    slots: Slots | None
-    values: Values | None
+    """Messages by the kind of their times, most first; none of tables."""
+    looks: Looks | None
+    """Of its events; None where there are none."""
 
     @property
     def bad(self) -> int:
@@ -256,10 +243,13 @@ class _Tally:
                 for role, count in shapes.missing.most_common()
             ],
             names=shapes.names,
-            ids=events and look_at_ids(self._users),
-            times=events and look_at_times(events, now_ms, source.max_ahead_ms),
             time_kinds=shapes.times.most_common(),
-            slots=events and look_at_slots(events, self._starts),
-            values=events
-            and Values(self._outside, None if categories is None else len(self._codes)),
+            looks=Looks(
+                look_at_ids(self._users),
+                look_at_times(events, now_ms, source.max_ahead_ms),
+                look_at_slots(events, self._starts),
+                Values(self._outside, None if categories is None else len(self._codes)),
+            )
+            if events is not None
+            else None,
         )

@@ -8,7 +8,17 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Events", "Ids", "Slots", "Times", "look_at_ids", "look_at_slots", "look_at_times"]
+__all__ = [
+    "Events",
+    "Ids",
+    "Looks",
+    "Slots",
+    "Times",
+    "Values",
+    "look_at_ids",
+    "look_at_slots",
+    "look_at_times",
+]
 
 EARLY = 946_684_800_000  # 2000-01-01, milliseconds: a device's clock that was never set is before
 
@@ -96,6 +106,26 @@ class Slots:
     """Events whose slot is closed when they come."""
 
 
+@dataclass(frozen=True, repr=False)
+class Values:
+    """Of valid events."""
+
+    outside: int
+    """Values outside the domain, which are clamped."""
+    categories: int | None
+    """Categories that occur; None for numbers."""
+
+
+@dataclass(frozen=True, repr=False)
+class Looks:
+    """Of valid events, at least one."""
+
+    ids: Ids
+    times: Times
+    slots: Slots
+    values: Values
+
+
 def look_at_ids(partitions: Sequence[Iterable[str]]) -> Ids:
     """Ids, those of each partition."""
     each = [set(texts) for texts in partitions]
@@ -115,7 +145,7 @@ def look_at_ids(partitions: Sequence[Iterable[str]]) -> Ids:
 def _whole(text: str) -> bool:
     """Whether a JSON number could say it."""
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and (digits == "0" or digits[0] != "0")
+    return text == "0" or (digits.isascii() and digits.isdecimal() and digits[0] != "0")
 
 
 def look_at_times(events: Events, now_ms: int, max_ahead_ms: int) -> Times:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldp_kafka.accounting.words import moment, span
 from ldp_kafka.runtime.sample.judge import Problem, Verdict
-from ldp_kafka.runtime.sample.looks import Ids, Slots, Times
+from ldp_kafka.runtime.sample.looks import Ids, Looks, Slots, Times, Values
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import format_path
@@ -32,14 +32,11 @@ def lines(topology: Topology, verdict: Verdict, name: str) -> Iterator[str]:
     for problem in verdict.problems:
         yield from _problem(problem)
     yield from _missing(topology, verdict)
-    if verdict.ids is not None:
-        yield f"  users   {_ids(verdict.ids)}"
-    if verdict.times is not None:
-        yield f"  times   {_times(topology, verdict, verdict.times)}"
-    if verdict.slots is not None:
-        yield from _slots(topology, verdict, verdict.slots)
-    if verdict.values is not None:
-        yield f"  values  {_values(topology, verdict)}"
+    if (looks := verdict.looks) is not None:
+        yield f"  users   {_ids(looks.ids)}"
+        yield f"  times   {_times(topology, verdict, looks.times)}"
+        yield from _slots(topology, verdict, looks.slots)
+        yield f"  values  {_values(topology, verdict, looks.values)}"
     yield f"  note    {PRIVATE}"
 
 
@@ -119,11 +116,9 @@ def _slots(topology: Topology, verdict: Verdict, slots: Slots) -> Iterator[str]:
         )
 
 
-def _values(topology: Topology, verdict: Verdict) -> str:
-    values, privacy = verdict.values, topology.privacy
-    assert values is not None
+def _values(topology: Topology, verdict: Verdict, values: Values) -> str:
     if values.categories is not None:
-        return f"{values.categories:,} of {privacy.categories:,} categories occur"
+        return f"{values.categories:,} of {topology.privacy.categories:,} categories occur"
     return (
         f"{values.outside:,} of {verdict.events:,} ({_percent(values.outside, verdict.events)})"
         " lie outside the domain, and are clamped to it"
@@ -184,19 +179,18 @@ def as_json(topology: Topology, verdict: Verdict, name: str) -> dict[str, Any]:
             for each in verdict.missing
         ],
         "names": list(verdict.names),
-        "users": _plain(verdict.ids),
-        "times": None
-        if verdict.times is None
-        else {
-            **_plain(verdict.times),
-            "first": moment(topology.slot_start(verdict.times.first)),
-            "last": moment(topology.slot_start(verdict.times.last)),
-            "kinds": dict(verdict.time_kinds),
-        },
-        "slots": _plain(verdict.slots),
-        "values": _plain(verdict.values),
+        "time_kinds": dict(verdict.time_kinds),
+        **_looks(topology, verdict.looks),
     }
 
 
-def _plain(found: Any) -> Any:
-    return None if found is None else asdict(found)
+def _looks(topology: Topology, looks: Looks | None) -> dict[str, Any]:
+    if looks is None:
+        return dict.fromkeys(("users", "times", "slots", "values"))
+    first, last = (moment(topology.slot_start(at)) for at in (looks.times.first, looks.times.last))
+    return {
+        "users": asdict(looks.ids),
+        "times": {**asdict(looks.times), "first": first, "last": last},
+        "slots": asdict(looks.slots),
+        "values": asdict(looks.values),
+    }

@@ -149,7 +149,7 @@ class Shapes:
         self.missing.update(missing)
         if missing and isinstance(found, dict):
             self._lacking += 1
-            self._names.update(dict.fromkeys(_names(found)))
+            self._names.update(list(dict.fromkeys(_names(found))))
 
     def _kind_for(self, role: str, found: Any) -> str:
         """What lies there, in words that tell what is wrong with it."""
@@ -223,7 +223,7 @@ def _names(found: Mapping[str, Any]) -> Iterator[Path]:
     level: list[tuple[Path, Mapping[str, Any]]] = [((), found)]
     left = WIDEST
     for _ in range(DEEPEST):
-        deeper = []
+        deeper: list[tuple[Path, Mapping[str, Any]]] = []
         for path, each in level:
             for name, inner in each.items():
                 left -= 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka.reader import Spans, read_records, spans
@@ -72,7 +73,7 @@ def read_parts(
     if not any(found.values()):
         raise ConfigurationError(f"{topic} holds no message: there is none to try")
     return [
-        Part(messages, lambda offset, of=partition: f"partition {of} offset {offset}", partition)
+        Part(messages, partial("partition {} offset {}".format, partition), partition)
         for partition, messages in sorted(found.items())
     ]
 

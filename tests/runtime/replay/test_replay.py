@@ -361,7 +361,7 @@ def test_bad_files_say_so_without_their_content(tmp_path):
         )
     )
     asks = {
-        r"x\.csv:2: column value must be readable as double; this row is not": (
+        r"x\.csv:2: column value must be readable as a number; this row is not": (
             lambda: read_file(made, tmp_path / "x.csv")
         ),
         r"times\.csv:2: column time must be readable as a time: epoch seconds": (
