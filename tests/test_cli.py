@@ -4,6 +4,7 @@ value or traceback is shown for what was expected.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -261,6 +262,61 @@ def test_validate(good, bad, capsys):
     }
     assert main(["validate", str(good.with_name("missing.yaml"))]) == 2
     assert "cannot read the topology" in capsys.readouterr().err
+
+
+def test_validate_tries_messages(good, bad, tmp_path, capsys, monkeypatch):
+    """0 where all give events, or so many as are asked for; 1 where more would be dead letters; 2
+    where none gives an event.
+    """
+    sample = tmp_path / "s.jsonl"
+    sample.write_text('{"u": "a", "v": 1, "t": 1700000000}\n' * 9)
+    ask = ["validate", str(good), "--sample", str(sample)]
+    assert main(ask) == 0
+    said = capsys.readouterr().out
+    assert "valid; w-event" in said
+    assert f"{sample}: 9 messages, 9 of them with events\n" in said
+    assert "for the edge's own eyes" in said
+    sample.write_text(sample.read_text() + '{"u": "a", "v": "s3cret-77", "t": 1700000000}\n')
+    assert main(ask) == 1
+    said = capsys.readouterr().out
+    assert "1 x value: " in said and "at line 10\n" in said and "s3cret" not in said
+    assert main([*ask, "--max-bad", "0.1"]) == 0
+    assert main([*ask, "--max-bad", "0.09"]) == 1
+    capsys.readouterr()
+    assert main([*ask, "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["valid"], found["sample"]["events"], found["sample"]["bad"]) == (True, 9, 1)
+    sample.write_text('{"user": "a", "value": 1, "time": 1700000000}\n' * 9)
+    assert main([*ask, "--max-bad", "1"]) == 2
+    assert "input.user: $.u is not in 9 of them: did you mean $.user?" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(sample.read_bytes())))
+    assert main(["validate", str(good), "--sample", "-"]) == 2
+    assert "standard input: 9 messages, 0 of them" in capsys.readouterr().out
+    assert main(["validate", str(bad), "--sample", str(sample)]) == 2
+    assert main(["validate", str(good), "--from-topic", "9"]) == 1
+    assert "error: no embedded broker runs for topology meters" in capsys.readouterr().err
+    for wrong in ([str(good)], ["--from-topic", "3"]):
+        assert main([*ask, *wrong]) == 2
+
+
+def test_validate_tries_a_table_as_replay_sends_it(good, tmp_path, capsys):
+    """With the same columns; what replay would not send is refused with the line."""
+    table = tmp_path / "x.csv"
+    table.write_text("m;v;t\n017;1;2023-11-14T22:00:00\n;1;2023-11-14T22:00:00\n")
+    columns = ["--user-column", "m", "--value-column", "v", "--time-column", "t"]
+    assert main(["validate", str(good), "--sample", str(table), *columns]) == 0
+    said = capsys.readouterr()
+    assert f"note: {table}: cells are parted by semicolon (--delimiter)\n" in said.err
+    assert "1 message, 1 of them with events\n" in said.out
+    assert "1 row without a user, a value or a time: replay leaves such out\n" in said.out
+    assert "epoch" not in said.out  # how the file spells times is not how replay does
+    table.write_text("m;v;t\na;1,5;2023-11-14T22:00:00\n")
+    assert main(["validate", str(good), "--sample", str(table), *columns]) == 2
+    assert f"error: {table}:2: column v must be" in capsys.readouterr().err
+    assert main(["validate", str(good), "--sample", str(table)]) == 2
+    assert "no column user, value, time among m, v, t: --user-column" in capsys.readouterr().err
+    table.write_text("m#v#t\na#1#1700000000\n")
+    assert main(["validate", str(good), "--sample", str(table), *columns, "--delimiter", "#"]) == 0
 
 
 @pytest.mark.parametrize(

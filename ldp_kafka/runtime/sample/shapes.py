@@ -84,9 +84,6 @@ class Shapes:
         self._lacking = 0
         self._names: Counter[Path] = Counter()
 
-    def __repr__(self) -> str:
-        return "Shapes()"  # never a name of a field
-
     def good(self, messages: Sequence[bytes]) -> None:
         """Take in messages that hold events."""
         texts = [message for message in messages if not message.startswith(ARROW)]
