@@ -299,6 +299,42 @@ def test_validate_tries_messages(good, bad, tmp_path, capsys, monkeypatch):
         assert main([*ask, *wrong]) == 2
 
 
+def test_the_readme_tries_a_message(tmp_path):
+    """With its own lines and its own topology, before there is a key or a broker."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    steps = readme.partition("## Your own topic\n")[2].partition("\n## ")[0]
+    (topology,) = re.findall(r"^```yaml\n(.*?)^```$", steps, re.MULTILINE | re.DOTALL)
+    (lines,) = re.findall(r"^```sh\n([^`]*--sample[^`]*)```$", steps, re.MULTILINE)
+    (tmp_path / "meters.yaml").write_text(topology)
+    done = subprocess.run(
+        ["bash", "-ec", f'ldp-kafka() {{ "{sys.executable}" -m ldp_kafka "$@"; }}\n{lines}'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert "messages.jsonl: 1 message, 1 of them with events\n" in done.stdout
+
+
+def test_validate_tries_what_a_replay_has_sent(good, tmp_path, capsys):
+    """From the embedded broker of a running topology: our own records are no events, and not bad."""
+    (tmp_path / "x.csv").write_text("user,value,time\na,1.5,1700000000\nb,20,1700000000\n")
+    with EmbeddedBroker() as broker:
+        publish("meters", broker)
+        prepare(load(good), broker)
+        assert main(["validate", str(good), "--from-topic", "100"]) == 2
+        said = capsys.readouterr().out
+        assert "meters.raw, newest messages: 2 messages, 0 of them with events, 2 of ours" in said
+        assert main(["replay", str(tmp_path / "x.csv"), "-t", str(good)]) == 0
+        capsys.readouterr()
+        assert main(["validate", str(good), "--from-topic", "100", "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+    assert (found["sample"]["events"], found["sample"]["bad"]) == (2, 0)
+    assert found["sample"]["values"]["outside"] == 1
+
+
 def test_validate_tries_a_table_as_replay_sends_it(good, tmp_path, capsys):
     """With the same columns; what replay would not send is refused with the line."""
     table = tmp_path / "x.csv"

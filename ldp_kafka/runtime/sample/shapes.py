@@ -31,6 +31,8 @@ _NAME = re.compile(r"[@$]?[^\W\d]\w{0,63}([ .:/-]\w{1,63}){0,7}")
 _DIGITS = re.compile(r"\d{3}")
 """Names with so many are more often ids or dates."""
 _MISSING: Any = object()
+_HALF = re.compile("[\ud800-\udfff]")
+"""A lone surrogate: JSON can say it, UTF-8 cannot."""
 _COMMA = re.compile(r"[+-]?[0-9]{1,18},[0-9]{1,18}")
 _EARLY, _LATE = 946_684_800_000, 4_102_444_800_000  # 2000 and 2100, milliseconds
 _OF = {
@@ -150,11 +152,14 @@ class Shapes:
 
     def _kind_for(self, role: str, found: Any) -> str:
         """What lies there, in words that tell what is wrong with it."""
-        if role == "user" and isinstance(found, str) and len(found) * 4 > LONGEST:
-            return "text of more than 256 bytes" if len(found.encode()) > LONGEST else _kind(found)
+        if role == "user" and isinstance(found, str):
+            if len(found.encode("utf-8", "surrogatepass")) > LONGEST:
+                return "text of more than 256 bytes"
+            if _HALF.search(found):
+                return "text with half a character"
         if role == "time" and type(found) in (int, float) and found >= LATEST:
             for unit, name in ((1000, "microseconds"), (1_000_000, "nanoseconds")):
-                if _EARLY <= found / unit < _LATE:
+                if _EARLY <= found // unit < _LATE:
                     return f"a number as of epoch {name}"
         if role == "value" and isinstance(found, str) and self._folded is not None:
             near = found.strip().casefold() in self._folded

@@ -29,6 +29,23 @@ HOMES = topology("partitions: 2, partitioning: murmur2")
 NAMED = topology("partitions: 2", categories="[still, walk]")
 LAST = topology("partitions: 2, per_slot: last")
 ASKED = topology("partitions: 2", method="lba")
+LISTS = loads(
+    """
+topology: meters
+input: {slot: 1h, lateness: 1, user: $.meter, value: $.kwh, time: $.ts, partitions: 2}
+privacy: {method: budget_split, dimension: 2, domain: [0, 10], epsilon: 4.0, window: 3}
+output: {statistics: [mean]}
+"""
+)
+CURATED = loads(
+    """
+topology: meters
+input: {slot: 1h, lateness: 1, user: $.meter, value: $.kwh, time: $.ts, partitions: 2}
+privacy:
+  {trust: curator, level: event, method: naive, domain: [0, 10], epsilon: 2.0, delay: 2}
+output: {statistics: [per_stream]}
+"""
+)
 
 
 def batch(users, times, values):
@@ -39,7 +56,9 @@ def batch(users, times, values):
 
 # what producers send, good and bad
 users = st.sampled_from(["m1", "m2", "é", 17, "17", "", "x" * 300, 1.5, None, True, ["m1"]])
-values = st.sampled_from([1, 2.5, -3, 99.0, "2.5", None, "still", "Still", True, 1e308, [1]])
+values = st.sampled_from(
+    [1, 2.5, -3, 99.0, "2.5", None, "still", "Still", True, 1e308, [1], [1, 99]]
+)
 hours = st.integers(0, 6)
 times = st.one_of(
     hours.map(lambda hour: START + hour * HOUR),
@@ -68,7 +87,7 @@ stamps = st.sampled_from([-1, START, START - 30 * HOUR])
 logs = st.lists(st.lists(st.tuples(messages, stamps), max_size=12), min_size=2, max_size=2)
 
 
-@pytest.mark.parametrize("of", [NUMBERS, HOMES, NAMED, LAST, ASKED], ids=range(5))
+@pytest.mark.parametrize("of", [NUMBERS, HOMES, NAMED, LAST, ASKED, LISTS, CURATED], ids=range(7))
 def test_it_is_that_of_the_workers(of):
     """As many events, late ones and dead letters, of the same reasons, as `runtime.local` makes of
     the same messages.
