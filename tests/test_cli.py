@@ -319,7 +319,7 @@ def test_the_readme_tries_a_message(tmp_path):
 
 
 def test_validate_tries_what_a_replay_has_sent(good, tmp_path, capsys):
-    """From the embedded broker of a running topology: our own records are no events, and not bad."""
+    """From the embedded broker of a topology: our own records are no events, and not bad."""
     (tmp_path / "x.csv").write_text("user,value,time\na,1.5,1700000000\nb,20,1700000000\n")
     with EmbeddedBroker() as broker:
         publish("meters", broker)
