@@ -4,6 +4,7 @@ value or traceback is shown for what was expected.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -261,6 +262,97 @@ def test_validate(good, bad, capsys):
     }
     assert main(["validate", str(good.with_name("missing.yaml"))]) == 2
     assert "cannot read the topology" in capsys.readouterr().err
+
+
+def test_validate_tries_messages(good, bad, tmp_path, capsys, monkeypatch):
+    """0 where all give events, or so many as are asked for; 1 where more would be dead letters; 2
+    where none gives an event.
+    """
+    sample = tmp_path / "s.jsonl"
+    sample.write_text('{"u": "a", "v": 1, "t": 1700000000}\n' * 9)
+    ask = ["validate", str(good), "--sample", str(sample)]
+    assert main(ask) == 0
+    said = capsys.readouterr().out
+    assert "valid; w-event" in said
+    assert f"{sample}: 9 messages, 9 of them with events\n" in said
+    assert "for the edge's own eyes" in said
+    sample.write_text(sample.read_text() + '{"u": "a", "v": "s3cret-77", "t": 1700000000}\n')
+    assert main(ask) == 1
+    said = capsys.readouterr().out
+    assert "1 x value: " in said and "at line 10\n" in said and "s3cret" not in said
+    assert main([*ask, "--max-bad", "0.1"]) == 0
+    assert main([*ask, "--max-bad", "0.09"]) == 1
+    capsys.readouterr()
+    assert main([*ask, "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["valid"], found["sample"]["events"], found["sample"]["bad"]) == (True, 9, 1)
+    sample.write_text('{"user": "a", "value": 1, "time": 1700000000}\n' * 9)
+    assert main([*ask, "--max-bad", "1"]) == 2
+    assert "input.user: $.u is not in 9 of them: did you mean $.user?" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(sample.read_bytes())))
+    assert main(["validate", str(good), "--sample", "-"]) == 2
+    assert "standard input: 9 messages, 0 of them" in capsys.readouterr().out
+    assert main(["validate", str(bad), "--sample", str(sample)]) == 2
+    assert main(["validate", str(good), "--from-topic", "9"]) == 1
+    assert "error: no embedded broker runs for topology meters" in capsys.readouterr().err
+    for wrong in ([str(good)], ["--from-topic", "3"]):
+        assert main([*ask, *wrong]) == 2
+
+
+def test_the_readme_tries_a_message(tmp_path):
+    """With its own lines and its own topology, before there is a key or a broker."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    steps = readme.partition("## Your own topic\n")[2].partition("\n## ")[0]
+    (topology,) = re.findall(r"^```yaml\n(.*?)^```$", steps, re.MULTILINE | re.DOTALL)
+    (lines,) = re.findall(r"^```sh\n([^`]*--sample[^`]*)```$", steps, re.MULTILINE)
+    (tmp_path / "meters.yaml").write_text(topology)
+    done = subprocess.run(
+        ["bash", "-ec", f'ldp-kafka() {{ "{sys.executable}" -m ldp_kafka "$@"; }}\n{lines}'],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert "messages.jsonl: 1 message, 1 of them with events\n" in done.stdout
+
+
+def test_validate_tries_what_a_replay_has_sent(good, tmp_path, capsys):
+    """From the embedded broker of a topology: our own records are no events, and not bad."""
+    (tmp_path / "x.csv").write_text("user,value,time\na,1.5,1700000000\nb,20,1700000000\n")
+    with EmbeddedBroker() as broker:
+        publish("meters", broker)
+        prepare(load(good), broker)
+        assert main(["validate", str(good), "--from-topic", "100"]) == 2
+        said = capsys.readouterr().out
+        assert "meters.raw, newest messages: 2 messages, 0 of them with events, 2 of ours" in said
+        assert main(["replay", str(tmp_path / "x.csv"), "-t", str(good)]) == 0
+        capsys.readouterr()
+        assert main(["validate", str(good), "--from-topic", "100", "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)
+    assert (found["sample"]["events"], found["sample"]["bad"]) == (2, 0)
+    assert found["sample"]["values"]["outside"] == 1
+
+
+def test_validate_tries_a_table_as_replay_sends_it(good, tmp_path, capsys):
+    """With the same columns; what replay would not send is refused with the line."""
+    table = tmp_path / "x.csv"
+    table.write_text("m;v;t\n017;1;2023-11-14T22:00:00\n;1;2023-11-14T22:00:00\n")
+    columns = ["--user-column", "m", "--value-column", "v", "--time-column", "t"]
+    assert main(["validate", str(good), "--sample", str(table), *columns]) == 0
+    said = capsys.readouterr()
+    assert f"note: {table}: cells are parted by semicolon (--delimiter)\n" in said.err
+    assert "1 message, 1 of them with events\n" in said.out
+    assert "1 row without a user, a value or a time: replay leaves such out\n" in said.out
+    assert "epoch" not in said.out  # how the file spells times is not how replay does
+    table.write_text("m;v;t\na;1,5;2023-11-14T22:00:00\n")
+    assert main(["validate", str(good), "--sample", str(table), *columns]) == 2
+    assert f"error: {table}:2: column v must be" in capsys.readouterr().err
+    assert main(["validate", str(good), "--sample", str(table)]) == 2
+    assert "no column user, value, time among m, v, t: --user-column" in capsys.readouterr().err
+    table.write_text("m#v#t\na#1#1700000000\n")
+    assert main(["validate", str(good), "--sample", str(table), *columns, "--delimiter", "#"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from ldp_kafka.cli.releases import releases
 from ldp_kafka.cli.replay import replay
 from ldp_kafka.cli.state import state
 from ldp_kafka.cli.tools import broker, demo, key
-from ldp_kafka.cli.topologies import plan, run, schema, topics, validate
+from ldp_kafka.cli.topologies import plan, run, schema, topics
+from ldp_kafka.cli.validate import validate
 from ldp_kafka.errors import ConfigurationError, LdpKafkaError
 from ldp_kafka.version import __version__
 

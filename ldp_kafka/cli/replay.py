@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ldp_kafka.cli.columns import Columns, with_columns
 from ldp_kafka.cli.options import FILE, as_json, example, load_topology, print_json
 
 if TYPE_CHECKING:
@@ -26,14 +27,7 @@ __all__ = ["replay"]
 @click.option(
     "--topology", "-t", type=FILE, required=True, help="The topology whose raw topic is written."
 )
-@click.option("--user-column", default="user", show_default=True)
-@click.option("--value-column", default="value", show_default=True)
-@click.option(
-    "--time-column",
-    default="time",
-    show_default=True,
-    help="Epoch seconds or milliseconds, or ISO 8601.",
-)
+@with_columns
 @click.option(
     "--slice",
     "slice_",
@@ -86,12 +80,14 @@ def replay(
     speed: float | None,
     batch: int | None,
     wait: str | None,
+    columns: Columns,
     **what: Any,
 ) -> None:
     """Write recorded or generated values to a topology's raw topic, in the order of event time.
 
-    FILE is CSV with one header line, or Parquet. At the end every partition gets a tick, so that
-    the last windows close.
+    FILE is CSV with one header line, in UTF-8, its cells parted by a comma, a semicolon, a tab or
+    |, or Parquet. A row that cannot be read is named by its line. At the end every partition gets
+    a tick, so that the last windows close.
     """
     from ldp_kafka.errors import ConfigurationError
     from ldp_kafka.runtime.demo.show import progress_bar
@@ -107,7 +103,7 @@ def replay(
             f"{loaded.name} has no raw topic to replay into: its devices report by themselves"
             " (ldp_kafka.Client)"
         )
-    source = _source(loaded, **what)
+    source = _source(loaded, columns=columns, **what)
     check_ahead(loaded, source)
     addresses = _addresses(loaded, 0 if wait is None else parse_duration(wait))
     edge = setup.client_config(loaded, "edge", addresses[0])
@@ -190,6 +186,7 @@ def _source(
     generate: str | None,
     slice_: int | None,
     start: str | None,
+    columns: Columns,
     **what: Any,
 ) -> Any:
     """What `replay` was asked for, as a `Source`."""
@@ -201,17 +198,17 @@ def _source(
     start_ms = None if start is None else _time(start)
     if file is not None and slice_ is not None:
         return read_slices(
-            loaded, file, slice_, what["value_column"], slots=what["slots"], start_ms=start_ms
-        )
-    if file is not None:
-        return read_file(
             loaded,
             file,
-            what["user_column"],
-            what["value_column"],
-            when=what["time_column"],
+            slice_,
+            columns["value"],
+            slots=what["slots"],
             start_ms=start_ms,
+            delimiter=columns["delimiter"],
+            tell=columns["tell"],
         )
+    if file is not None:
+        return read_file(loaded, file, start_ms=start_ms, **columns)
     from ldp_kafka.evaluation import streams
 
     if slice_ is not None:

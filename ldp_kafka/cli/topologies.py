@@ -1,9 +1,9 @@
-"""Commands on a topology: run, validate, plan, topics, schema."""
+"""Commands on a topology: run, plan, topics, schema."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,18 +11,17 @@ from ldp_kafka.cli.options import (
     CODES,
     FILE,
     ROLE,
-    WRONG,
     as_json,
     example,
     load_topology,
     print_json,
 )
+from ldp_kafka.cli.problems import problem_json, say_unset
 
 if TYPE_CHECKING:
-    from ldp_kafka.errors import TopologyError
     from ldp_kafka.topology import Topology
 
-__all__ = ["plan", "run", "schema", "topics", "validate"]
+__all__ = ["plan", "run", "schema", "topics"]
 
 
 @click.command(
@@ -74,50 +73,6 @@ def run(
     )
 
 
-@click.command(epilog=example("ldp-kafka validate topology.yaml other.yaml"))
-@click.argument("topologies", nargs=-1, required=True, type=FILE)
-@as_json
-def validate(topologies: tuple[Path, ...], json_: bool) -> int:
-    """Check topology files: every problem with its file, line and key."""
-    from ldp_kafka.errors import TopologyError
-    from ldp_kafka.runtime.kafka.security import check_topology
-    from ldp_kafka.topology import unset
-
-    found: list[dict[str, Any]] = []
-    for file in topologies:
-        try:
-            topology = load_topology(file)
-            check_topology(topology)
-        except TopologyError as error:
-            found.append(
-                {
-                    "file": str(file),
-                    "valid": False,
-                    "problems": [_as_json(each) for each in error.problems],
-                }
-            )
-            if not json_:
-                click.echo(str(error), err=True)
-        else:
-            later = [_as_json(each) for each in unset(topology)]
-            found.append(
-                {
-                    "file": str(file),
-                    "valid": True,
-                    "problems": [],
-                    "fingerprint": topology.fingerprint,
-                    "layout": topology.layout,
-                    "unset": later,
-                }
-            )
-            if not json_:
-                click.echo(f"{file}: valid; {topology.guarantee.describe(linked=topology.linked)}")
-                _say_unset(topology)
-    if json_:
-        print_json(found)
-    return 0 if all(each["valid"] for each in found) else WRONG
-
-
 @click.command(epilog=example("ldp-kafka plan topology.yaml --users 100000"))
 @click.argument("topology", type=FILE)
 @click.option(
@@ -148,10 +103,10 @@ def plan(topology: Path, users: int, drift: float | None, json_: bool) -> None:
     loaded = load_topology(topology)
     made = make(loaded, users, drift=drift)
     if json_:
-        print_json({**made.as_json(), "unset": [_as_json(each) for each in unset(loaded)]})
+        print_json({**made.as_json(), "unset": [problem_json(each) for each in unset(loaded)]})
     else:
         click.echo("\n".join(made.lines()))
-        _say_unset(loaded)
+        say_unset(loaded)
     if made.edge_budget is not None:
         made.edge_budget.require()
 
@@ -265,25 +220,6 @@ def _acls(
         click.echo(line)
     if apply_:
         click.echo(f"note: {len(found)} topics and groups have these ACLs now", err=True)
-
-
-def _as_json(problem: TopologyError) -> dict[str, Any]:
-    return {
-        "file": problem.file,
-        "line": problem.line,
-        "key": problem.key,
-        "message": problem.reason,
-    }
-
-
-def _say_unset(topology: Topology) -> None:
-    """Name the variables that are not set here. It is no error, where the role that needs them runs
-    elsewhere.
-    """
-    from ldp_kafka.topology import unset
-
-    for problem in unset(topology):
-        click.echo(f"note: {problem}", err=True)
 
 
 @click.command(

@@ -139,7 +139,7 @@ def spans(config: Config, topic: str) -> Spans:
 
 
 def read_records(
-    config: Config, topic: str, within: Spans | None = None
+    config: Config, topic: str, within: Spans | None = None, *, patience: float = SILENCE
 ) -> Generator[Kept, None, None]:
     """All records that the topic holds at this moment, tombstones too: in the order of each
     partition, partitions in no promised order. No group, no commit.
@@ -148,6 +148,7 @@ def read_records(
     ----------
     config : of a confluent-kafka client
     within : what to read of which partition; default: all that `spans` gives
+    patience : seconds without a record after which a broker counts as gone
 
     Raises
     ------
@@ -175,8 +176,8 @@ def read_records(
                     for partition in left
                     if _before(consumer, topic, partition, ends[partition][1])
                 }
-                if time.monotonic() - heard > SILENCE:
-                    raise BrokerError(f"{topic}: nothing came for {SILENCE:g} s")
+                if time.monotonic() - heard > patience:
+                    raise BrokerError(f"{topic}: nothing came for {patience:g} s")
     except KafkaException as error:
         raise kind_of(error.args[0])(f"{topic}: {error.args[0].str()}") from None
 

@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.runtime.replay.source import (
-    Source,
-    column_values,
-    from_slots,
-    from_table,
-    no_column,
-    recent_start,
+from ldp_kafka.runtime.replay.columns import Place, column_values, no_column
+from ldp_kafka.runtime.replay.csv_text import (
+    DELIMITERS,
+    check_header,
+    delimiter_of,
+    named_delimiter,
+    ragged,
+    rows,
 )
+from ldp_kafka.runtime.replay.source import Source, from_slots, from_table, recent_start
 from ldp_kafka.topology import Topology
 
-__all__ = ["read_file", "read_slices"]
+__all__ = ["PARQUET", "read_file", "read_slices"]
+
+PARQUET = (".parquet", ".pq")
+Tell = Callable[[str], None]
+
+
+class Sheet(NamedTuple):
+    """The rows of a file."""
+
+    table: Any
+    place: Place
+
+    def __repr__(self) -> str:
+        return "Sheet()"  # never a value
 
 
 def read_file(
@@ -32,10 +49,28 @@ def read_file(
     *,
     when: str = "time",
     start_ms: int | None = None,
+    delimiter: str | None = None,
+    tell: Tell | None = None,
 ) -> Source:
-    """The events of a CSV (one header line) or Parquet file; see `from_table`."""
+    """The events of a CSV (one header line) or Parquet file; see `from_table`.
+
+    Parameters
+    ----------
+    delimiter : what parts the cells of a CSV file; default: a comma, a semicolon, a tab or ``|``,
+        whichever does
+    tell : is told, where none is given, which one does, unless it is a comma
+
+    Raises
+    ------
+    ConfigurationError : it cannot be read; the text names the line of a CSV file where one is wrong
+    """
+    named = topology.privacy.category_names is not None
+    numbers = () if named else (value,)
+    sheet = _sheet(
+        path, (user, value, when), numbers, (user, *((value,) if named else ())), delimiter, tell
+    )
     return from_table(
-        topology, _table(path, (user, value, when)), user, value, when, start_ms=start_ms
+        topology, sheet.table, user, value, when, start_ms=start_ms, place=sheet.place
     )
 
 
@@ -47,6 +82,8 @@ def read_slices(
     *,
     slots: int | None = None,
     start_ms: int | None = None,
+    delimiter: str | None = None,
+    tell: Tell | None = None,
 ) -> Source:
     """One series of a file cut into the streams of users, one value a slot: user i has its i-th
     consecutive piece.
@@ -65,16 +102,22 @@ def read_slices(
         length of a piece; default: the longest that gives everybody one
     start_ms
         time of the first slot; default: so that the last slot has just ended
+    delimiter, tell
+        see `read_file`
 
     Raises
     ------
     ConfigurationError : the file cannot be read, has no such column, or the series is too short
 
     """
-    table = _table(path, (value,))
+    named = topology.privacy.category_names is not None
+    texts, numbers = ((value,), ()) if named else ((), (value,))
+    table, place = _sheet(path, (value,), numbers, texts, delimiter, tell)
     if value not in table.column_names:
         raise ConfigurationError(no_column(topology, table, value=value))
-    series = column_values(topology, table.column(value).drop_null(), value)
+    column = table.column(value)
+    there = np.flatnonzero(column.is_valid().to_numpy())
+    series = column_values(topology, column.drop_null(), value, lambda at: place(int(there[at])))
     if series.dtype == object:
         codes = {name: code for code, name in enumerate(topology.privacy.category_names or ())}
         unknown = sum(name not in codes for name in series.tolist())
@@ -99,19 +142,22 @@ def read_slices(
     )
 
 
-def _table(path: Path, columns: Iterable[str]) -> Any:
-    """A file of which these columns are wanted: their text must be UTF-8, as must be the names of
-    all.
-    """
+def _sheet(
+    path: Path,
+    wanted: Sequence[str],
+    numbers: Sequence[str],
+    texts: Sequence[str],
+    delimiter: str | None,
+    tell: Tell | None,
+) -> Sheet:
+    """A file of which these columns are wanted, or where it lacks one, all that it has."""
     try:
-        if path.suffix.lower() in (".parquet", ".pq"):
-            return parquet.read_table(path)
-        table = csv.read_csv(path)
-        unread = [
-            name
-            for name in table.column_names
-            if name in columns and pa.types.is_binary(table.column(name).type)
-        ]
+        if path.suffix.lower() in PARQUET:
+            return Sheet(parquet.read_table(path), lambda row: f"{path}: row {row + 1}")
+        found = delimiter_of(path, wanted) if delimiter is None else named_delimiter(delimiter)
+        if delimiter is None and tell is not None and found != ",":
+            tell(f"{path}: cells are parted by {DELIMITERS[found]} (--delimiter)")
+        table = _csv(path, found, wanted, numbers, texts)
     except UnicodeDecodeError:  # of a column's name
         raise _not_utf8(path) from None
     except FileNotFoundError:
@@ -124,9 +170,59 @@ def _table(path: Path, columns: Iterable[str]) -> Any:
         raise ConfigurationError(
             f"{path} is neither Parquet (.parquet) nor CSV with one header line"
         ) from None
-    if unread:
-        raise _not_utf8(path)
+    return Sheet(table, lambda row: f"{path}:{_line(path, found, row)}")
+
+
+def _csv(
+    path: Path, delimiter: str, wanted: Sequence[str], numbers: Sequence[str], texts: Sequence[str]
+) -> Any:
+    """The wanted columns. Numbers are read as text first, so that the row can be named that holds
+    none; of texts only an empty one is missing, and ``007`` stays what it is.
+    """
+    names = check_header(path, delimiter, wanted)
+    parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    if not set(wanted) <= set(names):
+        with path.open("rb") as file:
+            file.readline().decode()
+        return csv.read_csv(path, parse_options=parsing)
+    as_text = {name: pa.string() for name in (*numbers, *texts)}
+    table = None
+    for kinds in (as_text, {name: pa.string() for name in wanted}):  # not all rows are alike
+        convert = csv.ConvertOptions(
+            include_columns=list(dict.fromkeys(wanted)), column_types=kinds
+        )
+        try:
+            table = csv.read_csv(path, parse_options=parsing, convert_options=convert)
+            break
+        except pa.ArrowInvalid as error:
+            if "invalid UTF8" in str(error):
+                raise _not_utf8(path) from None
+            if (wrong := ragged(path, delimiter)) is not None:
+                raise ConfigurationError(wrong) from None
+    if table is None:
+        raise pa.ArrowInvalid
+    for name in table.column_names:
+        if pa.types.is_string(table.column(name).type):
+            at = table.column_names.index(name)
+            cleaned = _without_blanks(table.column(name), spelled=name not in texts)
+            table = table.set_column(at, name, cleaned)
     return table
+
+
+def _without_blanks(column: Any, *, spelled: bool) -> Any:
+    """A column of text in which what is missing is null: an empty cell, and with ``spelled`` what
+    Arrow takes for it in a column of numbers, such as NA, and space around others.
+    """
+    missing = [""]
+    if spelled:
+        column = pc.utf8_trim_whitespace(column)
+        missing += csv.ConvertOptions().null_values
+    return pc.if_else(pc.is_in(column, pa.array(missing)), pa.scalar(None, pa.string()), column)
+
+
+def _line(path: Path, delimiter: str, row: int) -> int:
+    """In which a row of the file begins."""
+    return next(islice(rows(path, delimiter), row + 1, None))[0]
 
 
 def _not_utf8(path: Path) -> ConfigurationError:

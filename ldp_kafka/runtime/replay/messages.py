@@ -23,7 +23,7 @@ from ldp_kafka.topology import Topology
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["BATCH", "Raw", "as_log", "last_tick", "messages"]
+__all__ = ["BATCH", "Raw", "as_log", "last_tick", "messages", "singles"]
 
 BATCH = 2048  # events in a message, where the topology's format has batches
 
@@ -116,6 +116,18 @@ def _messages(topology: Topology, source: Source, batch: int, ticks: bool) -> It
     if ticks:
         for partition in range(partitions):
             yield _tick(partition, last_tick(topology, source.last))
+
+
+def singles(topology: Topology, source: Source) -> Iterator[tuple[int, bytes]]:
+    """Each event of a table as a message of its own, as `messages` writes them one by one, in the
+    order of time, with the row that it comes from.
+    """
+    write = _Singles(topology, source.users).write
+    for events in source.slots:
+        assert events.rows is not None  # of a table
+        every = np.arange(len(events.who))
+        for row, raw in zip(events.rows.tolist(), write(0, events, every), strict=True):
+            yield row, raw.value
 
 
 def as_log(topology: Topology, stream: Iterable[Raw], first: int = 1) -> list[list[Message]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,19 +10,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import as_array
+from ldp_kafka.runtime.replay.columns import (
+    Place,
+    column_values,
+    in_table,
+    milliseconds_of,
+    no_column,
+    read_column,
+)
 from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.topology import Topology
 
 __all__ = ["SlotEvents", "Source", "from_arrays", "from_slots", "from_table", "recent_start"]
 
-_NAME = re.compile(r"[A-Za-z_]\w{0,63}([ .-]\w{1,63}){0,7}")
-_MISSING = re.compile(r"nan|inf|infinity|n/?a|null|none|nil", re.IGNORECASE)
-"""Among names that start with a letter, what a number's cell may hold."""
+
+def _at_rows(place: Place, rows: NDArray[np.intp]) -> Place:
+    """Of those rows alone."""
+    return lambda at: place(int(rows[at]))
 
 
 class SlotEvents(NamedTuple):
@@ -36,50 +43,11 @@ class SlotEvents(NamedTuple):
     """Milliseconds since 1970-01-01 UTC."""
     values: NDArray[Any]
     """float64, (n, dimension) for vectors; for categories int64, or their names as objects."""
+    rows: NDArray[np.intp] | None = None
+    """Of the table that they come from, from 0."""
 
     def __repr__(self) -> str:
         return f"SlotEvents(slot={self.slot}, {len(self.who)} events)"  # never a value
-
-
-def no_column(topology: Topology, table: Any, **wanted: str) -> str:
-    """What to say where a table lacks a column.
-
-    Parameters
-    ----------
-    topology : the columns that its own paths name are told apart, if the table has them
-    table : its columns are named where their types show that the first line of the file is a
-        header; in a file without one that line is data, which no error shows
-    wanted : the column of each of ``user``, ``value`` and ``time`` that is looked for
-    """
-    there = table.column_names
-    missing = [name for name in wanted.values() if name not in there]
-    options = "--user-column, --value-column and --time-column say which is which"
-    if len(wanted) == 1:
-        options = "--value-column says which it is"
-    if not _named(table):
-        return (
-            f"no column {', '.join(missing)} among the {len(there)} that the file's first line"
-            f" names: it must be a header with the columns' names; {options}"
-        )
-    own = {role: getattr(topology.input, role) for role in wanted}
-    guess = "".join(
-        f" --{role}-column {path[0]}"
-        for role, path in own.items()
-        if len(path) == 1 and path[0] in there and path[0] != wanted[role]
-    )
-    return f"no column {', '.join(missing)} among {', '.join(there)}: {options}" + (
-        f"; as in the topology:{guess}" if guess else ""
-    )
-
-
-def _named(table: Any) -> bool:
-    """Whether the first line surely names columns: one holds numbers or times, and no name is one,
-    or stands for one that is missing.
-    """
-    return any(
-        not (pa.types.is_string(field.type) or pa.types.is_null(field.type))
-        for field in table.schema
-    ) and all(_NAME.fullmatch(name) and not _MISSING.fullmatch(name) for name in table.column_names)
 
 
 @dataclass(frozen=True, repr=False)
@@ -197,7 +165,14 @@ def from_slots(
 
 
 def from_table(
-    topology: Topology, table: Any, user: str, value: str, when: str, *, start_ms: int | None = None
+    topology: Topology,
+    table: Any,
+    user: str,
+    value: str,
+    when: str,
+    *,
+    start_ms: int | None = None,
+    place: Place = in_table,
 ) -> Source:
     """Rows of a `pyarrow.Table` with a user, a value and a time each, sorted by time.
 
@@ -213,11 +188,13 @@ def from_table(
     start_ms
         where given, all times are shifted by whole slots so that the first slot is that of this
         time
+    place
+        says, before what is wrong, in which row of the table
 
     Raises
     ------
-    ConfigurationError : a column is missing or of a type that cannot be read, or no row is
-        complete; or the topology's values are vectors
+    ConfigurationError : a column is missing, or a row of it cannot be read, or no row is complete;
+        or the topology's values are vectors
 
     """
     if topology.method.dimension:
@@ -228,25 +205,30 @@ def from_table(
         )
     if not {user, value, when} <= {*table.column_names}:
         raise ConfigurationError(no_column(topology, table, user=user, value=value, time=when))
-    kept = table.select(list(dict.fromkeys((user, value, when)))).drop_null()
-    if not kept.num_rows:
+    table = table.select(list(dict.fromkeys((user, value, when))))
+    rows = np.flatnonzero(np.all([each.is_valid().to_numpy() for each in table.columns], axis=0))
+    if not len(rows):
         raise ConfigurationError("no row of the file has a user, a value and a time")
-    times = _milliseconds(kept.column(when), when)
+    kept = table.take(pa.array(rows)) if len(rows) < table.num_rows else table
+    of_row = _at_rows(place, rows)
+    times = milliseconds_of(kept.column(when), when, of_row)
     if start_ms is not None:
         times += topology.slot_start(topology.slot_of(start_ms)) - topology.slot_start(
             topology.slot_of(int(times.min()))
         )
     order = np.argsort(times, kind="stable")
     times = times[order]
-    values = column_values(topology, kept.column(value), value)[order]
-    named = _column(kept.column(user), pa.string(), user).combine_chunks().dictionary_encode()
+    values = column_values(topology, kept.column(value), value, of_row)[order]
+    named = read_column(kept.column(user), pa.string(), user, of_row)
+    named = named.combine_chunks().dictionary_encode()
     named = named.combine_chunks() if isinstance(named, pa.ChunkedArray) else named
     who = named.indices.to_numpy().astype(np.intp)[order]
     slots = topology.slot_of(times)
     _not_too_early(topology, int(slots[0]))
     edges = [0, *(np.flatnonzero(np.diff(slots)) + 1).tolist(), len(slots)]
     parts = [
-        SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b]) for a, b in pairwise(edges)
+        SlotEvents(int(slots[a]), who[a:b], times[a:b], values[a:b], rows[order[a:b]])
+        for a, b in pairwise(edges)
     ]
     return Source(
         named.dictionary.to_pylist(),
@@ -256,55 +238,6 @@ def from_table(
         len(slots),
         table.num_rows - kept.num_rows,
     )
-
-
-def column_values(topology: Topology, column: Any, name: str) -> NDArray[Any]:
-    """A column as the topology's values: numbers, category numbers, or names of categories as
-    objects.
-    """
-    privacy = topology.privacy
-    if privacy.category_names is not None:
-        return np.array(_column(column, pa.string(), name).to_pylist(), object)
-    found: NDArray[Any] = _column(
-        column, pa.float64() if privacy.categories is None else pa.int64(), name
-    ).to_numpy()
-    return found
-
-
-def _column(column: Any, kind: Any, name: str) -> Any:
-    """A column as another type; the error shows none of its values, which Arrow's does, and no
-    name of a nested field.
-    """
-    try:
-        return pc.cast(column, kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        found = "nested" if pa.types.is_nested(column.type) else column.type
-        raise ConfigurationError(
-            f"column {name} must be readable as {kind}; it is {found}"
-        ) from None
-
-
-def _milliseconds(column: Any, name: str) -> NDArray[np.int64]:
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_date(kind):
-        try:
-            column = pc.cast(column, pa.timestamp("ms", "UTC"))  # with a zone ...
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            column = _column(column, pa.timestamp("ms"), name)  # ... or all without
-    if pa.types.is_timestamp(column.type):
-        found: NDArray[np.int64] = (
-            pc.cast(pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False), pa.int64())
-            .to_numpy()
-            .copy()
-        )
-        return found
-    numbers = (
-        _column(column, pa.float64(), name).to_numpy()
-        if pa.types.is_floating(kind)
-        else _column(column, pa.int64(), name).to_numpy()
-    )
-    whole: NDArray[np.int64] = np.where(numbers < SECONDS, numbers * 1000, numbers).astype(np.int64)
-    return whole
 
 
 def _not_too_early(topology: Topology, first: int) -> None:

@@ -361,9 +361,15 @@ def test_bad_files_say_so_without_their_content(tmp_path):
         )
     )
     asks = {
-        "column value must be readable as double": lambda: read_file(made, tmp_path / "x.csv"),
-        "column time must be readable": lambda: read_file(made, tmp_path / "times.csv"),
-        "neither Parquet": lambda: read_file(made, tmp_path / "ragged.csv"),
+        r"x\.csv:2: column value must be readable as a number; this row is not": (
+            lambda: read_file(made, tmp_path / "x.csv")
+        ),
+        r"times\.csv:2: column time must be readable as a time: epoch seconds": (
+            lambda: read_file(made, tmp_path / "times.csv")
+        ),
+        r"ragged\.csv:2: has 2 cells, and the header 3: each row": (
+            lambda: read_file(made, tmp_path / "ragged.csv")
+        ),
         "neither Parquet .*": lambda: read_file(made, tmp_path / "x.parquet"),
         "no column kwh among user, value, time: --user-column, --value-column and --time-column": (
             lambda: read_file(made, tmp_path / "x.csv", value="kwh")

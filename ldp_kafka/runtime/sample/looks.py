@@ -1,0 +1,200 @@
+"""What ids, times and values of valid events look like: counts and extents, never one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Events",
+    "Ids",
+    "Looks",
+    "Slots",
+    "Times",
+    "Values",
+    "look_at_ids",
+    "look_at_slots",
+    "look_at_times",
+]
+
+EARLY = 946_684_800_000  # 2000-01-01, milliseconds: a device's clock that was never set is before
+
+
+@dataclass(frozen=True, repr=False)
+class Events:
+    """Valid events as columns, those of one partition after those of another.
+
+    Parameters
+    ----------
+    users : (n,) a number for each id
+    times : (n,) milliseconds
+    slots : (n,)
+    message : (n,) the place of each one's message among those of its partition
+    in_time : (n,) whether its slot is open when its message comes
+    """
+
+    users: NDArray[np.intp]
+    times: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    message: NDArray[np.intp]
+    in_time: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    @staticmethod
+    def join(parts: Sequence[Events]) -> Events:
+        """All of them, at least one part, one after the other."""
+        return Events(
+            *(
+                np.concatenate([getattr(part, each.name) for part in parts])
+                for each in fields(Events)
+            )
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Ids:
+    """Of the users of valid events."""
+
+    distinct: int
+    shortest: int
+    """Bytes of the shortest id, ..."""
+    longest: int
+    """... and of the longest one."""
+    whole: int
+    """Ids that are whole numbers; the others are other text."""
+    not_ascii: int
+    alike: int
+    """Ids that differ from another one in upper and lower case, or in space around it, alone."""
+    split: int
+    """Ids that lie in more than one partition: each counts as several users."""
+
+
+@dataclass(frozen=True, repr=False)
+class Times:
+    """Of valid events."""
+
+    first: int
+    """The first slot with an event, ..."""
+    last: int
+    """... and the last one."""
+    slots: int
+    """Slots with an event."""
+    after_now: int
+    ahead: int
+    """Those that are later than now by more than ``input.max_ahead``."""
+    before_2000: int
+
+
+@dataclass(frozen=True, repr=False)
+class Slots:
+    """Of the events of one user in one slot."""
+
+    pairs: int
+    """Pairs of a user and a slot with an event."""
+    most: int
+    """Events of one user in one slot."""
+    repeated: int
+    """Events in time beyond the first of their user and slot, in the order of the log."""
+    behind: int
+    """Events in time that come after one of a later slot of their user."""
+    late: int
+    """Events whose slot is closed when they come."""
+
+
+@dataclass(frozen=True, repr=False)
+class Values:
+    """Of valid events."""
+
+    outside: int
+    """Values outside the domain, which are clamped."""
+    categories: int | None
+    """Categories that occur; None for numbers."""
+
+
+@dataclass(frozen=True, repr=False)
+class Looks:
+    """Of valid events, at least one."""
+
+    ids: Ids
+    times: Times
+    slots: Slots
+    values: Values
+
+
+def look_at_ids(partitions: Sequence[Iterable[str]]) -> Ids:
+    """Ids, those of each partition."""
+    each = [set(texts) for texts in partitions]
+    ids = set().union(*each)
+    lengths = [len(text.encode()) for text in ids]
+    return Ids(
+        distinct=len(ids),
+        shortest=min(lengths, default=0),
+        longest=max(lengths, default=0),
+        whole=sum(map(_whole, ids)),
+        not_ascii=sum(not text.isascii() for text in ids),
+        alike=len(ids) - len({text.strip().casefold() for text in ids}),
+        split=sum(map(len, each)) - len(ids),
+    )
+
+
+def _whole(text: str) -> bool:
+    """Whether a JSON number could say it."""
+    digits = text.removeprefix("-")
+    return text == "0" or (digits.isascii() and digits.isdecimal() and digits[0] != "0")
+
+
+def look_at_times(events: Events, now_ms: int, max_ahead_ms: int) -> Times:
+    """The times of at least one event."""
+    times, slots = events.times, events.slots
+    return Times(
+        first=int(slots.min()),
+        last=int(slots.max()),
+        slots=len(np.unique(slots)),
+        after_now=int(np.count_nonzero(times > now_ms)),
+        ahead=int(np.count_nonzero(times > now_ms + max_ahead_ms)),
+        before_2000=int(np.count_nonzero(times < EARLY)),
+    )
+
+
+def look_at_slots(events: Events, starts: Sequence[int]) -> Slots:
+    """How many events users have in a slot, and in which order.
+
+    Parameters
+    ----------
+    starts : where the events of each partition begin
+    """
+    ranks = np.unique(events.slots, return_inverse=True)[1]
+    width = int(ranks.max(initial=0)) + 1
+    _, number = np.unique(events.users * width + ranks, return_counts=True)
+    repeated = behind = 0
+    for start, end in zip(starts, [*starts[1:], len(events.slots)], strict=True):
+        mine = start + np.flatnonzero(events.in_time[start:end])
+        if len(mine):
+            mine = mine[np.lexsort((ranks[mine], events.message[mine]))]
+            again, after = _in_order(events.users[mine], ranks[mine], width)
+            repeated, behind = repeated + again, behind + after
+    return Slots(
+        pairs=len(number),
+        most=int(number.max(initial=0)),
+        repeated=repeated,
+        behind=behind,
+        late=int(np.count_nonzero(~events.in_time)),
+    )
+
+
+def _in_order(users: NDArray[np.intp], ranks: NDArray[np.intp], width: int) -> tuple[int, int]:
+    """Of events in the order in which they are folded: how many are of a slot that their user has
+    one of already; and of a slot that it has none of, and before its last one.
+    """
+    order = np.argsort(users, kind="stable")
+    at = users[order] * width + ranks[order]  # each user's slots are beyond those of users before
+    latest = np.maximum.accumulate(at)
+    behind = np.concatenate([[False], at[1:] <= latest[:-1]])
+    seen = np.ones(len(at), np.bool_)
+    seen[np.unique(at, return_index=True)[1]] = False
+    return int(np.count_nonzero(seen)), int(np.count_nonzero(behind & ~seen))

@@ -1,0 +1,272 @@
+"""What lies where a field should be: of which kind, and under which names instead.
+
+A name is shown where most messages have it, and no other: objects may have users' ids for names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any
+
+import pyarrow as pa
+
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.runtime.wire.arrow import ARROW
+from ldp_kafka.runtime.wire.fields import SECONDS
+from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST, parse_json
+from ldp_kafka.runtime.wire.plain_json import parse_plain
+from ldp_kafka.topology import Topology
+from ldp_kafka.topology.paths import Path, format_path
+
+__all__ = ["NAMES", "Shapes"]
+
+NAMES = 20  # that are shown at most
+DEEPEST = 4  # levels at which names are looked for
+WIDEST = 200  # names of one message that are looked at
+_NAME = re.compile(r"[@$]?[^\W\d]\w{0,63}([ .:/-]\w{1,63}){0,7}")
+_DIGITS = re.compile(r"\d{3}")
+"""Names with so many are more often ids or dates."""
+_MISSING: Any = object()
+_HALF = re.compile("[\ud800-\udfff]")
+"""A lone surrogate: JSON can say it, UTF-8 cannot."""
+_COMMA = re.compile(r"[+-]?[0-9]{1,18},[0-9]{1,18}")
+_EARLY, _LATE = 946_684_800_000, 4_102_444_800_000  # 2000 and 2100, milliseconds
+_OF = {
+    Reason.USER: "user",
+    Reason.TIME: "time",
+    Reason.VALUE: "value",
+    Reason.NOT_FINITE: "value",
+    Reason.CATEGORY: "value",
+}
+_USUAL = {
+    "user": ("id", "uid", "user", "device", "meter", "sensor"),
+    "time": ("time", "timestamp", "ts", "date"),
+    "value": ("value", "val", "reading"),
+}
+"""Words in names of such a field."""
+_BYTES: Sequence[tuple[Callable[[bytes], bool], str]] = (
+    (lambda text: text[:1] == b"\0", "a zero byte first, as in a schema registry's framing"),
+    (lambda text: text[:3] == b"\xef\xbb\xbf", "a byte order mark first"),
+    (lambda text: b"\0" in text[:200], "zero bytes, as in UTF-16 or a binary format"),
+    (lambda text: b"\t{" in text, "a key before the JSON, as print.key=true prints it"),
+    (lambda text: text[:2] == b"{'", "names in single quotes, as Python prints them"),
+    (lambda text: text.rstrip().endswith((b"},", b"],")), "a comma at the end"),
+    (lambda text: text[:1] in b"{[", "JSON that breaks off or is not valid"),
+)
+NO_JSON = "no JSON"
+
+
+class Shapes:
+    """What was seen of messages so far, and of which kind it is.
+
+    Parameters
+    ----------
+    topology : where its fields should be
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        source = topology.input
+        self._paths: dict[str, Path] = {
+            "user": source.user,
+            "time": source.time,
+            "value": source.value,
+        }
+        names = topology.privacy.category_names
+        self._folded = None if names is None else {name.strip().casefold() for name in names}
+        self.times: Counter[str] = Counter()
+        """Messages with an event, by the kind of their time."""
+        self.found: dict[Reason, Counter[str]] = {}
+        """By reason, bad rows by what they hold in place of what is asked for."""
+        self.missing: Counter[str] = Counter()
+        """Fields that are not there, of messages with something bad."""
+        self._lacking = 0
+        self._names: Counter[Path] = Counter()
+
+    def good(self, messages: Sequence[bytes]) -> None:
+        """Take in messages that hold events."""
+        texts = [message for message in messages if not message.startswith(ARROW)]
+        for message in messages:
+            if message.startswith(ARROW):
+                self.times[f"Arrow's {_arrow_type(message, self._paths['time'])}"] += 1
+        for found, text in zip(parse_plain(texts) if texts else (), texts, strict=True):
+            self.times[_kind_of_time(_at(_loaded(found, text), self._paths["time"]))] += 1
+
+    def bad(self, message: bytes | None, row: int, reason: Reason) -> None:
+        """Take in what is no event."""
+        kinds = self.found.setdefault(reason, Counter())
+        if not message:
+            return
+        if message.startswith(ARROW):
+            if reason in _OF and row == 0:
+                self._lacks(_skeleton(message))
+            return
+        try:
+            found = parse_json(message)
+        except BadRecord:
+            if reason is Reason.NOT_JSON:
+                kinds[next((text for test, text in _BYTES if test(message)), NO_JSON)] += 1
+            return
+        if reason is Reason.NOT_A_RECORD:
+            kinds[_kind(found)] += 1
+        if reason not in _OF:
+            return
+        role = _OF[reason]
+        kinds[self._kind_for(role, _at(found, self._paths[role]))] += 1
+        self._lacks(found)
+
+    @property
+    def names(self) -> list[str]:
+        """Paths that most of the messages have that lack a field, those of most first, at most 20;
+        none where only one message lacks any.
+        """
+        if self._lacking < 2:
+            return []
+        most = [path for path, number in self._names.most_common() if 2 * number > self._lacking]
+        return [format_path(path) for path in most[:NAMES]]
+
+    def nearest(self, role: str) -> str | None:
+        """The one of `names` whose name is nearest to that of a missing field."""
+        wanted = self._paths[role]
+        # what another field is read from is not what is meant
+        others = {format_path(path) for name, path in self._paths.items() if name != role}
+        names = [name for name in self.names if name not in others]
+        last = {name: name.rpartition(".")[2].lower() for name in names}
+        mine = str(next((step for step in reversed(wanted) if isinstance(step, str)), "")).lower()
+        close = get_close_matches(mine, list(last.values()), 1)
+        if close:
+            return next(name for name, each in last.items() if each == close[0])
+        usual = {mine, *_USUAL[role]}
+        of_role = [name for name, each in last.items() if usual & set(re.split(r"[\W_]", each))]
+        return of_role[0] if len(of_role) == 1 else None
+
+    def _lacks(self, found: Any) -> None:
+        missing = [role for role, path in self._paths.items() if _at(found, path) is _MISSING]
+        self.missing.update(missing)
+        if missing and isinstance(found, dict):
+            self._lacking += 1
+            self._names.update(list(dict.fromkeys(_names(found))))
+
+    def _kind_for(self, role: str, found: Any) -> str:
+        """What lies there, in words that tell what is wrong with it."""
+        if role == "user" and isinstance(found, str):
+            if len(found.encode("utf-8", "surrogatepass")) > LONGEST:
+                return "text of more than 256 bytes"
+            if _HALF.search(found):
+                return "text with half a character"
+        if role == "time" and type(found) in (int, float) and found >= LATEST:
+            for unit, name in ((1000, "microseconds"), (1_000_000, "nanoseconds")):
+                if _EARLY <= found // unit < _LATE:
+                    return f"a number as of epoch {name}"
+        if role == "value" and isinstance(found, str) and self._folded is not None:
+            near = found.strip().casefold() in self._folded
+            return "a category but for upper and lower case, or spaces" if near else "text"
+        return _kind(found)
+
+
+def _loaded(found: Any, text: bytes) -> Any:
+    """What a message says that could not be read among many."""
+    if found is not None:
+        return found
+    try:
+        return parse_json(text)
+    except BadRecord:
+        return None
+
+
+def _at(record: Any, path: Path) -> Any:
+    for step in path:
+        if isinstance(step, str):
+            record = record.get(step, _MISSING) if isinstance(record, dict) else _MISSING
+        else:
+            there = isinstance(record, list) and step < len(record)
+            record = record[step] if there else _MISSING
+    return record
+
+
+def _kind(found: Any) -> str:
+    if found is _MISSING:
+        return "nothing"
+    if found is None:
+        return "null"
+    if isinstance(found, bool):
+        return "true or false"
+    if isinstance(found, int | float):
+        return "a number" if isinstance(found, int) else "a number with a point"
+    if isinstance(found, str):
+        return _kind_of_text(found)
+    return "a list" if isinstance(found, list) else "an object"
+
+
+def _kind_of_text(found: str) -> str:
+    if not found.strip():
+        return "empty text"
+    if found.lstrip()[0] in "{[":
+        return "JSON within text"
+    if _COMMA.fullmatch(found.strip()):
+        return "a number with a decimal comma, as text"
+    try:
+        return "a number as text" if isfinite(float(found)) else "text"
+    except ValueError:
+        return "text"
+
+
+def _kind_of_time(found: Any) -> str:
+    if type(found) in (int, float):
+        return "epoch seconds" if found < SECONDS else "epoch milliseconds"
+    return "ISO 8601 text" if isinstance(found, str) else "other"
+
+
+def _names(found: Mapping[str, Any]) -> Iterator[Path]:
+    """Paths of a message that end in no object, and whose names are surely none."""
+    level: list[tuple[Path, Mapping[str, Any]]] = [((), found)]
+    left = WIDEST
+    for _ in range(DEEPEST):
+        deeper: list[tuple[Path, Mapping[str, Any]]] = []
+        for path, each in level:
+            for name, inner in each.items():
+                left -= 1
+                if left < 0:
+                    return
+                if not _NAME.fullmatch(name) or _DIGITS.search(name):
+                    continue
+                if isinstance(inner, dict):
+                    deeper.append(((*path, name), inner))
+                else:
+                    yield (*path, name)
+        level = deeper
+
+
+def _schema(message: bytes) -> Any:
+    """The fields of an Arrow IPC stream; none where it is no valid one."""
+    try:
+        with pa.ipc.open_stream(message) as reader:
+            return reader.schema
+    except (pa.ArrowException, OSError, ValueError, EOFError):
+        return pa.schema([])
+
+
+def _skeleton(message: bytes) -> dict[str, Any]:
+    """The names of its columns, as those of a JSON object."""
+    try:
+        return _fields(_schema(message))
+    except ValueError:  # a name may be no UTF-8
+        return {}
+
+
+def _fields(fields: Any) -> dict[str, Any]:
+    return {
+        field.name: _fields(field.type) if pa.types.is_struct(field.type) else None
+        for field in fields
+    }
+
+
+def _arrow_type(message: bytes, path: Path) -> str:
+    """The type of the column at a path, which is there."""
+    kind: Any = _schema(message)
+    for step in path:
+        kind = kind.field(step).type
+    return str(kind)

@@ -1,0 +1,161 @@
+"""What the user sees of messages that are no events: reason, place, what there is instead, and what
+may be meant; never a value.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from ldp_kafka.runtime.sample.say import as_json, lines
+from ldp_kafka.runtime.wire.arrow import write_batch
+from tests.cases import cases
+from tests.poison import LOUD, TEXT, WHOLE, shown
+from tests.runtime.sample.made import START, event, topology, verdict
+
+NUMBERS = topology()
+NAMED = topology(categories="[still, walk]")
+
+
+def said_of(of, *messages):
+    found = verdict(of, *messages)
+    return "\n".join(lines(of, found, "x")), json.dumps(as_json(of, found, "x"))
+
+
+def plain(**fields):
+    return json.dumps(fields).encode()
+
+
+# what is sent, and what the user sees of it
+BAD = {
+    "text for a number": (NUMBERS, event(kwh="2.5"), "1 x value: ", "a number as text (1)"),
+    "a decimal comma": (NUMBERS, event(kwh="2,5"), "1 x value: ", "a decimal comma, as text (1)"),
+    "a unit": (NUMBERS, event(kwh="2.5 kWh"), "1 x value: ", "there is: text (1)"),
+    "null": (NUMBERS, event(kwh=None), "1 x value: ", "there is: null (1)"),
+    "a flag": (NUMBERS, event(kwh=True), "1 x value: ", "there is: true or false (1)"),
+    "a list": (NUMBERS, event(kwh=[1, 2]), "1 x value: ", "there is: a list (1)"),
+    "an object": (NUMBERS, event(kwh={"v": 1}), "1 x value: ", "there is: an object (1)"),
+    "NaN": (NUMBERS, b'{"meter":"a","kwh":NaN,"ts":1700000000}', "1 x not_finite: ", "at line 1"),
+    "a huge number": (NUMBERS, event(kwh=10**400), "1 x not_finite: ", "there is: a number (1)"),
+    "no user": (NUMBERS, plain(kwh=1, ts=START), "1 x user: ", "there is: nothing (1)"),
+    "an empty user": (NUMBERS, event(""), "1 x user: ", "there is: empty text (1)"),
+    "a long user": (NUMBERS, event("ü" * 200), "1 x user: ", "text of more than 256 bytes (1)"),
+    "a user with a point": (NUMBERS, event(17.0), "1 x user: ", "a number with a point (1)"),
+    "half a character": (NUMBERS, event("\ud800"), "1 x user: ", "text with half a character (1)"),
+    "a time beyond floats": (NUMBERS, event(ts=10**400), "1 x time: ", "there is: a number (1)"),
+    "a time without an end": (NUMBERS, event(ts=1e308) , "1 x time: ", "a number with a point (1)"),
+    "microseconds": (NUMBERS, event(ts=START * 1000), "1 x time: ", "epoch microseconds (1)"),
+    "nanoseconds": (NUMBERS, event(ts=START * 10**6), "1 x time: ", "epoch nanoseconds (1)"),
+    "seconds as text": (NUMBERS, event(ts="1700000000"), "1 x time: ", "a number as text (1)"),
+    "a local date": (NUMBERS, event(ts="14.11.2023 22:00"), "1 x time: ", "there is: text (1)"),
+    "another category": (NAMED, event(kwh="run"), "1 x category: ", "there is: text (1)"),
+    "another spelling": (NAMED, event(kwh="Walk "), "1 x category: ", "but for upper and lower"),
+    "a category's number": (NAMED, event(kwh=1), "1 x value: ", "there is: a number (1)"),
+    "avro": (NUMBERS, b"\0\0\0\0\x07" + TEXT.encode(), "1 x not_json: ", "registry's framing (1)"),
+    "key and value": (NUMBERS, b"m1\t" + event(), "1 x not_json: ", "print.key=true prints it (1)"),
+    "Python": (NUMBERS, b"{'meter': 'a'}", "1 x not_json: ", "single quotes, as Python"),
+    "cut off": (NUMBERS, event()[:-5], "1 x not_json: ", "JSON that breaks off"),
+    "a comma": (NUMBERS, event() + b",", "1 x not_json: ", "a comma at the end (1)"),
+    "CSV": (NUMBERS, b"m1;2.5;1700000000", "1 x not_json: ", "there is: no JSON (1)"),
+    "UTF-16": (NUMBERS, event().decode().encode("utf-16"), "1 x not_json: ", "zero bytes"),
+    "a mark": (NUMBERS, b"\xef\xbb\xbf" + event(), "1 x not_json: ", "a byte order mark first"),
+    "JSON in text": (NUMBERS, json.dumps(event().decode()).encode(), "1 x not_a_record", "JSON w"),
+    "an array": (NUMBERS, b"[" + event() + b"]", "1 x not_a_record: ", "there is: a list (1)"),
+    "a deletion": (NUMBERS, None, "1 x empty: ", "at line 1"),
+    "Arrow's file format": (NUMBERS, b"ARROW1\0\0", "1 x not_json: ", "zero bytes"),
+}  # fmt: skip
+
+
+@cases("kind", BAD)
+def test_what_is_seen_of_bad_messages(kind):
+    """The reason with its cure, the place, and what there is instead."""
+    of, message, reason, found = BAD[kind]
+    text, _ = said_of(of, message)
+    assert reason in text and found in text and "line 1" in text
+    (problem,) = verdict(of, message).problems
+    assert problem.reason.cure in text
+
+
+@cases("field", ["meter", "kwh", "ts", "other"])
+@cases("value", [LOUD, TEXT, WHOLE, [TEXT], {TEXT: LOUD}, -LOUD, TEXT * 100, f"{TEXT},5"])
+def test_no_value_is_shown(field, value):
+    """Not where it is good, not where it is bad, and no name that a value may be."""
+    found = [event(**{"meter": "a", field: value}), plain(**{field: value}), plain(id=value)]
+    many = 1 if isinstance(value, dict) else 3  # names in most of several messages are shown
+    for message in (*found, json.dumps(value).encode(), TEXT.encode()):
+        for text in said_of(NUMBERS, *[message] * many):
+            assert not shown(text), text
+
+
+def test_missing_fields_and_what_may_be_meant():
+    """The commonest first stumble: the topology's fields are called otherwise."""
+    message = [
+        plain(device={"meter_id": f"m{at}", "site": "x"}, reading={"kw_h": 1.5}, timestamp=START)
+        for at in range(10)
+    ]
+    text, _ = said_of(NUMBERS, *message)
+    assert "input.user: $.meter is not in 10 of them: did you mean $.device.meter_id?" in text
+    assert "input.value: $.kwh is not in 10 of them: did you mean $.reading.kw_h?" in text
+    assert "input.time: $.ts is not in 10 of them: did you mean $.timestamp?" in text
+    assert (
+        "most of these have: $.timestamp, $.device.meter_id, $.device.site, $.reading.kw_h\n"
+        in text
+    )
+
+
+def test_a_field_of_no_like_name_is_told_by_the_usual_words():
+    """And a name that another field is read from is no candidate."""
+    text, _ = said_of(NUMBERS, *[plain(id="a", kwh=1.5, ts=START)] * 3)
+    assert "input.user: $.meter is not in 3 of them: did you mean $.id?" in text
+    text, _ = said_of(NUMBERS, *[plain(a="a", kwh=1.5, ts=START)] * 3)
+    assert "input.user: $.meter is not in 3 of them\n" in text
+
+
+def test_names_are_those_of_most_messages():
+    """An object whose names are ids of users shows none of them; nor does a single message."""
+    found = [
+        plain(readings={f"house{at}a": 1, "x" * 70: 2, "a@b.c": 3, "49170123": 4}, unit="kWh")
+        for at in range(10)
+    ]
+    names = verdict(NUMBERS, *found).names
+    assert names == ["$.unit"]
+    assert verdict(NUMBERS, found[0]).names == []
+    assert verdict(NUMBERS, *found[:2]).names == ["$.unit"]
+    wide = plain(**{f"column{chr(97 + at)}": at for at in range(26)})
+    assert len(verdict(NUMBERS, wide, wide).names) == 20
+
+
+def test_columns_of_a_batch_that_lacks_one_are_named():
+    """As the fields of an object are."""
+    columns = [pa.array(["a"]), pa.array([1.5]), pa.array([START])]
+    message = write_batch("event", ["meter_id", "kwh", "ts"], columns)
+    text, _ = said_of(NUMBERS, message, message)
+    assert "2 x user: " in text
+    assert "input.user: $.meter is not in 2 of them: did you mean $.meter_id?" in text
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_it_is_said_for_whom_it_is(number):
+    """In both forms, also where nothing is wrong."""
+    for text in said_of(NUMBERS, *[event()] * number):
+        assert "for the edge's own eyes" in text
+
+
+def test_the_lines_of_good_messages():
+    """As a whole."""
+    found = [event(f"m{at % 4}", kwh=at, ts=START + at // 4 * 3_600_000) for at in range(12)]
+    text, _ = said_of(NUMBERS, *found, event("m1", ts=START + 2 * 3_600_000))
+    head, users, times, slots, values, _ = text.splitlines()
+    assert head == "x: 13 messages, 13 of them with events"
+    assert users == "  users   4 ids of 2 bytes: other text"
+    assert times == (
+        "  times   epoch milliseconds; events in 3 slots of 1h, the first from"
+        " 2023-11-14T22:00:00Z, the last from 2023-11-15T00:00:00Z"
+    )
+    assert slots == (
+        "  slots   1.08 events of a user in a slot with any, at most 2; 1 are not their user's"
+        " first in the slot: dropped (input.per_slot: first)"
+    )
+    assert values == "  values  1 of 13 (7.6 %) lie outside the domain, and are clamped to it"
