@@ -129,11 +129,15 @@ class Shapes:
         return [format_path(path) for path in most[:NAMES]]
 
     def nearest(self, role: str) -> str | None:
-        """The one of `names` whose name is nearest to that of a missing field."""
+        """The one of `names` whose name is nearest to that of a missing field; none where most
+        messages have the field itself.
+        """
         wanted = self._paths[role]
         # what another field is read from is not what is meant
-        others = {format_path(path) for name, path in self._paths.items() if name != role}
-        names = [name for name in self.names if name not in others]
+        taken = {format_path(path) for path in self._paths.values()}
+        if format_path(wanted) in self.names:
+            return None
+        names = [name for name in self.names if name not in taken]
         last = {name: name.rpartition(".")[2].lower() for name in names}
         mine = str(next((step for step in reversed(wanted) if isinstance(step, str)), "")).lower()
         close = get_close_matches(mine, list(last.values()), 1)

@@ -159,3 +159,11 @@ def test_the_lines_of_good_messages():
         " first in the slot: dropped (input.per_slot: first)"
     )
     assert values == "  values  1 of 13 (7.6 %) lie outside the domain, and are clamped to it"
+
+
+def test_a_field_that_most_messages_have_is_what_is_meant():
+    """Where few lack it, and nothing else is like it, no other name is offered, nor its own."""
+    few = [plain(meter="a", ts=START), plain(meter="a", kwh=1)]
+    text, _ = said_of(NUMBERS, *few, plain(kwh=1, ts=START))
+    assert "input.value: $.kwh is not in 1 of them\n" in text
+    assert "did you mean" not in text
