@@ -189,7 +189,10 @@ class Reason(_Code):
     VALUE = (
         "value",
         "the value is missing or of the wrong type, or a list of another length",
-        "let input.value name the field, and send a number (2.5, not text), or a category's name",
+        (
+            "let input.value name the field, and send a number (2.5; of text, such as one in"
+            " quotes, only with input.coerce: numbers), or a category's name"
+        ),
     )
     NOT_FINITE = (
         "not_finite",

@@ -34,7 +34,18 @@ _COMMON = (
     "level",
     "trust",
 )
-_OF_RAW = ("topic", "relay", "create", "format", "user", "value", "time", "partitioning", "gaps")
+_OF_RAW = (
+    "topic",
+    "relay",
+    "create",
+    "format",
+    "user",
+    "value",
+    "time",
+    "coerce",
+    "partitioning",
+    "gaps",
+)
 RELAY_IDLE = "30s"
 """``input.idle`` where it is not given and ``input.relay`` is true."""
 _KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")

@@ -157,6 +157,7 @@ class Input(Checked):
     max_ahead_ms : how far an event may be ahead of its record's timestamp
     per_slot : which of several values of one slot counts, a name in
         `ldp_kafka.runtime.stages.per_slot.PER_SLOT`
+    coerce : ``numbers`` where text that holds a number is read as one, else ``none``
     source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to
         read it matters
 
@@ -179,6 +180,7 @@ class Input(Checked):
     source: str = "topic"
     hold: int = 4
     relay: bool = False
+    coerce: str = "none"
 
     @property
     def written(self) -> bool:
@@ -207,6 +209,8 @@ class Input(Checked):
                     f" {self.topic!r}"
                 ),
             )
+        if self.coerce not in ("none", "numbers"):
+            yield "input.coerce", "must be none or numbers"
         for name, least in (
             ("partitions", 1),
             ("slot_ms", 1),

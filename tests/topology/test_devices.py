@@ -116,6 +116,7 @@ def test_its_roles(tmp_path):
         ("user", "$.u"),
         ("value", "$.v"),
         ("time", "$.t"),
+        ("coerce", "numbers"),
         ("partitioning", "murmur2"),
         ("gaps", "allow"),
     ],

@@ -206,6 +206,11 @@ WRONG = [
     ),
     (
         "slot: 1h",
+        "slot: 1h\n  coerce: number",
+        '7: input.coerce: must be one of none, numbers; got "number" (did you mean numbers?)',
+    ),
+    (
+        "slot: 1h",
         "slot: 1h\n  xyzzy: 2",
         "7: input.xyzzy: unknown key; known here: topic, partitions",
     ),

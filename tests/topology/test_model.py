@@ -27,6 +27,7 @@ input:
   user: $.user
   value: $.value
   time: $.time
+  coerce: none
   slot: 1h
   lateness: 1
   partitioning: trusted
@@ -83,6 +84,7 @@ KEYS = [
     ("user: $.user", "user: $.u", "layout"),
     ("value: $.value", "value: $.v", "layout"),
     ("time: $.time", "time: $.t", "layout"),
+    ("coerce: none", "coerce: numbers", "layout"),
     ("slot: 1h", "slot: 2h", "fingerprint"),
     ("lateness: 1", "lateness: 2", "layout"),
     ("partitioning: trusted", "partitioning: murmur2", "layout"),

@@ -19,8 +19,9 @@ _PRIVACY = (
     " input.slot or per_slot"
 )
 _LAYOUT = (
-    "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, per_user in"
-    " output.statistics, or runtime.shards"
+    "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, what"
+    " reads its messages otherwise (input.coerce), per_user in output.statistics, or"
+    " runtime.shards"
 )
 
 

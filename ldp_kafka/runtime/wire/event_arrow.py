@@ -23,6 +23,7 @@ __all__ = ["read", "read_plain"]
 # what may be wrong with a value, by the number that stands for it; 0: nothing
 _WRONG = {1: Reason.CATEGORY, 2: Reason.NOT_FINITE, 3: Reason.VALUE}
 _CATEGORY, _NOT_FINITE, _VALUE = _WRONG
+_CODES = {reason: code for code, reason in _WRONG.items()}
 _IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 
 
@@ -142,7 +143,7 @@ def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[
     kind = column.type
     why = np.zeros(n, np.uint8)
     if fields.dimension:
-        return _vectors(column, why, fields.dimension)
+        return _vectors(column, why, fields)
     if fields.codes is not None:
         if pa.types.is_dictionary(kind):
             column = _spelled(column, Reason.VALUE)
@@ -150,6 +151,10 @@ def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[
             raise BadRecord(Reason.VALUE)
         codes = np.array([fields.codes.get(name, -1) for name in column.to_pylist()], np.int64)
         why[codes < 0] = _CATEGORY
+    elif fields.coerce and _textual(kind):
+        if pa.types.is_dictionary(kind):
+            column = _spelled(column, Reason.VALUE)
+        return _coerced(column, fields)
     elif fields.count is not None:
         if not pa.types.is_integer(kind):
             raise BadRecord(Reason.VALUE)
@@ -166,15 +171,35 @@ def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[
     return codes, why
 
 
+def _textual(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _coerced(column: Any, fields: Fields) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """Texts that hold numbers, and what is wrong with each."""
+    values, why = np.zeros(len(column), fields.dtype), np.zeros(len(column), np.uint8)
+    for row, text in enumerate(column.to_pylist()):
+        try:
+            values[row] = fields.one_of(text)
+        except BadRecord as bad:
+            why[row] = _CODES[bad.reason]
+    return values, why
+
+
 def _vectors(
-    column: Any, why: NDArray[np.uint8], dimension: int
-) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    column: Any, why: NDArray[np.uint8], fields: Fields
+) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Lists of so many numbers; what is wrong is noted row by row."""
-    kind, d = column.type, dimension
+    kind, d = column.type, fields.dimension
     listed = (
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
-    if not (
+    texts = listed and fields.coerce and _textual(kind.value_type)
+    if texts and pa.types.is_dictionary(kind.value_type):
+        raise BadRecord(Reason.VALUE)
+    if not texts and not (
         listed
         and any(
             fits(kind.value_type)
@@ -187,6 +212,11 @@ def _vectors(
         raise BadRecord(Reason.TOO_LARGE)  # many lists that are too short must not fill the memory
     vectors = np.zeros((len(column), d))
     flat = column.filter(pa.array(right)).flatten()
+    if texts:
+        found, wrong = _coerced(flat, fields)
+        vectors[right], why[right] = found.reshape(-1, d), wrong.reshape(-1, d).max(axis=1)
+        why[~right] = _VALUE
+        return vectors, why
     vectors[right] = _filled(flat, pa.float64(), np.nan).reshape(-1, d)
     lacking = np.zeros((len(column), d), np.bool_)
     if flat.null_count:

@@ -19,6 +19,7 @@ from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import MARK
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
 from ldp_kafka.runtime.wire.fields import SECONDS, Fields, milliseconds
+from ldp_kafka.runtime.wire.number_text import number_of
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 
 __all__ = ["plain_runs"]
@@ -109,6 +110,9 @@ def _values(found: Sequence[Any], fields: Fields) -> NDArray[Any] | None:
             return None
         found = [each for value in found for each in value]
     kinds = set(map(type, found))
+    if fields.coerce and str in kinds:
+        found = [number_of(each) if type(each) is str else each for each in found]
+        kinds = set(map(type, found))
     if fields.codes is not None:
         if kinds != {str}:
             return None

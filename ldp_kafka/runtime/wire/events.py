@@ -20,8 +20,9 @@ from ldp_kafka.runtime.wire import event_arrow, event_json
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size
 from ldp_kafka.runtime.wire.decoded_run import DecodedRun, PlainRun, join_runs
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
+from ldp_kafka.topology import Topology
 
-__all__ = ["FORMATS", "Decoded", "EventFormat", "EventReader"]
+__all__ = ["FORMATS", "Decoded", "EventFormat", "EventReader", "event_reader"]
 
 _FIRST = itemgetter(0)  # byte of a message
 
@@ -54,7 +55,7 @@ class EventReader:
 
     Parameters
     ----------
-    user, value, time, categories, dimension : see `ldp_kafka.runtime.wire.fields.Fields`
+    user, value, time, categories, dimension, coerce : see `ldp_kafka.runtime.wire.fields.Fields`
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class EventReader:
         time: Sequence[str | int],
         categories: int | Sequence[str] | None = None,
         dimension: int = 0,
+        *,
+        coerce: bool = False,
     ) -> None:
-        self._fields = Fields(user, value, time, categories, dimension)
+        self._fields = Fields(user, value, time, categories, dimension, coerce=coerce)
         # the last one begins with nothing: it is that of all that is of no other
         self._formats = sorted(FORMATS.values(), key=lambda one: -len(one.begins))
 
@@ -118,3 +121,16 @@ class EventReader:
         otherwise.
         """
         return self._fields.of(record)
+
+
+def event_reader(topology: Topology) -> EventReader:
+    """The reader of a topology's raw topic, as its ``input`` says."""
+    source, privacy = topology.input, topology.privacy
+    return EventReader(
+        source.user,
+        source.value,
+        source.time,
+        privacy.category_names or privacy.categories,
+        topology.method.dimension,
+        coerce=source.coerce == "numbers",
+    )

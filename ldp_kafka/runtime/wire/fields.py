@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events
+from ldp_kafka.runtime.wire.number_text import number_of
 from ldp_kafka.runtime.wire.parsing import LATEST, check_user
 
 __all__ = ["NUDGE", "SECONDS", "Decoded", "Fields", "milliseconds"]
@@ -54,6 +55,7 @@ class Fields:
     user, value, time : paths of the fields, as sequences of names and indices
     categories : number of categories, or their names; None for numbers
     dimension : coordinates of a value that is a list of numbers; 0 for single ones
+    coerce : whether text that holds a number is that number, where a value is not a category's name
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class Fields:
         time: Sequence[str | int],
         categories: int | Sequence[str] | None = None,
         dimension: int = 0,
+        *,
+        coerce: bool = False,
     ) -> None:
         self.user, self.value, self.time = tuple(user), tuple(value), tuple(time)
         self.dimension = dimension
@@ -72,6 +76,7 @@ class Fields:
             if categories is not None and not isinstance(categories, int)
             else None
         )
+        self.coerce = coerce and self.codes is None
         self.dtype = np.dtype(np.float64 if categories is None else np.int64)
 
     def of(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
@@ -92,12 +97,13 @@ class Fields:
 
     def _value_of(self, found: Any) -> float | int | list[float]:
         if not self.dimension:
-            return self._one_of(found)
+            return self.one_of(found)
         if type(found) is not list or len(found) != self.dimension:
             raise BadRecord(Reason.VALUE)
-        return [self._one_of(each) for each in found]
+        return [self.one_of(each) for each in found]
 
-    def _one_of(self, found: Any) -> float | int:
+    def one_of(self, found: Any) -> float | int:
+        """A single value, or a coordinate of one. BadRecord otherwise."""
         if self.codes is not None:
             if type(found) is not str:
                 raise BadRecord(Reason.VALUE)
@@ -105,6 +111,8 @@ class Fields:
             if code is None:
                 raise BadRecord(Reason.CATEGORY)
             return code
+        if self.coerce and type(found) is str:
+            found = number_of(found)
         if type(found) is not int and (type(found) is not float or self.count is not None):
             raise BadRecord(Reason.VALUE)
         if self.count is not None:

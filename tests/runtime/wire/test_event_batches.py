@@ -18,7 +18,9 @@ from tests.runtime.wire.test_event_columns import OURS, READERS, _one_by_one, _s
 from tests.runtime.wire.test_events import arrow
 
 NOON = 1_700_000_000_000
-SHAPES = ("flat", "names", "numbers", "vector", "codes")
+SHAPES = (
+    "flat", "names", "numbers", "vector", "codes", "coerced", "coerced numbers", "coerced vector",
+)  # fmt: skip
 USERS = {
     pa.string(): ["m1", "é", "", None, "x" * 256, "x" * 257, "a\0b"],
     pa.large_string(): ["m1", "m2", ""],
@@ -42,13 +44,17 @@ NUMBERS = {
     pa.int64(): [0, 6, 7, -1, None, 2**53 + 1],
     pa.uint64(): [1, 2**64 - 1],
     pa.decimal128(5, 1): [Decimal("2.5"), None],
-    pa.string(): ["on", "off", "é", "other", None],
+    pa.string(): ["on", "off", "é", "other", None, "2.5", "6", "1e999"],
     pa.dictionary(pa.int8(), pa.string()): ["on", "é", "other", None],
     pa.list_(pa.float64()): [[1.0, 2.0], [1.0], None, [1.0, None], [float("nan"), 2.0]],
     pa.list_(pa.int64(), 2): [[1, 2], None, [0, 2]],
+    pa.list_(pa.string()): [["1", "2.5"], ["1"], None, ["1", None], ["1", "x"], ["1", "1e999"]],
     pa.bool_(): [True],
 }
-USUAL = {"names": pa.string(), "numbers": pa.int64()}
+USUAL = {
+    "names": pa.string(), "numbers": pa.int64(), "coerced numbers": pa.int64(),
+    "coerced vector": pa.list_(pa.string()),
+}  # fmt: skip
 
 
 def _column(dice, kinds, usual, n):
