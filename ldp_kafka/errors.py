@@ -206,8 +206,14 @@ class Reason(_Code):
     )
     TIME = (
         "time",
-        "the time is missing, unreadable, before 1970 or after 6428",
-        "let input.time name the field, and send epoch seconds, milliseconds or ISO 8601",
+        (
+            "the time is missing, unreadable, before 1970 or after 6428, or before March 1973 as a"
+            " number in input.time_unit"
+        ),
+        (
+            "let input.time name the field, and input.time_unit the unit of its numbers, or send"
+            " epoch seconds, milliseconds or ISO 8601"
+        ),
     )
     AHEAD = (
         "ahead",

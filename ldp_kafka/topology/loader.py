@@ -42,6 +42,7 @@ _OF_RAW = (
     "user",
     "value",
     "time",
+    "time_unit",
     "coerce",
     "partitioning",
     "gaps",

@@ -139,8 +139,8 @@ class Topology(Checked):
             yield (
                 "input.coerce",
                 (
-                    "must be none where privacy.categories are names: they are read as the text that"
-                    " they are"
+                    "must be none where privacy.categories are names: they are read as the text"
+                    " that they are"
                 ),
             )
         if isinstance(self.method, Windowed) and self.input.source != "topic":
@@ -435,6 +435,7 @@ class Topology(Checked):
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"relay": True} if source.relay else {}),
+            **({} if source.time_unit is None else {"time_unit": source.time_unit}),
             **({} if source.coerce == "none" else {"coerce": source.coerce}),
             **({"hold": source.hold} if self.method.phases > 1 else {}),
             **({} if self.output.bins is None else {"bins": self.output.bins}),

@@ -158,6 +158,8 @@ class Input(Checked):
     per_slot : which of several values of one slot counts, a name in
         `ldp_kafka.runtime.stages.per_slot.PER_SLOT`
     coerce : ``numbers`` where text that holds a number is read as one, else ``none``
+    time_unit : of times that are numbers: ``s``, ``ms``, ``us`` or ``ns``; None: seconds or
+        milliseconds, told by their size
     source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to
         read it matters
 
@@ -181,11 +183,17 @@ class Input(Checked):
     hold: int = 4
     relay: bool = False
     coerce: str = "none"
+    time_unit: str | None = None
 
     @property
     def written(self) -> bool:
         """Whether the raw log is ours to write to: ticks, and requests."""
         return self.create or self.relay
+
+    @property
+    def who_and_when(self) -> tuple[object, ...]:
+        """By what a message says whose its events are, and of when."""
+        return self.user, self.time, self.time_unit
 
     @property
     def ahead(self) -> int:
@@ -211,6 +219,8 @@ class Input(Checked):
             )
         if self.coerce not in ("none", "numbers"):
             yield "input.coerce", "must be none or numbers"
+        if self.time_unit not in (None, "s", "ms", "us", "ns"):
+            yield "input.time_unit", "must be s, ms, us or ns, or left out"
         for name, least in (
             ("partitions", 1),
             ("slot_ms", 1),

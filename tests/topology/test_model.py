@@ -84,6 +84,7 @@ KEYS = [
     ("user: $.user", "user: $.u", "layout"),
     ("value: $.value", "value: $.v", "layout"),
     ("time: $.time", "time: $.t", "layout"),
+    ("time: $.time", "time: $.time\n  time_unit: ms", "layout"),
     ("coerce: none", "coerce: numbers", "layout"),
     ("slot: 1h", "slot: 2h", "fingerprint"),
     ("lateness: 1", "lateness: 2", "layout"),
@@ -115,7 +116,7 @@ KEYS = [
 
 SINGLE = {
     *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins"),
-    "trust",
+    *("trust", "time_unit"),
 } | {
     name
     for method in [*WINDOWED.values(), *(kind for kind in METHODS.values() if kind.streams)]

@@ -20,7 +20,7 @@ _PRIVACY = (
 )
 _LAYOUT = (
     "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, what"
-    " reads its messages otherwise (input.coerce), per_user in output.statistics, or"
+    " reads its messages otherwise (input.time_unit, coerce), per_user in output.statistics, or"
     " runtime.shards"
 )
 

@@ -19,6 +19,7 @@ from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.replay.source import SlotEvents, Source
 from ldp_kafka.runtime.wire.arrow import lists, write_batch
 from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.wire.times import UNITS, in_unit
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
@@ -141,10 +142,16 @@ class _Batches:
         self._names = [str(path[0]) for path in (source.user, source.time, source.value)]
         self._users = pa.array(users, pa.string())
         self._categories = topology.privacy.category_names
+        # where numbers are of another unit, a column has its own
+        self._times = pa.int64() if source.time_unit is None else pa.timestamp("ms")
 
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
         times, values = events.times[rows], _named(events.values[rows], self._categories)
-        columns = [self._users.take(pa.array(events.who[rows])), pa.array(times), lists(values)]
+        columns = [
+            self._users.take(pa.array(events.who[rows])),
+            pa.array(times).cast(self._times),
+            lists(values),
+        ]
         yield Raw(
             partition, int(times.max()), write_batch("event", self._names, columns), len(rows)
         )
@@ -157,6 +164,7 @@ class _Singles:
         source = topology.input
         self._paths = (source.user, source.time, source.value)
         self._users, self._categories = users, topology.privacy.category_names
+        self._unit = None if source.time_unit is None else UNITS[source.time_unit]
 
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
         times, values = (
@@ -166,7 +174,9 @@ class _Singles:
         for who, time, value in zip(events.who[rows].tolist(), times, values, strict=True):
             user = self._users[who]
             record: Any = {}
-            for path, leaf in zip(self._paths, (user, time, value), strict=True):
+            for path, leaf in zip(
+                self._paths, (user, in_unit(time, self._unit), value), strict=True
+            ):
                 record = _placed(record, path, leaf)
             yield Raw(
                 partition,

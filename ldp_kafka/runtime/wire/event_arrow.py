@@ -15,8 +15,9 @@ from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES, check_size, kind_of, read_batch
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
-from ldp_kafka.runtime.wire.fields import NUDGE, SECONDS, Decoded, Fields, milliseconds
+from ldp_kafka.runtime.wire.fields import Decoded, Fields
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
+from ldp_kafka.runtime.wire.times import NUDGE, SECONDS, Unit, many_milliseconds, milliseconds
 
 __all__ = ["read", "read_plain"]
 
@@ -99,7 +100,7 @@ def _decoded(column: Callable[[tuple[str | int, ...], Reason], Any], fields: Fie
     column : the one at a path; BadRecord for this reason where there is none
     """
     users, no_user = _users(column(fields.user, Reason.USER))
-    times, no_time = _times(column(fields.time, Reason.TIME), len(users))
+    times, no_time = _times(column(fields.time, Reason.TIME), len(users), fields.unit)
     values, bad_value = _values(column(fields.value, Reason.VALUE), len(users), fields)
     if not (no_user.any() or no_time.any() or bad_value.any()):
         return Decoded(Events(users, times, values))
@@ -249,10 +250,17 @@ def _spelled(column: Any, reason: Reason) -> Any:
     return texts.take(column.indices)
 
 
-def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _times(
+    column: Any, n: int, declared: Unit | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Times, and which are none; ``declared`` is the unit of what has none of its own."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _read_times(column.to_pylist(), n)
+        return _read_times(column.to_pylist(), n, declared)
+    if declared is not None and pa.types.is_integer(kind):
+        return many_milliseconds(_filled(column, pa.int64(), -1), declared)
+    if declared is not None and pa.types.is_floating(kind):
+        return many_milliseconds(_filled(column, pa.float64(), -1.0), declared)
     if pa.types.is_floating(kind):
         found = _filled(column, pa.float64(), -1.0)
         bad = ~((found >= 0) & (found < LATEST))
@@ -271,11 +279,13 @@ def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return times, bad
 
 
-def _read_times(texts: list[str | None], n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _read_times(
+    texts: list[str | None], n: int, unit: Unit | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     times, bad = np.zeros(n, np.int64), np.zeros(n, np.bool_)
     for row, text in enumerate(texts):
         try:
-            times[row] = milliseconds(text)
+            times[row] = milliseconds(text, unit)
         except BadRecord:
             bad[row] = True
     return times, bad

@@ -18,9 +18,10 @@ from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import MARK
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
-from ldp_kafka.runtime.wire.fields import SECONDS, Fields, milliseconds
+from ldp_kafka.runtime.wire.fields import Fields
 from ldp_kafka.runtime.wire.number_text import number_of
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
+from ldp_kafka.runtime.wire.times import SECONDS, Unit, many_milliseconds, milliseconds
 
 __all__ = ["plain_runs"]
 
@@ -58,7 +59,7 @@ def _columns(records: Sequence[Any], fields: Fields) -> Events | None:
     """One event an object; None where any of them is anything but a plain event."""
     try:
         users = _users(_at(records, fields.user))
-        times = None if users is None else _times(_at(records, fields.time))
+        times = None if users is None else _times(_at(records, fields.time), fields.unit)
         values = None if times is None else _values(_at(records, fields.value), fields)
     except (LookupError, TypeError, OverflowError, BadRecord):
         return None
@@ -92,10 +93,13 @@ def _users(found: Sequence[Any]) -> Ids | None:
     return Ids(np.frombuffer(joined.encode(), np.uint8), offsets)
 
 
-def _times(found: Sequence[Any]) -> NDArray[np.int64] | None:
+def _times(found: Sequence[Any], unit: Unit | None) -> NDArray[np.int64] | None:
     if set(map(type, found)) != {int}:
-        return np.array(list(map(milliseconds, found)), np.int64)
+        return np.array([milliseconds(each, unit) for each in found], np.int64)
     times = np.array(found, np.int64)
+    if unit is not None:
+        times, bad = many_milliseconds(times, unit)
+        return None if bad.any() else times
     earliest, latest = int(times.min()), int(times.max())
     if earliest < 0 or latest >= LATEST:
         return None

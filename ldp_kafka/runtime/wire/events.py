@@ -55,7 +55,8 @@ class EventReader:
 
     Parameters
     ----------
-    user, value, time, categories, dimension, coerce : see `ldp_kafka.runtime.wire.fields.Fields`
+    user, value, time, categories, dimension, coerce, time_unit : see
+        `ldp_kafka.runtime.wire.fields.Fields`
     """
 
     def __init__(
@@ -67,8 +68,11 @@ class EventReader:
         dimension: int = 0,
         *,
         coerce: bool = False,
+        time_unit: str | None = None,
     ) -> None:
-        self._fields = Fields(user, value, time, categories, dimension, coerce=coerce)
+        self._fields = Fields(
+            user, value, time, categories, dimension, coerce=coerce, time_unit=time_unit
+        )
         # the last one begins with nothing: it is that of all that is of no other
         self._formats = sorted(FORMATS.values(), key=lambda one: -len(one.begins))
 
@@ -133,4 +137,5 @@ def event_reader(topology: Topology) -> EventReader:
         privacy.category_names or privacy.categories,
         topology.method.dimension,
         coerce=source.coerce == "numbers",
+        time_unit=source.time_unit,
     )

@@ -7,28 +7,19 @@ value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events
 from ldp_kafka.runtime.wire.number_text import number_of
-from ldp_kafka.runtime.wire.parsing import LATEST, check_user
+from ldp_kafka.runtime.wire.parsing import check_user
+from ldp_kafka.runtime.wire.times import SECONDS, UNITS, milliseconds
 
-__all__ = ["NUDGE", "SECONDS", "Decoded", "Fields", "milliseconds"]
-
-SECONDS = 10**11
-"""Numbers below it are seconds (until the year 5138), others milliseconds (since 1973)."""
-NUDGE = 2.0**-11
-"""Milliseconds: 1700000000.3 s is a little less than that in floating point, and must not lose its
-last millisecond.
-"""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+__all__ = ["SECONDS", "Decoded", "Fields"]
 
 
 class Decoded(NamedTuple):
@@ -55,6 +46,8 @@ class Fields:
     user, value, time : paths of the fields, as sequences of names and indices
     categories : number of categories, or their names; None for numbers
     dimension : coordinates of a value that is a list of numbers; 0 for single ones
+    time_unit : of times that are numbers, a name in `ldp_kafka.runtime.wire.times.UNITS`; None:
+        seconds or milliseconds, told by their size
     coerce : whether text that holds a number is that number, where a value is not a category's name
     """
 
@@ -67,6 +60,7 @@ class Fields:
         dimension: int = 0,
         *,
         coerce: bool = False,
+        time_unit: str | None = None,
     ) -> None:
         self.user, self.value, self.time = tuple(user), tuple(value), tuple(time)
         self.dimension = dimension
@@ -77,6 +71,7 @@ class Fields:
             else None
         )
         self.coerce = coerce and self.codes is None
+        self.unit = None if time_unit is None else UNITS[time_unit]
         self.dtype = np.dtype(np.float64 if categories is None else np.int64)
 
     def of(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
@@ -85,7 +80,7 @@ class Fields:
         """
         return (
             self._user_of(_at(record, self.user)),
-            milliseconds(_at(record, self.time)),
+            milliseconds(_at(record, self.time), self.unit),
             self._value_of(_at(record, self.value)),
         )
 
@@ -135,28 +130,3 @@ def _at(record: Any, path: tuple[str | int, ...]) -> Any:
         else:
             record = record[step] if isinstance(record, list) and step < len(record) else None
     return record
-
-
-def milliseconds(found: Any) -> int:
-    """Epoch seconds or milliseconds, or ISO 8601 (UTC where it names no zone), as whole
-    milliseconds.
-    """
-    if type(found) is int or type(found) is float:
-        if not 0 <= found < LATEST:
-            raise BadRecord(Reason.TIME)
-        return (
-            int(found)
-            if found >= SECONDS
-            else found * 1000
-            if type(found) is int
-            else int(found * 1000 + NUDGE)
-        )
-    if type(found) is not str:
-        raise BadRecord(Reason.TIME)
-    try:
-        milliseconds = instant(found)
-    except ValueError:
-        raise BadRecord(Reason.TIME) from None
-    if not 0 <= milliseconds < LATEST:
-        raise BadRecord(Reason.TIME)
-    return milliseconds

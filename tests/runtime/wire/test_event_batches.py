@@ -20,6 +20,7 @@ from tests.runtime.wire.test_events import arrow
 NOON = 1_700_000_000_000
 SHAPES = (
     "flat", "names", "numbers", "vector", "codes", "coerced", "coerced numbers", "coerced vector",
+    "seconds", "microseconds",
 )  # fmt: skip
 USERS = {
     pa.string(): ["m1", "é", "", None, "x" * 256, "x" * 257, "a\0b"],
@@ -35,7 +36,7 @@ TIMES = {
     pa.float64(): [float(NOON), 1_700_000_000.3, -1.0, None, float("nan"), 1e300],
     pa.timestamp("us"): [NOON * 1000 + 999, -1, None],
     pa.timestamp("s", "UTC"): [NOON // 1000, None],
-    pa.string(): ["2023-11-14T22:13:20Z", "x", None],
+    pa.string(): ["2023-11-14T22:13:20Z", "x", None, "1700000000", "1.7e15"],
     pa.date32(): [19000],
 }
 NUMBERS = {
@@ -55,6 +56,7 @@ USUAL = {
     "names": pa.string(), "numbers": pa.int64(), "coerced numbers": pa.int64(),
     "coerced vector": pa.list_(pa.string()),
 }  # fmt: skip
+DECLARED = {"seconds": pa.timestamp("s", "UTC"), "microseconds": pa.timestamp("us")}
 
 
 def _column(dice, kinds, usual, n):
@@ -70,7 +72,7 @@ def _batch(dice, shape):
     value = USUAL.get(shape, pa.list_(pa.int64(), 2) if READERS[shape]._fields.dimension else None)
     columns = {
         "user": _column(dice, USERS, pa.string(), n),
-        "time": _column(dice, TIMES, pa.int64(), n),
+        "time": _column(dice, TIMES, DECLARED.get(shape, pa.int64()), n),
         "value": _column(dice, NUMBERS, value or pa.float64(), n),
     }
     if dice.random() < 0.05:
