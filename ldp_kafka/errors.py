@@ -143,8 +143,8 @@ class Reason(_Code):
     TOO_LARGE = (
         "too_large",
         (
-            "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long"
-            " text too often, or has too many lists of another length"
+            "the message is larger than 2 MiB, or has more than 2**20 rows (2**17 in an array of"
+            " JSON), or says the same long text too often, or has too many lists of another length"
         ),
         "send several smaller messages",
     )
@@ -164,7 +164,15 @@ class Reason(_Code):
     NOT_A_RECORD = (
         "not_a_record",
         "the message holds no record, or one of a type that does not belong here",
-        "write one JSON object a message, not a list or a single value, into the topic for it",
+        (
+            "write one JSON object a message, not a list (but with input.events) or a single"
+            " value, into the topic for it"
+        ),
+    )
+    EVENTS = (
+        "events",
+        "the message has no array at input.events",
+        "let input.events name the array that the events are in ($: the message is one)",
     )
     NOT_A_REPORT = (
         "not_a_report",

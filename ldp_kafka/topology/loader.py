@@ -42,6 +42,7 @@ _OF_RAW = (
     "user",
     "value",
     "time",
+    "events",
     "time_unit",
     "coerce",
     "partitioning",
@@ -220,6 +221,8 @@ class _Work:
         fields: dict[str, Any] = {
             key: self._path(key, given.pop(key)) for key in ("user", "value", "time")
         }
+        if "events" in given:
+            fields["events"] = self._path("events", given.pop("events"))
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
         topic = given.pop("topic", f"{name}.raw")
         idle_ms = None if idle == "off" else parse_duration(idle)
@@ -233,6 +236,8 @@ class _Work:
         )
 
     def _path(self, key: str, text: str) -> Path:
+        if key == "events" and text == "$":
+            return ()
         try:
             return parse_path(text)
         except ConfigurationError as error:

@@ -117,6 +117,7 @@ def test_its_roles(tmp_path):
         ("value", "$.v"),
         ("time", "$.t"),
         ("coerce", "numbers"),
+        ("events", "$.readings"),
         ("time_unit", "us"),
         ("partitioning", "murmur2"),
         ("gaps", "allow"),

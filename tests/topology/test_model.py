@@ -85,6 +85,8 @@ KEYS = [
     ("value: $.value", "value: $.v", "layout"),
     ("time: $.time", "time: $.t", "layout"),
     ("time: $.time", "time: $.time\n  time_unit: ms", "layout"),
+    ("time: $.time", "time: $.time\n  events: $", "layout"),
+    ("time: $.time", "time: $.time\n  events: $.readings", "layout"),
     ("coerce: none", "coerce: numbers", "layout"),
     ("slot: 1h", "slot: 2h", "fingerprint"),
     ("lateness: 1", "lateness: 2", "layout"),
@@ -116,7 +118,7 @@ KEYS = [
 
 SINGLE = {
     *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins"),
-    *("trust", "time_unit"),
+    *("trust", "time_unit", "events"),
 } | {
     name
     for method in [*WINDOWED.values(), *(kind for kind in METHODS.values() if kind.streams)]

@@ -20,8 +20,8 @@ _PRIVACY = (
 )
 _LAYOUT = (
     "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, what"
-    " reads its messages otherwise (input.time_unit, coerce), per_user in output.statistics, or"
-    " runtime.shards"
+    " reads its messages otherwise (input.events, time_unit, coerce), per_user in"
+    " output.statistics, or runtime.shards"
 )
 
 

@@ -22,7 +22,7 @@ from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.times import UNITS, in_unit
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.formats import INPUT_FORMATS
-from ldp_kafka.topology.paths import Path
+from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = ["BATCH", "Raw", "as_log", "last_tick", "messages"]
 
@@ -164,6 +164,7 @@ class _Singles:
         source = topology.input
         self._paths = (source.user, source.time, source.value)
         self._users, self._categories = users, topology.privacy.category_names
+        self._events = source.events
         self._unit = None if source.time_unit is None else UNITS[source.time_unit]
 
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
@@ -173,18 +174,25 @@ class _Singles:
         )
         for who, time, value in zip(events.who[rows].tolist(), times, values, strict=True):
             user = self._users[who]
-            record: Any = {}
-            for path, leaf in zip(
-                self._paths, (user, in_unit(time, self._unit), value), strict=True
-            ):
-                record = _placed(record, path, leaf)
+            message = self._message(user, in_unit(time, self._unit), value)
             yield Raw(
                 partition,
                 time,
-                json.dumps(record, separators=(",", ":")).encode(),
+                json.dumps(message, separators=(",", ":")).encode(),
                 1,
                 user.encode(),
             )
+
+    def _message(self, *leaves: Any) -> Any:
+        """One event; where a message is an array of them, one of one."""
+        event: Any = {}
+        around: Any = {}
+        for path, leaf in zip(self._paths, leaves, strict=True):
+            if path[0] == OUTER:
+                around = _placed(around, path[1:], leaf)
+            else:
+                event = _placed(event, path, leaf)
+        return event if self._events is None else _placed(around, self._events, [event])
 
 
 def _named(values: NDArray[Any], categories: tuple[str, ...] | None) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from ldp_kafka.runtime.wire.decoded_run import PlainRun
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 from ldp_kafka.runtime.wire.times import NUDGE, SECONDS, Unit, many_milliseconds, milliseconds
+from ldp_kafka.topology.paths import OUTER
 
 __all__ = ["read", "read_plain"]
 
@@ -293,6 +294,8 @@ def _read_times(
 
 def _column(rows: Any, path: tuple[str | int, ...], what: Reason) -> Any:
     """The column at a path: its first step names it, further ones fields of structs."""
+    if path[0] == OUTER:  # nothing is around a batch; and Arrow's last column is -1
+        raise BadRecord(what)
     try:
         column = rows.column(path[0])
         for step in path[1:]:

@@ -55,7 +55,7 @@ class EventReader:
 
     Parameters
     ----------
-    user, value, time, categories, dimension, coerce, time_unit : see
+    user, value, time, categories, dimension, coerce, time_unit, events : see
         `ldp_kafka.runtime.wire.fields.Fields`
     """
 
@@ -69,9 +69,17 @@ class EventReader:
         *,
         coerce: bool = False,
         time_unit: str | None = None,
+        events: Sequence[str | int] | None = None,
     ) -> None:
         self._fields = Fields(
-            user, value, time, categories, dimension, coerce=coerce, time_unit=time_unit
+            user,
+            value,
+            time,
+            categories,
+            dimension,
+            coerce=coerce,
+            time_unit=time_unit,
+            events=events,
         )
         # the last one begins with nothing: it is that of all that is of no other
         self._formats = sorted(FORMATS.values(), key=lambda one: -len(one.begins))
@@ -138,4 +146,5 @@ def event_reader(topology: Topology) -> EventReader:
         topology.method.dimension,
         coerce=source.coerce == "numbers",
         time_unit=source.time_unit,
+        events=source.events,
     )

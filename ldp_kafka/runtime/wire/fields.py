@@ -18,8 +18,9 @@ from ldp_kafka.records import Events
 from ldp_kafka.runtime.wire.number_text import number_of
 from ldp_kafka.runtime.wire.parsing import check_user
 from ldp_kafka.runtime.wire.times import SECONDS, UNITS, milliseconds
+from ldp_kafka.topology.paths import OUTER
 
-__all__ = ["SECONDS", "Decoded", "Fields"]
+__all__ = ["SECONDS", "Decoded", "Fields", "at"]
 
 
 class Decoded(NamedTuple):
@@ -46,6 +47,8 @@ class Fields:
     user, value, time : paths of the fields, as sequences of names and indices
     categories : number of categories, or their names; None for numbers
     dimension : coordinates of a value that is a list of numbers; 0 for single ones
+    events : path of the array that a message's events are in; None: a message is one event. With it
+        a path that begins with `ldp_kafka.topology.paths.OUTER` begins at the message
     time_unit : of times that are numbers, a name in `ldp_kafka.runtime.wire.times.UNITS`; None:
         seconds or milliseconds, told by their size
     coerce : whether text that holds a number is that number, where a value is not a category's name
@@ -61,6 +64,7 @@ class Fields:
         *,
         coerce: bool = False,
         time_unit: str | None = None,
+        events: Sequence[str | int] | None = None,
     ) -> None:
         self.user, self.value, self.time = tuple(user), tuple(value), tuple(time)
         self.dimension = dimension
@@ -71,17 +75,24 @@ class Fields:
             else None
         )
         self.coerce = coerce and self.codes is None
+        self.events = None if events is None else tuple(events)
         self.unit = None if time_unit is None else UNITS[time_unit]
         self.dtype = np.dtype(np.float64 if categories is None else np.int64)
 
-    def of(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
-        """User, milliseconds and value (or category number) of one JSON object. BadRecord
-        otherwise.
+    def of(
+        self, record: Mapping[str, Any], message: Any = None
+    ) -> tuple[str, int, float | int | list[float]]:
+        """User, milliseconds and value (or category number) of one JSON object, an element of an
+        array in ``message`` or all of it. BadRecord otherwise.
         """
+
+        def found(path: tuple[str | int, ...]) -> Any:
+            return at(message, path[1:]) if path[0] == OUTER else at(record, path)
+
         return (
-            self._user_of(_at(record, self.user)),
-            milliseconds(_at(record, self.time), self.unit),
-            self._value_of(_at(record, self.value)),
+            self._user_of(found(self.user)),
+            milliseconds(found(self.time), self.unit),
+            self._value_of(found(self.value)),
         )
 
     def _user_of(self, found: Any) -> str:
@@ -123,7 +134,8 @@ class Fields:
         return number
 
 
-def _at(record: Any, path: tuple[str | int, ...]) -> Any:
+def at(record: Any, path: tuple[str | int, ...]) -> Any:
+    """What lies there in parsed JSON; None where nothing does."""
     for step in path:
         if isinstance(step, str):
             record = record.get(step) if isinstance(record, dict) else None
