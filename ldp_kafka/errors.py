@@ -143,8 +143,8 @@ class Reason(_Code):
     TOO_LARGE = (
         "too_large",
         (
-            "the message is larger than 2 MiB, or has more than 2**20 rows, or says the same long"
-            " text too often, or has too many lists of another length"
+            "the message is larger than 2 MiB, or has more than 2**20 rows (2**17 in an array of"
+            " JSON), or says the same long text too often, or has too many lists of another length"
         ),
         "send several smaller messages",
     )
@@ -164,7 +164,15 @@ class Reason(_Code):
     NOT_A_RECORD = (
         "not_a_record",
         "the message holds no record, or one of a type that does not belong here",
-        "write one JSON object a message, not a list or a single value, into the topic for it",
+        (
+            "write one JSON object a message, not a list (but with input.events) or a single"
+            " value, into the topic for it"
+        ),
+    )
+    EVENTS = (
+        "events",
+        "the message has no array at input.events",
+        "let input.events name the array that the events are in ($: the message is one)",
     )
     NOT_A_REPORT = (
         "not_a_report",
@@ -189,7 +197,10 @@ class Reason(_Code):
     VALUE = (
         "value",
         "the value is missing or of the wrong type, or a list of another length",
-        "let input.value name the field, and send a number (2.5, not text), or a category's name",
+        (
+            "let input.value name the field, and send a number (2.5; of text, such as one in"
+            " quotes, only with input.coerce: numbers), or a category's name"
+        ),
     )
     NOT_FINITE = (
         "not_finite",
@@ -203,8 +214,14 @@ class Reason(_Code):
     )
     TIME = (
         "time",
-        "the time is missing, unreadable, before 1970 or after 6428",
-        "let input.time name the field, and send epoch seconds, milliseconds or ISO 8601",
+        (
+            "the time is missing, unreadable, before 1970 or after 6428, or before March 1973 as a"
+            " number in input.time_unit"
+        ),
+        (
+            "let input.time name the field, and input.time_unit the unit of its numbers, or send"
+            " epoch seconds, milliseconds or ISO 8601"
+        ),
     )
     AHEAD = (
         "ahead",

@@ -93,6 +93,7 @@ def test_a_reason_is_its_code():
         "not_json",
         "not_arrow",
         "not_a_record",
+        "events",
         "not_a_report",
         "wrong_fields",
         "version",

@@ -73,7 +73,7 @@ PUBLIC = {
         runtime.stages.releases.Publisher runtime.stages.processed.Processed
         runtime.stages.report_messages.ReportMessages
         runtime.wire.dead_letters.DeadLetters
-        runtime.wire.events.EventFormat runtime.worker.private_api.Private
+        runtime.wire.events.EventFormat runtime.wire.times.Unit runtime.worker.private_api.Private
         topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology

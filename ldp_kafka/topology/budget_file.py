@@ -306,13 +306,10 @@ def _unfit(document: Document, topology: Topology, admits: list[Admitted]) -> It
         yield (
             f"{name} must read the raw topic {document.data['raw_topic']}; it reads {source.topic}"
         )
-    if admits and (source.user, source.time) != (
-        admits[0].topology.input.user,
-        admits[0].topology.input.time,
-    ):
+    if admits and source.who_and_when != admits[0].topology.input.who_and_when:
         yield (
-            f"{name} must take user and time from the same fields as {admits[0].topology.name}:"
-            " what is lost of one user in one run is summed"
+            f"{name} must take user and time from the same fields, and in the same way, as"
+            f" {admits[0].topology.name}: what is lost of one user in one run is summed"
         )
     budget = topology.edge.budget_file
     if budget is None:

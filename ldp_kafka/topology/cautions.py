@@ -86,7 +86,7 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             " or at fixed times is in the same group each time; what is guaranteed holds all the"
             " same; runtime.report_rows sets how many"
         )
-    elif INPUT_FORMATS[topology.input.format].batches:
+    elif topology.input.batches:
         yield (
             "the reports of one raw message can be linked to each other: they share a batch, which"
             " carries its offset; what is guaranteed holds all the same; send all users of a slot"

@@ -22,7 +22,9 @@ class InputFormat(NamedTuple):
 
 
 INPUT_FORMATS = {
-    "json": InputFormat("one event a message", batches=False, columns=False),
+    "json": InputFormat(
+        "one event a message, or an array of them (events)", batches=False, columns=False
+    ),
     "arrow": InputFormat(
         "a batch of events a message as an Arrow IPC stream", batches=True, columns=True
     ),

@@ -34,7 +34,20 @@ _COMMON = (
     "level",
     "trust",
 )
-_OF_RAW = ("topic", "relay", "create", "format", "user", "value", "time", "partitioning", "gaps")
+_OF_RAW = (
+    "topic",
+    "relay",
+    "create",
+    "format",
+    "user",
+    "value",
+    "time",
+    "events",
+    "time_unit",
+    "coerce",
+    "partitioning",
+    "gaps",
+)
 RELAY_IDLE = "30s"
 """``input.idle`` where it is not given and ``input.relay`` is true."""
 _KEY = re.compile(r"\[([0-9]+)\]|([^.\[\]]+)")
@@ -208,6 +221,8 @@ class _Work:
         fields: dict[str, Any] = {
             key: self._path(key, given.pop(key)) for key in ("user", "value", "time")
         }
+        if "events" in given:
+            fields["events"] = self._path("events", given.pop("events"))
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")
         topic = given.pop("topic", f"{name}.raw")
         idle_ms = None if idle == "off" else parse_duration(idle)
@@ -221,6 +236,8 @@ class _Work:
         )
 
     def _path(self, key: str, text: str) -> Path:
+        if key == "events" and text == "$":
+            return ()
         try:
             return parse_path(text)
         except ConfigurationError as error:

@@ -135,6 +135,14 @@ class Topology(Checked):
                     " into the raw topic, beside the values (or relay: true, which copies it)"
                 ),
             )
+        if self.input.coerce == "numbers" and self.privacy.category_names is not None:
+            yield (
+                "input.coerce",
+                (
+                    "must be none where privacy.categories are names: they are read as the text"
+                    " that they are"
+                ),
+            )
         if isinstance(self.method, Windowed) and self.input.source != "topic":
             yield "input.source", f"must be topic for {self.method.name}, which releases windows"
         yield from self._not_together()
@@ -427,6 +435,9 @@ class Topology(Checked):
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"relay": True} if source.relay else {}),
+            **({} if source.events is None else {"events": list(source.events)}),
+            **({} if source.time_unit is None else {"time_unit": source.time_unit}),
+            **({} if source.coerce == "none" else {"coerce": source.coerce}),
             **({"hold": source.hold} if self.method.phases > 1 else {}),
             **({} if self.output.bins is None else {"bins": self.output.bins}),
             # else a replay would send what has been sent in other batches

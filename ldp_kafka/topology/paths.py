@@ -7,9 +7,13 @@ from collections.abc import Sequence
 
 from ldp_kafka.errors import ConfigurationError
 
-__all__ = ["Path", "format_path", "parse_path"]
+__all__ = ["OUTER", "Path", "format_path", "parse_path"]
 
 Path = tuple[str | int, ...]
+OUTER = -1
+"""The first step of a path that begins at the message, where events are elements of an array in it:
+no position, which is 0 at least.
+"""
 
 _PART = re.compile(
     r"""
@@ -29,8 +33,9 @@ def parse_path(text: str) -> Path:
     Parameters
     ----------
     text
-        ``$``, then at least one of ``.name``, ``['any text']`` (a quote and a backslash escaped by
-        a backslash) and ``[position]``
+        ``$``, the event, or ``^``, the message that its array is in; then at least one of
+        ``.name``, ``['any text']`` (a quote and a backslash escaped by a backslash) and
+        ``[position]``
 
     Raises
     ------
@@ -40,14 +45,16 @@ def parse_path(text: str) -> Path:
     --------
     >>> parse_path("$.meter.id"), parse_path("$['k w h'][0]")
     (('meter', 'id'), ('k w h', 0))
+    >>> parse_path("^.meter") == (OUTER, "meter")
+    True
 
     """
-    if not text.startswith("$") or text == "$":
+    if text[:1] not in ("$", "^") or len(text) == 1:
         raise ConfigurationError(
-            "a field path must be $ and at least one field, such as $.a.b, $['a b'] or $.a[0]; got"
-            f" {text!r}"
+            "a field path must be $ (or ^, the message around an array of events) and at least one"
+            f" field, such as $.a.b, $['a b'] or $.a[0]; got {text!r}"
         )
-    parts: list[str | int] = []
+    parts: list[str | int] = [OUTER] if text[0] == "^" else []
     at = 1
     while at < len(text):
         part = _PART.match(text, at)
@@ -74,6 +81,8 @@ def format_path(path: Sequence[str | int]) -> str:
     "$.meter['k w h'][0]"
 
     """
+    if path[:1] == (OUTER,):
+        return "^" + "".join(_part(part) for part in path[1:])
     return "$" + "".join(_part(part) for part in path)
 
 

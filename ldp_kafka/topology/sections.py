@@ -20,7 +20,7 @@ from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.logins import Identity, endpoints, identity
-from ldp_kafka.topology.paths import Path
+from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = [
     "AT_ONCE",
@@ -157,6 +157,11 @@ class Input(Checked):
     max_ahead_ms : how far an event may be ahead of its record's timestamp
     per_slot : which of several values of one slot counts, a name in
         `ldp_kafka.runtime.stages.per_slot.PER_SLOT`
+    coerce : ``numbers`` where text that holds a number is read as one, else ``none``
+    events : where the array of events is in a message, () where the message is one; None: a message
+        is one event. A path that begins with `OUTER` begins at the message
+    time_unit : of times that are numbers: ``s``, ``ms``, ``us`` or ``ns``; None: seconds or
+        milliseconds, told by their size
     source : ``topic``, or ``devices`` where there is no raw topic and none of what tells how to
         read it matters
 
@@ -179,11 +184,24 @@ class Input(Checked):
     source: str = "topic"
     hold: int = 4
     relay: bool = False
+    coerce: str = "none"
+    time_unit: str | None = None
+    events: Path | None = None
 
     @property
     def written(self) -> bool:
         """Whether the raw log is ours to write to: ticks, and requests."""
         return self.create or self.relay
+
+    @property
+    def who_and_when(self) -> tuple[object, ...]:
+        """By what a message says whose its events are, and of when."""
+        return self.user, self.time, self.time_unit, self.events
+
+    @property
+    def batches(self) -> bool:
+        """Whether a message holds many events."""
+        return self.events is not None or INPUT_FORMATS[self.format].batches
 
     @property
     def ahead(self) -> int:
@@ -207,6 +225,10 @@ class Input(Checked):
                     f" {self.topic!r}"
                 ),
             )
+        if self.coerce not in ("none", "numbers"):
+            yield "input.coerce", "must be none or numbers"
+        if self.time_unit not in (None, "s", "ms", "us", "ns"):
+            yield "input.time_unit", "must be s, ms, us or ns, or left out"
         for name, least in (
             ("partitions", 1),
             ("slot_ms", 1),
@@ -241,8 +263,27 @@ class Input(Checked):
         fields = {"user": self.user, "value": self.value, "time": self.time}
         if len(set(fields.values())) < len(fields):
             yield "input", "user, value and time must be three different fields"
+        if self.events is not None and INPUT_FORMATS[self.format].batches:
+            yield (
+                "input.events",
+                (
+                    f"must be left out where format is {self.format}: a message is a batch of"
+                    " events already"
+                ),
+            )
         for name, path in fields.items():
             plain = len(path) == 1 and isinstance(path[0], str)
+            if path[:1] == (OUTER,) and not self.events:
+                yield (
+                    f"input.{name}",
+                    "must begin with $: ^ is the message around an array of events, and"
+                    + (
+                        " input.events is not given"
+                        if self.events is None
+                        else " with events: $ nothing is around it"
+                    ),
+                )
+                continue
             if INPUT_FORMATS[self.format].columns and not plain:
                 yield (
                     f"input.{name}",

@@ -221,15 +221,22 @@ UNFIT = [
     (
         {"input": ", user: $.person"},
         (
-            "b must take user and time from the same fields as a: what is lost of one user in one"
-            " run is summed"
+            "b must take user and time from the same fields, and in the same way, as a: what is"
+            " lost of one user in one run is summed"
+        ),
+    ),
+    (
+        {"input": ", time_unit: us"},
+        (
+            "b must take user and time from the same fields, and in the same way, as a: what is"
+            " lost of one user in one run is summed"
         ),
     ),
     (
         {"input": ", time: $.when"},
         (
-            "b must take user and time from the same fields as a: what is lost of one user in one"
-            " run is summed"
+            "b must take user and time from the same fields, and in the same way, as a: what is"
+            " lost of one user in one run is summed"
         ),
     ),
     (

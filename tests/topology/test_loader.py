@@ -206,6 +206,16 @@ WRONG = [
     ),
     (
         "slot: 1h",
+        "slot: 1h\n  coerce: number",
+        '7: input.coerce: must be one of none, numbers; got "number" (did you mean numbers?)',
+    ),
+    (
+        "slot: 1h",
+        "slot: 1h\n  time_unit: nss",
+        '7: input.time_unit: must be one of s, ms, us, ns; got "nss" (did you mean ns?)',
+    ),
+    (
+        "slot: 1h",
         "slot: 1h\n  xyzzy: 2",
         "7: input.xyzzy: unknown key; known here: topic, partitions",
     ),

@@ -27,6 +27,7 @@ input:
   user: $.user
   value: $.value
   time: $.time
+  coerce: none
   slot: 1h
   lateness: 1
   partitioning: trusted
@@ -83,6 +84,10 @@ KEYS = [
     ("user: $.user", "user: $.u", "layout"),
     ("value: $.value", "value: $.v", "layout"),
     ("time: $.time", "time: $.t", "layout"),
+    ("time: $.time", "time: $.time\n  time_unit: ms", "layout"),
+    ("time: $.time", "time: $.time\n  events: $", "layout"),
+    ("time: $.time", "time: $.time\n  events: $.readings", "layout"),
+    ("coerce: none", "coerce: numbers", "layout"),
     ("slot: 1h", "slot: 2h", "fingerprint"),
     ("lateness: 1", "lateness: 2", "layout"),
     ("partitioning: trusted", "partitioning: murmur2", "layout"),
@@ -113,7 +118,7 @@ KEYS = [
 
 SINGLE = {
     *("source", "hold", "per_slot", "mechanism", "categories", "level", "postprocess", "bins"),
-    "trust",
+    *("trust", "time_unit", "events"),
 } | {
     name
     for method in [*WINDOWED.values(), *(kind for kind in METHODS.values() if kind.streams)]

@@ -19,7 +19,8 @@ _PRIVACY = (
     " input.slot or per_slot"
 )
 _LAYOUT = (
-    "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, per_user in"
+    "input.topic, user, value, time, partitions, partitioning, lateness or max_ahead, what"
+    " reads its messages otherwise (input.events, time_unit, coerce), per_user in"
     " output.statistics, or runtime.shards"
 )
 

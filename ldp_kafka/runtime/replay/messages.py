@@ -19,9 +19,10 @@ from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.replay.source import SlotEvents, Source
 from ldp_kafka.runtime.wire.arrow import lists, write_batch
 from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.runtime.wire.times import UNITS, in_unit
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.formats import INPUT_FORMATS
-from ldp_kafka.topology.paths import Path
+from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = ["BATCH", "Raw", "as_log", "last_tick", "messages", "singles"]
 
@@ -153,10 +154,16 @@ class _Batches:
         self._names = [str(path[0]) for path in (source.user, source.time, source.value)]
         self._users = pa.array(users, pa.string())
         self._categories = topology.privacy.category_names
+        # where numbers are of another unit, a column has its own
+        self._times = pa.int64() if source.time_unit is None else pa.timestamp("ms")
 
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
         times, values = events.times[rows], _named(events.values[rows], self._categories)
-        columns = [self._users.take(pa.array(events.who[rows])), pa.array(times), lists(values)]
+        columns = [
+            self._users.take(pa.array(events.who[rows])),
+            pa.array(times).cast(self._times),
+            lists(values),
+        ]
         yield Raw(
             partition, int(times.max()), write_batch("event", self._names, columns), len(rows)
         )
@@ -169,6 +176,8 @@ class _Singles:
         source = topology.input
         self._paths = (source.user, source.time, source.value)
         self._users, self._categories = users, topology.privacy.category_names
+        self._events = source.events
+        self._unit = None if source.time_unit is None else UNITS[source.time_unit]
 
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
         times, values = (
@@ -177,16 +186,25 @@ class _Singles:
         )
         for who, time, value in zip(events.who[rows].tolist(), times, values, strict=True):
             user = self._users[who]
-            record: Any = {}
-            for path, leaf in zip(self._paths, (user, time, value), strict=True):
-                record = _placed(record, path, leaf)
+            message = self._message(user, in_unit(time, self._unit), value)
             yield Raw(
                 partition,
                 time,
-                json.dumps(record, separators=(",", ":")).encode(),
+                json.dumps(message, separators=(",", ":")).encode(),
                 1,
                 user.encode(),
             )
+
+    def _message(self, *leaves: Any) -> Any:
+        """One event; where a message is an array of them, one of one."""
+        event: Any = {}
+        around: Any = {}
+        for path, leaf in zip(self._paths, leaves, strict=True):
+            if path[0] == OUTER:
+                around = _placed(around, path[1:], leaf)
+            else:
+                event = _placed(event, path, leaf)
+        return event if self._events is None else _placed(around, self._events, [event])
 
 
 def _named(values: NDArray[Any], categories: tuple[str, ...] | None) -> NDArray[Any]:

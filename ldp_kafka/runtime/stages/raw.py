@@ -17,7 +17,7 @@ from ldp_kafka.runtime.partitioning import partitions_of
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.rows import Rows
 from ldp_kafka.runtime.wire.decoded_run import DecodedRun
-from ldp_kafka.runtime.wire.events import EventReader
+from ldp_kafka.runtime.wire.events import EventReader, event_reader
 from ldp_kafka.runtime.wire.parsing import LATEST
 from ldp_kafka.topology import Topology
 
@@ -94,16 +94,10 @@ class RawPartition:
 
 def raw_partition(topology: Topology, partition: int) -> RawPartition:
     """How one raw partition of a topology is read."""
-    source, privacy, method = topology.input, topology.privacy, topology.method
+    source = topology.input
     return RawPartition(
-        EventReader(
-            source.user,
-            source.value,
-            source.time,
-            privacy.category_names or privacy.categories,
-            method.dimension,
-        ),
-        method,
+        event_reader(topology),
+        topology.method,
         partition,
         source.partitions if source.partitioning == "murmur2" else 0,
         source.slot_ms,

@@ -15,14 +15,17 @@ from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES, check_size, kind_of, read_batch
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
-from ldp_kafka.runtime.wire.fields import NUDGE, SECONDS, Decoded, Fields, milliseconds
+from ldp_kafka.runtime.wire.fields import Decoded, Fields
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
+from ldp_kafka.runtime.wire.times import NUDGE, SECONDS, Unit, many_milliseconds, milliseconds
+from ldp_kafka.topology.paths import OUTER
 
 __all__ = ["read", "read_plain"]
 
 # what may be wrong with a value, by the number that stands for it; 0: nothing
 _WRONG = {1: Reason.CATEGORY, 2: Reason.NOT_FINITE, 3: Reason.VALUE}
 _CATEGORY, _NOT_FINITE, _VALUE = _WRONG
+_CODES = {reason: code for code, reason in _WRONG.items()}
 _IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 
 
@@ -98,7 +101,7 @@ def _decoded(column: Callable[[tuple[str | int, ...], Reason], Any], fields: Fie
     column : the one at a path; BadRecord for this reason where there is none
     """
     users, no_user = _users(column(fields.user, Reason.USER))
-    times, no_time = _times(column(fields.time, Reason.TIME), len(users))
+    times, no_time = _times(column(fields.time, Reason.TIME), len(users), fields.unit)
     values, bad_value = _values(column(fields.value, Reason.VALUE), len(users), fields)
     if not (no_user.any() or no_time.any() or bad_value.any()):
         return Decoded(Events(users, times, values))
@@ -142,7 +145,7 @@ def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[
     kind = column.type
     why = np.zeros(n, np.uint8)
     if fields.dimension:
-        return _vectors(column, why, fields.dimension)
+        return _vectors(column, why, fields)
     if fields.codes is not None:
         if pa.types.is_dictionary(kind):
             column = _spelled(column, Reason.VALUE)
@@ -150,6 +153,10 @@ def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[
             raise BadRecord(Reason.VALUE)
         codes = np.array([fields.codes.get(name, -1) for name in column.to_pylist()], np.int64)
         why[codes < 0] = _CATEGORY
+    elif fields.coerce and _textual(kind):
+        if pa.types.is_dictionary(kind):
+            column = _spelled(column, Reason.VALUE)
+        return _coerced(column, fields)
     elif fields.count is not None:
         if not pa.types.is_integer(kind):
             raise BadRecord(Reason.VALUE)
@@ -166,15 +173,35 @@ def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[
     return codes, why
 
 
+def _textual(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _coerced(column: Any, fields: Fields) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """Texts that hold numbers, and what is wrong with each."""
+    values, why = np.zeros(len(column), fields.dtype), np.zeros(len(column), np.uint8)
+    for row, text in enumerate(column.to_pylist()):
+        try:
+            values[row] = fields.one_of(text)
+        except BadRecord as bad:
+            why[row] = _CODES[bad.reason]
+    return values, why
+
+
 def _vectors(
-    column: Any, why: NDArray[np.uint8], dimension: int
-) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
+    column: Any, why: NDArray[np.uint8], fields: Fields
+) -> tuple[NDArray[Any], NDArray[np.uint8]]:
     """Lists of so many numbers; what is wrong is noted row by row."""
-    kind, d = column.type, dimension
+    kind, d = column.type, fields.dimension
     listed = (
         pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     )
-    if not (
+    texts = listed and fields.coerce and _textual(kind.value_type)
+    if texts and pa.types.is_dictionary(kind.value_type):
+        raise BadRecord(Reason.VALUE)
+    if not texts and not (
         listed
         and any(
             fits(kind.value_type)
@@ -187,6 +214,11 @@ def _vectors(
         raise BadRecord(Reason.TOO_LARGE)  # many lists that are too short must not fill the memory
     vectors = np.zeros((len(column), d))
     flat = column.filter(pa.array(right)).flatten()
+    if texts:
+        found, wrong = _coerced(flat, fields)
+        vectors[right], why[right] = found.reshape(-1, d), wrong.reshape(-1, d).max(axis=1)
+        why[~right] = _VALUE
+        return vectors, why
     vectors[right] = _filled(flat, pa.float64(), np.nan).reshape(-1, d)
     lacking = np.zeros((len(column), d), np.bool_)
     if flat.null_count:
@@ -219,10 +251,17 @@ def _spelled(column: Any, reason: Reason) -> Any:
     return texts.take(column.indices)
 
 
-def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _times(
+    column: Any, n: int, declared: Unit | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Times, and which are none; ``declared`` is the unit of what has none of its own."""
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _read_times(column.to_pylist(), n)
+        return _read_times(column.to_pylist(), n, declared)
+    if declared is not None and pa.types.is_integer(kind):
+        return many_milliseconds(_filled(column, pa.int64(), -1), declared)
+    if declared is not None and pa.types.is_floating(kind):
+        return many_milliseconds(_filled(column, pa.float64(), -1.0), declared)
     if pa.types.is_floating(kind):
         found = _filled(column, pa.float64(), -1.0)
         bad = ~((found >= 0) & (found < LATEST))
@@ -241,11 +280,13 @@ def _times(column: Any, n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return times, bad
 
 
-def _read_times(texts: list[str | None], n: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _read_times(
+    texts: list[str | None], n: int, unit: Unit | None
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     times, bad = np.zeros(n, np.int64), np.zeros(n, np.bool_)
     for row, text in enumerate(texts):
         try:
-            times[row] = milliseconds(text)
+            times[row] = milliseconds(text, unit)
         except BadRecord:
             bad[row] = True
     return times, bad
@@ -253,6 +294,8 @@ def _read_times(texts: list[str | None], n: int) -> tuple[NDArray[np.int64], NDA
 
 def _column(rows: Any, path: tuple[str | int, ...], what: Reason) -> Any:
     """The column at a path: its first step names it, further ones fields of structs."""
+    if path[0] == OUTER:  # nothing is around a batch; and Arrow's last column is -1
+        raise BadRecord(what)
     try:
         column = rows.column(path[0])
         for step in path[1:]:

@@ -8,7 +8,7 @@ message by message, and knows the reason.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,19 @@ from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import MARK
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
-from ldp_kafka.runtime.wire.fields import SECONDS, Fields, milliseconds
+from ldp_kafka.runtime.wire.fields import Fields, at
+from ldp_kafka.runtime.wire.number_text import number_of
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
+from ldp_kafka.runtime.wire.times import SECONDS, Unit, many_milliseconds, milliseconds
+from ldp_kafka.topology.paths import OUTER
 
-__all__ = ["plain_runs"]
+__all__ = ["MOST", "plain_runs"]
 
 FEWEST = 4  # a run of so many that is not plain as a whole is read message by message
+MOST = 2**17
+"""Elements of an array. A time and a value take 20 bytes and more, so that 2 MiB hold fewer; but
+what is no event may have 2 bytes, and is a dead letter each.
+"""
 
 
 def plain_runs(records: Sequence[Any], fields: Fields) -> list[PlainRun]:
@@ -34,6 +41,8 @@ def plain_runs(records: Sequence[Any], fields: Fields) -> list[PlainRun]:
     ----------
     records : what JSON says, one for each message; None for one that is to be read by itself
     """
+    if fields.events is not None:
+        return list(_array_runs(*_arrays(records, fields.events), fields))
     kept = np.arange(len(records))
     if set(map(type, records)) != {dict} or any(map(dict.__contains__, records, repeat(MARK))):
         kept = np.flatnonzero([type(found) is dict and MARK not in found for found in records])
@@ -53,12 +62,53 @@ def _runs(records: Sequence[Any], places: NDArray[np.intp], fields: Fields) -> I
         yield from _runs(records[half:], places[half:], fields)
 
 
-def _columns(records: Sequence[Any], fields: Fields) -> Events | None:
-    """One event an object; None where any of them is anything but a plain event."""
+def _arrays(
+    records: Sequence[Any], path: tuple[str | int, ...]
+) -> tuple[list[tuple[Any, list[Any]]], NDArray[np.intp]]:
+    """Messages that hold objects in an array, each with these, and their places."""
+    kept, messages = [], []
+    for place, record in enumerate(records):
+        if type(record) is dict and MARK in record:
+            continue
+        found = at(record, path)
+        if type(found) is list and len(found) <= MOST and set(map(type, found)) == {dict}:
+            kept.append(place)
+            messages.append((record, found))
+    return messages, np.array(kept, np.intp)
+
+
+def _array_runs(
+    messages: Sequence[tuple[Any, list[Any]]], places: NDArray[np.intp], fields: Fields
+) -> Iterator[PlainRun]:
+    if not messages:
+        return
+    elements = list(chain.from_iterable(found for _, found in messages))
+    around = [message for message, found in messages for _ in found]
+    events = _columns(elements, fields, around)
+    if events is not None:
+        sizes = np.fromiter((len(found) for _, found in messages), np.intp, len(messages))
+        yield PlainRun(events, places, sizes)
+    elif len(messages) > FEWEST:
+        half = len(messages) // 2
+        yield from _array_runs(messages[:half], places[:half], fields)
+        yield from _array_runs(messages[half:], places[half:], fields)
+
+
+def _columns(records: Sequence[Any], fields: Fields, around: Sequence[Any] = ()) -> Events | None:
+    """One event an object; None where any of them is anything but a plain event.
+
+    Parameters
+    ----------
+    around : the message of each, where they are elements of arrays
+    """
+
+    def found(path: tuple[str | int, ...]) -> Sequence[Any]:
+        return _at(around, path[1:]) if path[0] == OUTER else _at(records, path)
+
     try:
-        users = _users(_at(records, fields.user))
-        times = None if users is None else _times(_at(records, fields.time))
-        values = None if times is None else _values(_at(records, fields.value), fields)
+        users = _users(found(fields.user))
+        times = None if users is None else _times(found(fields.time), fields.unit)
+        values = None if times is None else _values(found(fields.value), fields)
     except (LookupError, TypeError, OverflowError, BadRecord):
         return None
     if users is None or times is None or values is None:
@@ -91,10 +141,13 @@ def _users(found: Sequence[Any]) -> Ids | None:
     return Ids(np.frombuffer(joined.encode(), np.uint8), offsets)
 
 
-def _times(found: Sequence[Any]) -> NDArray[np.int64] | None:
+def _times(found: Sequence[Any], unit: Unit | None) -> NDArray[np.int64] | None:
     if set(map(type, found)) != {int}:
-        return np.array(list(map(milliseconds, found)), np.int64)
+        return np.array([milliseconds(each, unit) for each in found], np.int64)
     times = np.array(found, np.int64)
+    if unit is not None:
+        times, bad = many_milliseconds(times, unit)
+        return None if bad.any() else times
     earliest, latest = int(times.min()), int(times.max())
     if earliest < 0 or latest >= LATEST:
         return None
@@ -109,6 +162,9 @@ def _values(found: Sequence[Any], fields: Fields) -> NDArray[Any] | None:
             return None
         found = [each for value in found for each in value]
     kinds = set(map(type, found))
+    if fields.coerce and str in kinds:
+        found = [number_of(each) if type(each) is str else each for each in found]
+        kinds = set(map(type, found))
     if fields.codes is not None:
         if kinds != {str}:
             return None

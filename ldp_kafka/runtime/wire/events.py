@@ -20,8 +20,9 @@ from ldp_kafka.runtime.wire import event_arrow, event_json
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size
 from ldp_kafka.runtime.wire.decoded_run import DecodedRun, PlainRun, join_runs
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
+from ldp_kafka.topology import Topology
 
-__all__ = ["FORMATS", "Decoded", "EventFormat", "EventReader"]
+__all__ = ["FORMATS", "Decoded", "EventFormat", "EventReader", "event_reader"]
 
 _FIRST = itemgetter(0)  # byte of a message
 
@@ -54,7 +55,8 @@ class EventReader:
 
     Parameters
     ----------
-    user, value, time, categories, dimension : see `ldp_kafka.runtime.wire.fields.Fields`
+    user, value, time, categories, dimension, coerce, time_unit, events : see
+        `ldp_kafka.runtime.wire.fields.Fields`
     """
 
     def __init__(
@@ -64,8 +66,21 @@ class EventReader:
         time: Sequence[str | int],
         categories: int | Sequence[str] | None = None,
         dimension: int = 0,
+        *,
+        coerce: bool = False,
+        time_unit: str | None = None,
+        events: Sequence[str | int] | None = None,
     ) -> None:
-        self._fields = Fields(user, value, time, categories, dimension)
+        self._fields = Fields(
+            user,
+            value,
+            time,
+            categories,
+            dimension,
+            coerce=coerce,
+            time_unit=time_unit,
+            events=events,
+        )
         # the last one begins with nothing: it is that of all that is of no other
         self._formats = sorted(FORMATS.values(), key=lambda one: -len(one.begins))
 
@@ -118,3 +133,18 @@ class EventReader:
         otherwise.
         """
         return self._fields.of(record)
+
+
+def event_reader(topology: Topology) -> EventReader:
+    """The reader of a topology's raw topic, as its ``input`` says."""
+    source, privacy = topology.input, topology.privacy
+    return EventReader(
+        source.user,
+        source.value,
+        source.time,
+        privacy.category_names or privacy.categories,
+        topology.method.dimension,
+        coerce=source.coerce == "numbers",
+        time_unit=source.time_unit,
+        events=source.events,
+    )

@@ -7,27 +7,20 @@ value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events
-from ldp_kafka.runtime.wire.parsing import LATEST, check_user
+from ldp_kafka.runtime.wire.number_text import number_of
+from ldp_kafka.runtime.wire.parsing import check_user
+from ldp_kafka.runtime.wire.times import SECONDS, UNITS, milliseconds
+from ldp_kafka.topology.paths import OUTER
 
-__all__ = ["NUDGE", "SECONDS", "Decoded", "Fields", "milliseconds"]
-
-SECONDS = 10**11
-"""Numbers below it are seconds (until the year 5138), others milliseconds (since 1973)."""
-NUDGE = 2.0**-11
-"""Milliseconds: 1700000000.3 s is a little less than that in floating point, and must not lose its
-last millisecond.
-"""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+__all__ = ["SECONDS", "Decoded", "Fields", "at"]
 
 
 class Decoded(NamedTuple):
@@ -54,6 +47,11 @@ class Fields:
     user, value, time : paths of the fields, as sequences of names and indices
     categories : number of categories, or their names; None for numbers
     dimension : coordinates of a value that is a list of numbers; 0 for single ones
+    events : path of the array that a message's events are in; None: a message is one event. With it
+        a path that begins with `ldp_kafka.topology.paths.OUTER` begins at the message
+    time_unit : of times that are numbers, a name in `ldp_kafka.runtime.wire.times.UNITS`; None:
+        seconds or milliseconds, told by their size
+    coerce : whether text that holds a number is that number, where a value is not a category's name
     """
 
     def __init__(
@@ -63,6 +61,10 @@ class Fields:
         time: Sequence[str | int],
         categories: int | Sequence[str] | None = None,
         dimension: int = 0,
+        *,
+        coerce: bool = False,
+        time_unit: str | None = None,
+        events: Sequence[str | int] | None = None,
     ) -> None:
         self.user, self.value, self.time = tuple(user), tuple(value), tuple(time)
         self.dimension = dimension
@@ -72,16 +74,25 @@ class Fields:
             if categories is not None and not isinstance(categories, int)
             else None
         )
+        self.coerce = coerce and self.codes is None
+        self.events = None if events is None else tuple(events)
+        self.unit = None if time_unit is None else UNITS[time_unit]
         self.dtype = np.dtype(np.float64 if categories is None else np.int64)
 
-    def of(self, record: Mapping[str, Any]) -> tuple[str, int, float | int | list[float]]:
-        """User, milliseconds and value (or category number) of one JSON object. BadRecord
-        otherwise.
+    def of(
+        self, record: Mapping[str, Any], message: Any = None
+    ) -> tuple[str, int, float | int | list[float]]:
+        """User, milliseconds and value (or category number) of one JSON object, an element of an
+        array in ``message`` or all of it. BadRecord otherwise.
         """
+
+        def found(path: tuple[str | int, ...]) -> Any:
+            return at(message, path[1:]) if path[0] == OUTER else at(record, path)
+
         return (
-            self._user_of(_at(record, self.user)),
-            milliseconds(_at(record, self.time)),
-            self._value_of(_at(record, self.value)),
+            self._user_of(found(self.user)),
+            milliseconds(found(self.time), self.unit),
+            self._value_of(found(self.value)),
         )
 
     def _user_of(self, found: Any) -> str:
@@ -92,12 +103,13 @@ class Fields:
 
     def _value_of(self, found: Any) -> float | int | list[float]:
         if not self.dimension:
-            return self._one_of(found)
+            return self.one_of(found)
         if type(found) is not list or len(found) != self.dimension:
             raise BadRecord(Reason.VALUE)
-        return [self._one_of(each) for each in found]
+        return [self.one_of(each) for each in found]
 
-    def _one_of(self, found: Any) -> float | int:
+    def one_of(self, found: Any) -> float | int:
+        """A single value, or a coordinate of one. BadRecord otherwise."""
         if self.codes is not None:
             if type(found) is not str:
                 raise BadRecord(Reason.VALUE)
@@ -105,6 +117,8 @@ class Fields:
             if code is None:
                 raise BadRecord(Reason.CATEGORY)
             return code
+        if self.coerce and type(found) is str:
+            found = number_of(found)
         if type(found) is not int and (type(found) is not float or self.count is not None):
             raise BadRecord(Reason.VALUE)
         if self.count is not None:
@@ -120,35 +134,11 @@ class Fields:
         return number
 
 
-def _at(record: Any, path: tuple[str | int, ...]) -> Any:
+def at(record: Any, path: tuple[str | int, ...]) -> Any:
+    """What lies there in parsed JSON; None where nothing does."""
     for step in path:
         if isinstance(step, str):
             record = record.get(step) if isinstance(record, dict) else None
         else:
             record = record[step] if isinstance(record, list) and step < len(record) else None
     return record
-
-
-def milliseconds(found: Any) -> int:
-    """Epoch seconds or milliseconds, or ISO 8601 (UTC where it names no zone), as whole
-    milliseconds.
-    """
-    if type(found) is int or type(found) is float:
-        if not 0 <= found < LATEST:
-            raise BadRecord(Reason.TIME)
-        return (
-            int(found)
-            if found >= SECONDS
-            else found * 1000
-            if type(found) is int
-            else int(found * 1000 + NUDGE)
-        )
-    if type(found) is not str:
-        raise BadRecord(Reason.TIME)
-    try:
-        milliseconds = instant(found)
-    except ValueError:
-        raise BadRecord(Reason.TIME) from None
-    if not 0 <= milliseconds < LATEST:
-        raise BadRecord(Reason.TIME)
-    return milliseconds

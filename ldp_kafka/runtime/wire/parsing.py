@@ -24,6 +24,7 @@ __all__ = [
     "maybe_deep",
     "numeric",
     "parse_json",
+    "surely_flat",
     "whole",
 ]
 
@@ -54,25 +55,39 @@ def parse_json(value: bytes) -> Any:
         RecursionError,
     ):  # UnicodeDecodeError and JSONDecodeError are ValueErrors; their texts show the data
         raise BadRecord(Reason.NOT_JSON) from None
-    if maybe_deep(value) and _levels(found) > DEEPEST:
+    if maybe_deep(value) and _levels(found)[0] > DEEPEST:
         raise BadRecord(Reason.NOT_JSON)
     return found
 
 
 def maybe_deep(value: bytes) -> bool:
     """Whether there are so many brackets that what is said may have too many levels."""
-    return value.count(b"[") + value.count(b"{") > DEEPEST
+    return _brackets(value) > DEEPEST
 
 
-def _levels(found: Any) -> int:
-    """Levels of arrays and objects; of names that occur twice the last one counts."""
-    levels, inner = 0, [found]
+def surely_flat(value: bytes, found: Any) -> bool:
+    """Whether JSON has no more levels than it may, as far as what is left of it tells: where a name
+    occurs twice, or a text holds brackets, nothing is sure.
+    """
+    levels, containers = _levels(found)
+    return levels <= DEEPEST and containers == _brackets(value)
+
+
+def _brackets(value: bytes) -> int:
+    return value.count(b"[") + value.count(b"{")
+
+
+def _levels(found: Any) -> tuple[int, int]:
+    """Levels of arrays and objects, and how many there are; of names that occur twice the last one
+    counts.
+    """
+    levels, containers, inner = 0, 0, [found]
     while inner := [each for each in inner if type(each) is dict or type(each) is list]:
-        levels += 1
+        levels, containers = levels + 1, containers + len(inner)
         inner = [
             each for outer in inner for each in (outer.values() if type(outer) is dict else outer)
         ]
-    return levels
+    return levels, containers
 
 
 def dump_json(record: Mapping[str, Any]) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES
-from ldp_kafka.runtime.wire.parsing import DEEPEST, maybe_deep
+from ldp_kafka.runtime.wire.parsing import DEEPEST, maybe_deep, surely_flat
 
 __all__ = ["parse_plain"]
 
@@ -27,7 +27,10 @@ def parse_plain(messages: Sequence[bytes]) -> list[Any]:
         records = [_loaded(message) for message in messages]
     if max(map(len, messages), default=0) > SHORT:
         for at, message in enumerate(messages):
-            if len(message) > SHORT and (len(message) > MAX_BYTES or maybe_deep(message)):
+            if len(message) > SHORT and (
+                len(message) > MAX_BYTES
+                or (maybe_deep(message) and not surely_flat(message, records[at]))
+            ):
                 records[at] = None
     return records
 

@@ -18,7 +18,10 @@ from tests.runtime.wire.test_event_columns import OURS, READERS, _one_by_one, _s
 from tests.runtime.wire.test_events import arrow
 
 NOON = 1_700_000_000_000
-SHAPES = ("flat", "names", "numbers", "vector", "codes")
+SHAPES = (
+    "flat", "names", "numbers", "vector", "codes", "coerced", "coerced numbers", "coerced vector",
+    "seconds", "microseconds",
+)  # fmt: skip
 USERS = {
     pa.string(): ["m1", "é", "", None, "x" * 256, "x" * 257, "a\0b"],
     pa.large_string(): ["m1", "m2", ""],
@@ -33,7 +36,7 @@ TIMES = {
     pa.float64(): [float(NOON), 1_700_000_000.3, -1.0, None, float("nan"), 1e300],
     pa.timestamp("us"): [NOON * 1000 + 999, -1, None],
     pa.timestamp("s", "UTC"): [NOON // 1000, None],
-    pa.string(): ["2023-11-14T22:13:20Z", "x", None],
+    pa.string(): ["2023-11-14T22:13:20Z", "x", None, "1700000000", "1.7e15"],
     pa.date32(): [19000],
 }
 NUMBERS = {
@@ -42,13 +45,18 @@ NUMBERS = {
     pa.int64(): [0, 6, 7, -1, None, 2**53 + 1],
     pa.uint64(): [1, 2**64 - 1],
     pa.decimal128(5, 1): [Decimal("2.5"), None],
-    pa.string(): ["on", "off", "é", "other", None],
+    pa.string(): ["on", "off", "é", "other", None, "2.5", "6", "1e999"],
     pa.dictionary(pa.int8(), pa.string()): ["on", "é", "other", None],
     pa.list_(pa.float64()): [[1.0, 2.0], [1.0], None, [1.0, None], [float("nan"), 2.0]],
     pa.list_(pa.int64(), 2): [[1, 2], None, [0, 2]],
+    pa.list_(pa.string()): [["1", "2.5"], ["1"], None, ["1", None], ["1", "x"], ["1", "1e999"]],
     pa.bool_(): [True],
 }
-USUAL = {"names": pa.string(), "numbers": pa.int64()}
+USUAL = {
+    "names": pa.string(), "numbers": pa.int64(), "coerced numbers": pa.int64(),
+    "coerced vector": pa.list_(pa.string()),
+}  # fmt: skip
+DECLARED = {"seconds": pa.timestamp("s", "UTC"), "microseconds": pa.timestamp("us")}
 
 
 def _column(dice, kinds, usual, n):
@@ -64,7 +72,7 @@ def _batch(dice, shape):
     value = USUAL.get(shape, pa.list_(pa.int64(), 2) if READERS[shape]._fields.dimension else None)
     columns = {
         "user": _column(dice, USERS, pa.string(), n),
-        "time": _column(dice, TIMES, pa.int64(), n),
+        "time": _column(dice, TIMES, DECLARED.get(shape, pa.int64()), n),
         "value": _column(dice, NUMBERS, value or pa.float64(), n),
     }
     if dice.random() < 0.05:
