@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.runtime.wire.arrow import ARROW
-from ldp_kafka.runtime.wire.fields import SECONDS
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST, parse_json
 from ldp_kafka.runtime.wire.plain_json import parse_plain
+from ldp_kafka.runtime.wire.times import SECONDS
 from ldp_kafka.topology import Topology
-from ldp_kafka.topology.paths import Path, format_path
+from ldp_kafka.topology.paths import OUTER, Path, format_path
 
 __all__ = ["NAMES", "Shapes"]
 
@@ -75,10 +75,11 @@ class Shapes:
             "time": source.time,
             "value": source.value,
         }
+        self._events, self._unit = source.events, source.time_unit
         names = topology.privacy.category_names
         self._folded = None if names is None else {name.strip().casefold() for name in names}
         self.times: Counter[str] = Counter()
-        """Messages with an event, by the kind of their time."""
+        """By the kind of their time: events that are JSON, and batches."""
         self.found: dict[Reason, Counter[str]] = {}
         """By reason, bad rows by what they hold in place of what is asked for."""
         self.missing: Counter[str] = Counter()
@@ -93,7 +94,10 @@ class Shapes:
             if message.startswith(ARROW):
                 self.times[f"Arrow's {_arrow_type(message, self._paths['time'])}"] += 1
         for found, text in zip(parse_plain(texts) if texts else (), texts, strict=True):
-            self.times[_kind_of_time(_at(_loaded(found, text), self._paths["time"]))] += 1
+            message = _loaded(found, text)
+            for event in self._elements(message):
+                time = self._find(event, message, "time")
+                self.times[_kind_of_time(time, self._unit)] += 1
 
     def bad(self, message: bytes | None, row: int, reason: Reason) -> None:
         """Take in what is no event."""
@@ -110,13 +114,19 @@ class Shapes:
             if reason is Reason.NOT_JSON:
                 kinds[next((text for test, text in _BYTES if test(message)), NO_JSON)] += 1
             return
+        if reason is Reason.EVENTS:
+            assert self._events is not None  # it is their reason
+            kinds[_kind(_at(found, self._events))] += 1
+            return
+        elements = self._elements(found)
+        event = elements[row] if row < len(elements) else found
         if reason is Reason.NOT_A_RECORD:
-            kinds[_kind(found)] += 1
+            kinds[_kind(event)] += 1
         if reason not in _OF:
             return
         role = _OF[reason]
-        kinds[self._kind_for(role, _at(found, self._paths[role]))] += 1
-        self._lacks(found)
+        kinds[self._kind_for(role, self._find(event, found, role))] += 1
+        self._lacks(event, found)
 
     @property
     def names(self) -> list[str]:
@@ -147,8 +157,20 @@ class Shapes:
         of_role = [name for name, each in last.items() if usual & set(re.split(r"[\W_]", each))]
         return of_role[0] if len(of_role) == 1 else None
 
-    def _lacks(self, found: Any) -> None:
-        missing = [role for role, path in self._paths.items() if _at(found, path) is _MISSING]
+    def _elements(self, message: Any) -> list[Any]:
+        """The events of a message."""
+        if self._events is None:
+            return [message]
+        found = _at(message, self._events)
+        return found if isinstance(found, list) else []
+
+    def _find(self, event: Any, message: Any, role: str) -> Any:
+        """What lies where a field should be."""
+        path = self._paths[role]
+        return _at(message, path[1:]) if path[0] == OUTER else _at(event, path)
+
+    def _lacks(self, found: Any, message: Any = None) -> None:
+        missing = [role for role in self._paths if self._find(found, message, role) is _MISSING]
         self.missing.update(missing)
         if missing and isinstance(found, dict):
             self._lacking += 1
@@ -161,7 +183,7 @@ class Shapes:
                 return "text of more than 256 bytes"
             if _HALF.search(found):
                 return "text with half a character"
-        if role == "time" and type(found) in (int, float) and found >= LATEST:
+        if role == "time" and type(found) in (int, float) and found >= LATEST and not self._unit:
             for unit, name in ((1000, "microseconds"), (1_000_000, "nanoseconds")):
                 if _EARLY <= found // unit < _LATE:
                     return f"a number as of epoch {name}"
@@ -212,13 +234,20 @@ def _kind_of_text(found: str) -> str:
         return "JSON within text"
     if _COMMA.fullmatch(found.strip()):
         return "a number with a decimal comma, as text"
+    return "a number as text" if _is_number(found) else "text"
+
+
+def _is_number(found: Any) -> bool:
+    """Whether it is text that Python reads as one."""
     try:
-        return "a number as text" if isfinite(float(found)) else "text"
+        return isinstance(found, str) and isfinite(float(found))
     except ValueError:
-        return "text"
+        return False
 
 
-def _kind_of_time(found: Any) -> str:
+def _kind_of_time(found: Any, unit: str | None) -> str:
+    if unit is not None and (type(found) in (int, float) or _is_number(found)):
+        return f"numbers of {unit}"
     if type(found) in (int, float):
         return "epoch seconds" if found < SECONDS else "epoch milliseconds"
     return "ISO 8601 text" if isinstance(found, str) else "other"

@@ -11,6 +11,7 @@ import pytest
 
 from ldp_kafka.runtime.sample.say import as_json, lines
 from ldp_kafka.runtime.wire.arrow import write_batch
+from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, shown
 from tests.runtime.sample.made import START, event, topology, verdict
@@ -167,3 +168,24 @@ def test_a_field_that_most_messages_have_is_what_is_meant():
     text, _ = said_of(NUMBERS, *few, plain(kwh=1, ts=START))
     assert "input.value: $.kwh is not in 1 of them\n" in text
     assert "did you mean" not in text
+
+
+def test_arrays_of_events():
+    """Rows are named, and looked at one by one; what is around them may hold a field."""
+    of = loads(
+        """
+topology: meters
+input: {slot: 1h, events: $.readings, user: ^.meter, value: $.kwh, time: $.ts, time_unit: us}
+privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}
+output: {statistics: [mean]}
+"""
+    )
+    rows = [{"kwh": 1, "ts": START * 1000}, {"kwh": "x", "ts": START * 1000}, {"kwh": 1}, 3]
+    text, _ = said_of(of, plain(meter="a", readings=rows), plain(meter="a", readings={}))
+    assert "2 messages, 1 of them with events; 4 would be dead letters" in text
+    assert "at line 1 row 1\n      there is: text (1)" in text
+    assert "at line 1 row 2\n      there is: nothing (1)" in text
+    assert "at line 1 row 3\n      there is: a number (1)" in text
+    assert "1 x events: " in text and "at line 2\n      there is: an object (1)" in text
+    assert "input.time: $.ts is not in 1 of them\n" in text
+    assert "numbers of us" in text
