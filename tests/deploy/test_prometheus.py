@@ -203,7 +203,8 @@ class Workers:
             metrics.step(0.002)
             metrics.snapshot(0.2, 10_000)
             metrics.lag(3)
-            metrics.idle_partitions(0)
+            metrics.idle(0, 1.0)
+            metrics.slots(60_000, 1)
 
 
 @pytest.fixture
