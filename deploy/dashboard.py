@@ -103,6 +103,28 @@ OPERATION = (
         " are replayed.",
     ),
     Chart(
+        "Event time behind the clock, in slots",
+        "none",
+        {
+            "{{topology}}": "max by (topology) ((time() - ldp_watermark_timestamp_seconds"
+            f"{SELECT}) / ldp_slot_seconds{SELECT})"
+        },
+        "Of the slowest partition. One or two are usual, where a batch comes once a slot.",
+    ),
+    Chart(
+        "Longest without an event",
+        "s",
+        {
+            "{{topology}} {{role}}": gauge("ldp_idle_seconds", by="topology, role"),
+            "{{topology}} {{role}} too long": (
+                "max by (topology, role) (clamp_min("
+                f"(ldp_hop_slots{SELECT} + 2) * ldp_slot_seconds{SELECT}, 300))"
+            ),
+        },
+        "Of the partition that has waited longest, and where the alert begins. Partitions that get"
+        " ticks (input.idle) do not count.",
+    ),
+    Chart(
         "Release lag",
         "s",
         {"{{topology}}": gauge("ldp_release_lag_seconds", "min")},
@@ -153,7 +175,8 @@ OPERATION = (
             "{{topology}} {{role}} held": gauge("ldp_partitions", "sum", "topology, role"),
             "{{topology}} {{role}} idle": gauge("ldp_idle_partitions", "sum", "topology, role"),
         },
-        "An idle partition holds every release back.",
+        "An idle partition has had no event for longer than three slots (of windows: two slots"
+        " beyond a window) and five minutes, and holds every release back.",
     ),
     Chart(
         "Time to write a snapshot",
@@ -231,14 +254,18 @@ PRIVACY = (
         "short",
         {"{{topology}}": gauge("ldp_release_reports")},
         "Of the slot that was released last.",
-        12,
     ),
     Chart(
         "Standard error of the last release",
         "short",
         {"{{topology}}": gauge("ldp_release_standard_error")},
         "In the unit of the values. Of a list, the largest.",
-        12,
+    ),
+    Chart(
+        "Second reports",
+        "short",
+        {"{{topology}}": rate("ldp_second_reports_total")},
+        "Per second, of users who report twice in a slot: there must be none.",
     ),
 )
 

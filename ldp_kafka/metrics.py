@@ -15,10 +15,25 @@ collector's roles refuse to count them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
+from socketserver import ThreadingMixIn
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    make_wsgi_app,
+)
 
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.accounting.words import at_most
@@ -26,7 +41,7 @@ from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
 from ldp_kafka.methods.delay.windows import SETTINGS
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
-__all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "serve"]
+__all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "Probe", "serve"]
 
 LABELS = ("topology", "role", "method")
 """On every metric."""
@@ -34,6 +49,10 @@ LABELS = ("topology", "role", "method")
 AT_EDGE, AT_COLLECTOR = frozenset({EDGE}), frozenset({COLLECTOR})
 # A fold of one message takes some hundred microseconds, a snapshot of a million users some seconds.
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+Probe = tuple[bool, str]
+"""What a probe says: whether, and why in one line."""
 
 
 class Counted(Protocol):
@@ -303,7 +322,20 @@ FAMILIES = (
     Family(
         Gauge,
         "ldp_idle_partitions",
-        "Assigned partitions without events; each holds every release back.",
+        "Assigned partitions without an event for longer than ldp_hop_slots + 2 slots, and five"
+        " minutes; each holds every release back. Those that get ticks (input.idle) do not count.",
+    ),
+    Family(
+        Gauge,
+        "ldp_idle_seconds",
+        "How long the assigned partition that has waited longest has had no event, since it was"
+        " assigned; 0 where all get ticks (input.idle).",
+    ),
+    Family(Gauge, "ldp_slot_seconds", "Length of the topology's slots."),
+    Family(
+        Gauge,
+        "ldp_hop_slots",
+        "Slots from one window's end to the next one's; 1 where every slot is released by itself.",
     ),
 )
 
@@ -333,6 +365,8 @@ REASONS: dict[str, type[Reason | Dropped]] = {
 }
 """Counters by reason, and the reasons that there are."""
 GUARANTEE = "ldp_guarantee_info"
+CONSTANT = frozenset({GUARANTEE, "ldp_slot_seconds", "ldp_hop_slots"})
+"""Gauges of the topology itself, whatever partitions are held."""
 
 
 class Metrics:
@@ -367,6 +401,7 @@ class Metrics:
         if setting and setting not in SETTINGS:
             raise ConfigurationError(f"setting must be one of {', '.join(SETTINGS)}")
         self.role, self._setting = role, setting
+        disable_created_metrics()  # of the process: a second series for each counter
         self.registry = CollectorRegistry() if registry is None else registry
         self._constant = (topology, role, method)
         self._counters: dict[str, Counter] = {}
@@ -484,7 +519,7 @@ class Metrics:
         """
         self._held.clear()
         for name, gauge in self._gauges.items():
-            if name != GUARANTEE:
+            if name not in CONSTANT:
                 gauge.clear()
         self.partitions(0)
 
@@ -497,9 +532,19 @@ class Metrics:
         self._set("ldp_relay_lag_messages", shown.waiting)
         self._set("ldp_relay_held_back_seconds", shown.held)
 
-    def idle_partitions(self, number: int) -> None:
-        """Assigned partitions without events."""
+    def idle(self, number: int, seconds: float) -> None:
+        """Assigned partitions without events, and for how long the one has had none that has waited
+        longest.
+        """
         self._set("ldp_idle_partitions", number)
+        self._set("ldp_idle_seconds", seconds)
+
+    def slots(self, slot_ms: int, hop: int) -> None:
+        """The length of the topology's slots, and how many there are from one window's end to the
+        next one's: what durations are long for it.
+        """
+        self._set("ldp_slot_seconds", slot_ms / 1000)
+        self._set("ldp_hop_slots", hop)
 
     def _hold(
         self, name: str, partition: int, value: float, combine: Callable[[Any], float]
@@ -526,19 +571,70 @@ class Metrics:
         return self._counters[name]
 
 
-def serve(metrics: Metrics, port: int, host: str = "127.0.0.1") -> tuple[int, Callable[[], None]]:
-    """Answer Prometheus over HTTP, in a thread. Returns the real port (0 takes a free one), and
-    what ends the server.
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread a request; none of them holds the process back when it ends."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: whoever asked has gone away."""
+
+
+class _Handler(WSGIRequestHandler):
+    """Logs no request."""
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        """Nothing."""
+
+
+def _app(registry: CollectorRegistry, probes: Mapping[str, Callable[[], Probe]]) -> WSGIApplication:
+    """Metrics at /metrics, a probe at each of these paths, and nothing else."""
+    shown: WSGIApplication = make_wsgi_app(registry)
+    known = ", ".join(("/metrics", *probes))
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            return shown(environ, start_response)
+        if path in probes:
+            yes, why = probes[path]()
+            status = HTTPStatus.OK if yes else HTTPStatus.SERVICE_UNAVAILABLE
+        else:
+            status, why = HTTPStatus.NOT_FOUND, f"there is only {known}"
+        said = json.dumps({"ok": status == HTTPStatus.OK, "why": why})
+        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [f"{said}\n".encode()]
+
+    return answer
+
+
+def serve(
+    metrics: Metrics,
+    port: int,
+    host: str = "127.0.0.1",
+    probes: Mapping[str, Callable[[], Probe]] = MappingProxyType({}),
+) -> tuple[int, Callable[[], None]]:
+    """Answer over HTTP, in a thread: Prometheus at ``/metrics``, and whoever runs the worker at the
+    paths of its probes. Returns the real port (0 takes a free one), and what ends the server.
+
+    A probe gives whether, and why: its answer is 200 or 503, with one line of JSON, ``{"ok": true,
+    "why": "..."}``. Any other path is 404.
 
     Any ``host`` but loopback lets a network read the metrics: for the perturb role, let that be the
     edge's own. ConfigurationError where the address cannot be bound.
     """
     if not 0 <= port < 2**16:
         raise ConfigurationError("metrics port must be from 0 to 65535")
+    app = _app(metrics.registry, probes)
     try:
-        server, thread = start_http_server(port, addr=host, registry=metrics.registry)
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        kind = type("_Server", (_Server,), {"address_family": family})
+        server = make_server(str(address[0]), port, app, kind, _Handler)
     except OSError as error:
         raise ConfigurationError(f"metrics port {port} at {host}: {error.strerror}") from None
+    thread = threading.Thread(target=server.serve_forever, daemon=True, name="metrics")
+    thread.start()
 
     def close() -> None:
         server.shutdown()

@@ -6,11 +6,14 @@ import ast
 import json
 import re
 import socket
+import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from math import inf
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -102,9 +105,7 @@ def made(role: str = "perturb") -> Metrics:
 
 
 def samples(metrics: Metrics) -> dict[str, float]:
-    """What is shown, without the clients' own series of creation times; labels beside the constant
-    ones in the name, unless they are empty.
-    """
+    """What is shown; labels beside the constant ones in the name, unless they are empty."""
     found = {}
     for family in metrics.registry.collect():
         for sample in family.samples:
@@ -114,8 +115,7 @@ def samples(metrics: Metrics) -> dict[str, float]:
                 for name, value in sample.labels.items()
                 if name not in LABELS and value
             )
-            if not sample.name.endswith("_created"):
-                found[f"{sample.name}{{{own}}}" if own else sample.name] = sample.value
+            found[f"{sample.name}{{{own}}}" if own else sample.name] = sample.value
     return found
 
 
@@ -403,9 +403,10 @@ def test_what_is_revoked_is_forgotten():
     """
     metrics = made()
     metrics.guarantee(GUARANTEE)
+    metrics.slots(250, 24)
     metrics.count(output(PERTURB), 1)
     metrics.lag(10)
-    metrics.idle_partitions(1)
+    metrics.idle(1, 2.0)
     metrics.partitions(2)
     assert samples(metrics)["ldp_watermark_timestamp_seconds"] == 1.5
     metrics.revoked()
@@ -415,7 +416,13 @@ def test_what_is_revoked_is_forgotten():
         for family in metrics.registry.collect()
         if family.type == "gauge" and family.samples
     }
-    assert gauges == {"ldp_partitions", "ldp_guarantee_info"}
+    assert gauges == {
+        "ldp_partitions",
+        "ldp_guarantee_info",
+        "ldp_slot_seconds",
+        "ldp_hop_slots",
+    }
+    assert (shown["ldp_slot_seconds"], shown["ldp_hop_slots"]) == (0.25, 24)
     assert shown["ldp_partitions"] == 0
     assert shown["ldp_events_total"] == 7
     metrics.count(output({"watermark": 20_000}), 0)
@@ -433,7 +440,7 @@ def test_the_rest_of_what_a_worker_says():
     metrics.partitions(2)
     metrics.release(500, [0.25, 0.5, 0.125], 2.5)
     metrics.lag(7)
-    metrics.idle_partitions(1)
+    metrics.idle(1, 2.0)
     shown = samples(metrics)
     metrics.release(500, [None, 0.25, None], 2.5)
     assert samples(metrics)["ldp_release_standard_error"] == 0.25
@@ -452,11 +459,8 @@ def test_the_rest_of_what_a_worker_says():
         shown["ldp_release_standard_error"],
         shown["ldp_release_lag_seconds"],
     ) == (500, 0.5, 2.5)
-    assert (shown["ldp_partitions"], shown["ldp_lag_messages"], shown["ldp_idle_partitions"]) == (
-        2,
-        7,
-        1,
-    )
+    names = ("partitions", "lag_messages", "idle_partitions", "idle_seconds")
+    assert [shown[f"ldp_{name}"] for name in names] == [2, 7, 1, 2.0]
 
 
 def test_a_release_without_reports_has_no_standard_error():
@@ -519,6 +523,81 @@ def test_serve_answers_on_loopback_and_closes():
     ):
         pass
     close()
+
+
+def asked(port: int, path: str, **headers: str) -> tuple[int, str, str]:
+    """Status, type and text of what is answered."""
+    request = Request(f"http://127.0.0.1:{port}{path}", headers=headers)
+    try:
+        answer = urlopen(request, timeout=5)
+    except HTTPError as error:
+        answer = error
+    with answer:
+        return answer.status, answer.headers["Content-Type"], answer.read().decode()
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Metrics, dict[str, tuple[bool, str]], int]]:
+    """Metrics and what the probes say, to be changed, and the port."""
+    metrics, said = made(), {"/live": (True, "it starts"), "/ready": (False, "it starts")}
+    port, close = serve(metrics, 0, probes={path: lambda path=path: said[path] for path in said})
+    try:
+        yield metrics, said, port
+    finally:
+        close()
+
+
+def test_a_probe_says_whether_and_why_in_a_line(served):
+    """By its status, for those who look at nothing else."""
+    _, said, port = served
+    for path in said:
+        for yes, status in ((True, 200), (False, 503)):
+            said[path] = (yes, 'it "waits"')
+            code, kind, text = asked(port, path)
+            assert (code, kind) == (status, "application/json")
+            assert text.endswith("}\n") and text.count("\n") == 1
+            assert json.loads(text) == {"ok": yes, "why": 'it "waits"'}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/metrics/", "/Live", "/live/", "/ready.html", "/favicon.ico", "/metrics/all", "/%00"],
+)
+def test_any_other_path_is_not_there(served, path):
+    """And what is asked for is not said again."""
+    code, kind, text = asked(served[2], path)
+    assert (code, kind) == (404, "application/json")
+    assert json.loads(text) == {"ok": False, "why": "there is only /metrics, /live, /ready"}
+
+
+def test_without_probes_there_are_only_metrics():
+    """A library user serves metrics alone."""
+    port, close = serve(made(), 0)
+    try:
+        assert [asked(port, path)[0] for path in ("/metrics", "/live", "/ready")] == [200, 404, 404]
+    finally:
+        close()
+
+
+@pytest.mark.parametrize("accept", ["text/plain", "application/openmetrics-text; version=1.0.0"])
+def test_no_series_says_when_a_counter_was_made(served, accept):
+    """In neither format: it is a second series for each, which nobody asks for."""
+    metrics, _, port = served
+    metrics.step(0.002)
+    code, _, text = asked(port, "/metrics", Accept=accept)
+    assert code == 200
+    assert "ldp_events_total{" in text and "ldp_step_seconds_count{" in text
+    assert "_created" not in text
+
+
+def test_a_client_that_goes_away_says_nothing_in_our_log(served, capfd):
+    """Nor does it keep others from their answer."""
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", served[2]), timeout=5) as gone:
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.sendall(b"GET /metrics HTTP/1.0\r\n")
+    assert asked(served[2], "/live")[0] == 200
+    assert capfd.readouterr() == ("", "")
 
 
 def test_serve_listens_on_loopback_only():

@@ -74,6 +74,7 @@ PUBLIC = {
         runtime.stages.report_messages.ReportMessages
         runtime.wire.dead_letters.DeadLetters
         runtime.wire.events.EventFormat runtime.wire.times.Unit runtime.worker.private_api.Private
+        runtime.worker.probes.Rule
         topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
@@ -115,6 +116,7 @@ PUBLIC = {
         runtime.log.Look runtime.stages.panes.SeenPanes
         runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
         runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
+        runtime.worker.probes.Answer runtime.worker.probes.Facts
         runtime.recovery.rules.PartitionOffsets runtime.recovery.start.Refusal
         runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof
         runtime.tools.prove_once.Recomputed

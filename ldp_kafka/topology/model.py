@@ -337,7 +337,12 @@ class Topology(Checked):
         """
         if not self.holds_slots:
             return 0
-        return (self.windowed.windows.hop if self.setting else 1) + self.input.lateness
+        return self.hop + self.input.lateness
+
+    @property
+    def hop(self) -> int:
+        """Slots from one window's end to the next one's; 1 where every slot is by itself."""
+        return self.windowed.windows.hop if self.setting else 1
 
     @property
     def setting(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import runpy
 from pathlib import Path
@@ -274,6 +275,14 @@ def test_prometheus_scrapes_the_ports_that_the_roles_bind(services):
     assert f'job="{job["job_name"]}"' in alert_queries()["LdpWorkerDown"]
 
 
+def test_compose_mounts_the_rules_where_prometheus_looks(services):
+    """Beside its configuration as in the checkout: one path leads to them in both."""
+    mounts = dict(volume.split(":")[:2] for volume in services["prometheus"]["volumes"])
+    (rules,) = parsed(DOCKER / "prometheus.yml")["rule_files"]
+    inside = Path(mounts["./prometheus.yml"]).parent / rules
+    assert os.path.normpath(inside) == mounts["../deploy/alerts.yml"]
+
+
 def test_images_are_pinned(services):
     """To a version of three numbers; the Python is the project's oldest."""
     dockerfile = (DOCKER / "Dockerfile").read_text()
@@ -281,7 +290,7 @@ def test_images_are_pinned(services):
     assert len(bases) == 2
     assert len(set(bases)) == 1
     assert re.fullmatch(r"python:3\.11\.\d+-slim-\w+", bases[0])
-    for word in ('ENTRYPOINT ["ldp-kafka"]', "HEALTHCHECK", '".[kafka]"'):
+    for word in ('ENTRYPOINT ["ldp-kafka"]', "HEALTHCHECK", "'/live'", '".[kafka]"'):
         assert word in dockerfile
     for name, service in services.items():
         if "build" not in service:

@@ -37,14 +37,16 @@ from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
+from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end, standing
 from ldp_kafka.runtime.worker.garbage import look_seldom
+from ldp_kafka.runtime.worker.probes import Assignment, Probes
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
-from ldp_kafka.runtime.worker.watch import Watch
+from ldp_kafka.runtime.worker.watch import Watch, idle_after
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import COLLECTOR, EDGE
 from ldp_kafka.topology.roles import Agent as Spec
@@ -66,8 +68,10 @@ class Worker:
         metrics: Metrics,
         noise: EdgeNoise | None,
         until_idle: float | None,
+        probes: Probes | None = None,
     ) -> None:
         self.topology, self.role, self.metrics = topology, topology.role(role), metrics
+        self.probes = Probes() if probes is None else probes
         side = sides[self.role.side]
         runtime = topology.runtime
         self.limits = Limits(
@@ -97,12 +101,18 @@ class Worker:
             until_idle=until_idle,
             stop=self.stop,
             recovering=lambda: self.app.recovering is not None,
+            idle_after=idle_after(topology.input.slot_ms, topology.hop),
+            looked=self.probes.looked,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
         self.releases = topology.releases_topic in written and not topology.curated
         """Whether releases of a crowd are among what it writes."""
         self.copying = tuple(self._copying(sides))
         self.last_saved = 0.0
+        self.probes.assignment = lambda: self.app.stands
+        self.probes.partitions = lambda: len(self.assigned())
+        topics = tuple(spec.topic for spec in specs)
+        self.backlog = Backlog(self.offsets, self.given, topics, metrics, self.probes)
         self.app.timer(1.0)(self.watch.look)
 
     def _copying(self, sides: Mapping[str, Side]) -> Iterator[Copying]:
@@ -154,6 +164,11 @@ class Worker:
         places = self.app.consumer.assignment() if self.app.consumer else ()
         topics = self.app.folded
         return {(each.topic, each.partition) for each in places if each.topic in topics}
+
+    def given(self) -> set[Place]:
+        """The same, from any thread; none while they are being given out."""
+        stands = self.app.stands
+        return self.assigned() if stands in (Assignment.RECOVERING, Assignment.RECOVERED) else set()
 
     def delivered(self, place: Place) -> None:
         self.watch.delivered(place)
@@ -241,6 +256,11 @@ class Worker:
         """End in order; writes nothing for it."""
         await self.process.stop()
 
+    def told_to_end(self) -> None:
+        """The probes say so, and what copies ends."""
+        self.probes.ending()
+        self.stop_copying()
+
     def stop_copying(self) -> None:
         """Tell what copies that it is to end."""
         for each in self.copying:
@@ -261,7 +281,9 @@ class Worker:
         self.process.saved = lambda: self.last_saved
         self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
         self.guard()
-        self.process.ending = self.stop_copying
+        self.process.begun = self.probes.beat
+        self.process.ending = self.told_to_end
+        self.backlog.start()
         for each in self.copying:
             each.start()
         look_seldom()
@@ -299,6 +321,7 @@ def work(
     *,
     noise: EdgeNoise | None,
     until_idle: float | None = None,
+    probes: Probes | None = None,
 ) -> int:
     """Run one role of a topology in this process until SIGTERM or SIGINT; returns its exit code.
 
@@ -309,8 +332,9 @@ def work(
         cluster
     noise : of the edge's key (`keys.edge_randomness`), for a role that needs it
     until_idle : seconds without anything to read after which it ends by itself
+    probes : are told how it stands
     """
     try:
-        return Worker(topology, role, sides, metrics, noise, until_idle).main()
+        return Worker(topology, role, sides, metrics, noise, until_idle, probes).main()
     finally:
         sys.stdout.flush()

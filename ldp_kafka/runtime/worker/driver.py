@@ -30,6 +30,7 @@ from faust.transport.drivers import aiokafka
 from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.private_api import Private
+from ldp_kafka.runtime.worker.probes import Assignment
 from ldp_kafka.runtime.worker.process import forbidden
 
 __all__ = ["PRIVATE_API", "App", "Consumer", "dropped"]
@@ -205,6 +206,15 @@ class TableRecovery(Recovery):  # type: ignore[misc]
             raise RebalanceAgain
 
     @property
+    def stands(self) -> Assignment:
+        """Where the newest assignment stands. It may be asked from any thread."""
+        if not self.rebalance:
+            return Assignment.NONE
+        if self.rebalance != self.app.rebalancing_count:
+            return Assignment.REVOKED
+        return Assignment.RECOVERED if self.recovered else Assignment.RECOVERING
+
+    @property
     def progress(self) -> int | None:
         """Where the recovery of an assignment goes on: how far it has come, in records. None where
         there is none, or the group is about to give out other partitions.
@@ -273,6 +283,12 @@ class App(faust.App):  # type: ignore[misc]
         """See `TableRecovery.progress`. It may be asked from any thread."""
         recovery = self.tables._recovery  # noqa: SLF001 - `recovery` would make one
         return None if recovery is None else recovery.progress
+
+    @property
+    def stands(self) -> Assignment:
+        """Where its newest assignment stands. It may be asked from any thread."""
+        recovery = self.tables._recovery  # noqa: SLF001 - `recovery` would make one
+        return Assignment.NONE if recovery is None else recovery.stands
 
     def on_rebalance_end(self) -> None:
         """A recovery has come to its end: so has its rebalance, unless another has begun since."""

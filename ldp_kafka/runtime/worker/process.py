@@ -35,7 +35,13 @@ class Process(faust.Worker):  # type: ignore[misc]
     """What it crashed with, if it did."""
     ending: Callable[[], None] = staticmethod(lambda: None)
     """Is told once that it ends."""
+    begun: Callable[[], None] = staticmethod(lambda: None)
+    """Is told that its loop turns, in it."""
     _leaving: threading.Event | None = None
+
+    async def on_first_start(self) -> None:
+        self.begun()
+        await super().on_first_start()
 
     async def stop(self) -> None:
         if lacking := forbidden(self.crash()):

@@ -14,6 +14,7 @@ from typing import Any
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import HALT, RETRY, WRONG, end
+from ldp_kafka.runtime.worker.probes import Probes
 from ldp_kafka.topology import Topology, admit
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
 
@@ -83,7 +84,9 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
         _die_with_parent()
     metrics = Metrics(topology.name, role.name, topology.privacy.method, setting=topology.setting)
     metrics.guarantee(topology.guarantee)
-    port, close = serve(metrics, port, host)
+    metrics.slots(topology.input.slot_ms, topology.hop)
+    probes = Probes()
+    port, close = serve(metrics, port, host, probes.pages)
     print(  # noqa: T201 - what the command says
         f"{topology.name} {role.name}: metrics at http://{host}:{port}/metrics", flush=True
     )
@@ -102,6 +105,7 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
             metrics,
             noise=noise,
             until_idle=None if until_idle_ms is None else until_idle_ms / 1000,
+            probes=probes,
         )
     finally:
         close()

@@ -22,11 +22,18 @@ from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.exits import end
 
-__all__ = ["Watch"]
+__all__ = ["Watch", "idle_after"]
 
-IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
+IDLE = 300.0  # seconds at least without an event after which a partition counts as idle
 ASK = 5.0  # seconds between two looks at the lag
 SILENCE = 30.0  # seconds for which the broker may leave questions unanswered
+
+
+def idle_after(slot_ms: int, hop: int) -> float:
+    """Seconds without an event after which a partition counts as idle: more than two slots beyond
+    the one, or the window, in which one is due.
+    """
+    return max(IDLE, (hop + 2) * slot_ms / 1000)
 
 
 class _UnansweredError(Exception):
@@ -47,6 +54,8 @@ class Watch:
     stop : ends the worker in order
     recovering : whether the tables of an assignment are on their way: nothing is delivered then,
         however long it takes; `app.Worker.guard` looks whether it goes on
+    idle_after : seconds without an event after which a partition counts as idle, see `idle_after`
+    looked : is told of each look that has come to its end
     """
 
     def __init__(
@@ -61,10 +70,12 @@ class Watch:
         until_idle: float | None,
         stop: Callable[[], Awaitable[None]],
         recovering: Callable[[], bool] = lambda: False,
+        idle_after: float = IDLE,
+        looked: Callable[[], None] = lambda: None,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
         self.metrics, self.send, self.stop = metrics, send, stop
-        self.recovering = recovering
+        self.recovering, self.idle_after, self.looked = recovering, idle_after, looked
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
         self.ticks = {
@@ -72,6 +83,7 @@ class Watch:
             for agent in agents
             if agent.spec.ticks and idle_ms is not None
         }
+        self._last: dict[Place, float] = {}
         self._asked = 0.0
         self._silent: float | None = None
 
@@ -96,6 +108,7 @@ class Watch:
                 end(error.__cause__ or error)
         except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
             end(error)
+        self.looked()
 
     async def _look(self) -> None:
         assigned, now = self.assigned(), time.monotonic()
@@ -119,11 +132,29 @@ class Watch:
     def _figures(self, assigned: set[Place], now: float) -> None:
         self.metrics.partitions(len(assigned))
         epochs = [epoch for agent in self.agents for epoch in agent.epochs.values()]
-        busy = sum(now - epoch.seen < IDLE for epoch in epochs)
-        self.metrics.idle_partitions(len(assigned) - busy)
+        self.metrics.idle(*self._idle(assigned, now))
         found = [budget for e in epochs if (budget := e.stage.budget(e.state)) is not None]
         if found:
             self.metrics.spent(max(spent for spent, _ in found), found[0][1])
+
+    def _idle(self, assigned: set[Place], now: float) -> tuple[int, float]:
+        """How many partitions have had no event for too long, and for how long the one has that
+        has waited longest: of those that get no ticks, since ticks move the others on.
+        """
+        seen = {
+            (agent.spec.topic, number): epoch.seen
+            for agent in self.agents
+            for number, epoch in agent.epochs.items()
+        }
+        ticked = {agent.spec.topic for agent in self.agents if agent.spec.name in self.ticks}
+        since = dict.fromkeys(assigned, now) if self.recovering() else self._last
+        self._last = {
+            place: max(since.get(place, seen.get(place, now)), seen.get(place, 0.0))
+            for place in assigned
+            if place[0] not in ticked
+        }
+        waited = [now - last for last in self._last.values()]
+        return sum(each > self.idle_after for each in waited), max(waited, default=0.0)
 
     async def _lag(self, assigned: set[Place]) -> int:
         """Messages that are not acknowledged. GapError where a partition stands still, StateError
@@ -133,7 +164,6 @@ class Watch:
         for agent in self.agents:
             found = await self._ask(partial(self.offsets.partitions, agent.spec.topic))
             check_partitions(agent.spec.topic, agent.spec.partitions, found)
-        self.metrics.lag(sum(lag.values()))
         busy = {
             (agent.spec.topic, number)
             for agent in self.agents

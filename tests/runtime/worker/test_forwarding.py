@@ -116,9 +116,7 @@ def test_a_worker_does_not_end_while_requests_wait(waits, lag, ends, until_idle)
     async def stop():
         stopped.append(1)
 
-    metrics = SimpleNamespace(
-        partitions=lambda _: None, idle_partitions=lambda _: None, lag=lambda _: None
-    )
+    metrics = SimpleNamespace(partitions=lambda _: None, idle=lambda *_: None)
     watch = Watch(
         [],
         lambda: {("t.raw", 0)},

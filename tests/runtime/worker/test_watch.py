@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime.recovery.policies import STALL
 from ldp_kafka.runtime.worker import watch as module
-from ldp_kafka.runtime.worker.watch import SILENCE, Watch
+from ldp_kafka.runtime.worker.watch import SILENCE, Watch, idle_after
 
 PLACE = ("t.raw", 0)
 
@@ -27,6 +27,7 @@ class Fake:
 
     def __init__(self, monkeypatch, partitions=1, until_idle=None):
         self.now, self.answer, self.stopped, self.lags = 1000.0, 0, [], []
+        self.idle, self.looks = [], 0
         self.recovering = False
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now))
 
@@ -41,7 +42,7 @@ class Fake:
             SimpleNamespace(lag=self.lag, partitions=lambda topic: partitions, waiting=lambda: 0),
             SimpleNamespace(
                 partitions=lambda count: None,
-                idle_partitions=lambda count: None,
+                idle=lambda count, seconds: self.idle.append((count, seconds)),
                 lag=self.lags.append,
             ),
             None,
@@ -49,12 +50,21 @@ class Fake:
             until_idle=until_idle,
             stop=self.stop,
             recovering=lambda: self.recovering,
+            idle_after=3600.0,
+            looked=self.looked,
         )
 
     def lag(self, assigned):
         if isinstance(self.answer, Exception):
             raise self.answer
+        self.lags.append(self.answer)
         return dict.fromkeys(assigned, self.answer)
+
+    async def nothing(self, *_):
+        pass
+
+    def looked(self):
+        self.looks += 1
 
     async def stop(self):
         self.stopped.append(self.now)
@@ -134,3 +144,53 @@ def test_a_recovery_that_takes_long_is_no_stall(monkeypatch):
     fake.look(STALL / 3)
     with pytest.raises(Ended, match="none was delivered"):
         fake.look(STALL / 2)
+
+
+def test_a_partition_is_idle_after_its_slots_and_not_before(monkeypatch):
+    """By its last event, or since it was assigned; a recovery brings none, and is no idleness."""
+    fake = Fake(monkeypatch)
+    epoch = SimpleNamespace(
+        seen=fake.now - 1000, unsaved=0, state=None, stage=SimpleNamespace(budget=lambda _: None)
+    )
+    fake.watch.agents[0].epochs[0] = epoch
+    fake.look(2600)
+    assert fake.idle[-1] == (0, 3600)
+    fake.look(1)
+    assert fake.idle[-1] == (1, 3601)
+    fake.watch.agents[0].epochs.clear()  # a rebalance, after which it has the same partition
+    fake.look(1)
+    assert fake.idle[-1] == (1, 3602)
+    fake.recovering = True
+    fake.look(1)
+    assert fake.idle[-1] == (0, 0)
+    fake.recovering = False
+    fake.look(30)
+    assert fake.idle[-1] == (0, 30)
+    fake.watch.assigned = set
+    fake.look(1)
+    assert fake.idle[-1] == (0, 0)
+
+
+def test_a_partition_that_gets_ticks_is_not_idle(monkeypatch):
+    """They move it on: it holds nothing back."""
+    fake = Fake(monkeypatch)
+    fake.watch.ticks = {"perturb": None}
+    fake.watch.tick = fake.nothing
+    fake.look(10_000)
+    assert fake.idle[-1] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("slot_ms", "hop", "seconds"), [(1000, 1, 300), (3_600_000, 1, 10_800), (60_000, 24, 1560)]
+)
+def test_how_long_a_partition_may_be_without_an_event(slot_ms, hop, seconds):
+    assert idle_after(slot_ms, hop) == seconds
+
+
+def test_each_look_that_ends_is_told(monkeypatch):
+    """Also one that the broker did not answer: it is the broker's matter then."""
+    fake = Fake(monkeypatch)
+    fake.look(6)
+    fake.answer = TIMEOUT
+    fake.look(6)
+    assert fake.looks == 2

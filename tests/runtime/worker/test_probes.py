@@ -1,0 +1,375 @@
+"""What a worker answers to whoever asks whether it works."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import threading
+import time
+from types import SimpleNamespace
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+import pytest
+
+from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.worker.backlog import Backlog
+from ldp_kafka.runtime.worker.probes import (
+    LIVE,
+    READY,
+    START,
+    STUCK,
+    Assignment,
+    Facts,
+    Probes,
+    decide,
+)
+from tests.broker.flow import SLOT, Flow
+from tests.broker.flow import START as FIRST
+
+WORKS = Facts(age=1000.0, turned=0.5, looked=1.0, partitions=2)
+LATE = STUCK + 1
+UNBORN = WORKS._replace(turned=None, looked=3.0, age=3.0, assignment=Assignment.NONE, partitions=0)
+
+# facts, /live and its words, /ready and its words
+TABLE = {
+    "works": (WORKS, True, "makes progress", True, "are recovered (2)"),
+    "stands by": (WORKS._replace(partitions=0), True, "makes progress", True, "it stands by"),
+    "starts": (UNBORN, True, "it starts", False, "it starts"),
+    "starts for too long": (
+        UNBORN._replace(age=START + 1),
+        False,
+        "has been starting for 601 s",
+        False,
+        "has been starting for 601 s",
+    ),
+    "joins": (
+        WORKS._replace(assignment=Assignment.NONE, partitions=0),
+        True,
+        "makes progress",
+        False,
+        "has not assigned partitions yet",
+    ),
+    "joins for long": (
+        WORKS._replace(assignment=Assignment.NONE, partitions=0, looked=LATE),
+        True,
+        "makes progress",
+        False,
+        "has not assigned partitions yet",
+    ),
+    "revoked": (
+        WORKS._replace(assignment=Assignment.REVOKED, partitions=0),
+        True,
+        "makes progress",
+        False,
+        "partitions are revoked",
+    ),
+    "recovers": (
+        WORKS._replace(assignment=Assignment.RECOVERING),
+        True,
+        "makes progress",
+        False,
+        "recovers the state of its partitions (2)",
+    ),
+    "recovers for long": (
+        WORKS._replace(assignment=Assignment.RECOVERING, looked=LATE),
+        True,
+        "makes progress",
+        False,
+        "recovers the state",
+    ),
+    "a long fold": (WORKS._replace(turned=STUCK), True, "makes progress", True, "are recovered"),
+    "hangs": (
+        WORKS._replace(turned=LATE, looked=LATE),
+        False,
+        "its loop has not turned for 121 s",
+        False,
+        "its loop has not turned for 121 s",
+    ),
+    "hangs while it joins": (
+        WORKS._replace(turned=LATE, assignment=Assignment.NONE),
+        False,
+        "its loop has not turned",
+        False,
+        "its loop has not turned",
+    ),
+    "is not looked after": (
+        WORKS._replace(looked=LATE),
+        False,
+        "has not looked after its partitions for 121 s",
+        False,
+        "has not looked after its partitions",
+    ),
+    "waits for a broker": (
+        WORKS._replace(turned=290.0, looked=290.0, silent=290.4),
+        True,
+        "waits for the broker, which has not answered for 290 s",
+        True,
+        "are recovered",
+    ),
+    "waits for one while it recovers": (
+        WORKS._replace(silent=9.0, assignment=Assignment.RECOVERING),
+        True,
+        "waits for the broker",
+        False,
+        "recovers the state",
+    ),
+    "ends": (WORKS._replace(ending=True), True, "ends in order", False, "it ends"),
+    "hangs while it ends": (  # `process.Process` ends it then
+        WORKS._replace(ending=True, turned=LATE, looked=LATE),
+        True,
+        "ends in order",
+        False,
+        "it ends",
+    ),
+}
+
+
+@pytest.mark.parametrize("row", TABLE.values(), ids=TABLE.keys())
+def test_what_follows_from_the_facts(row):
+    facts, live, lives, ready, readies = row
+    for rules, yes, why in ((LIVE, live, lives), (READY, ready, readies)):
+        found = decide(rules, facts)
+        assert found.yes is yes, found
+        assert why in found.why
+        assert "\n" not in found.why
+
+
+def test_every_rule_decides_something():
+    """One that never does is not needed, or stands behind another by mistake."""
+    for rules in (LIVE, READY):
+        deciding = {
+            next(at for at, rule in enumerate(rules) if rule.holds(facts))
+            for facts, *_ in TABLE.values()
+        }
+        assert deciding == set(range(len(rules)))
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_the_facts_are_what_was_noted(clock):
+    probes = Probes(clock)
+    clock.now += 3
+    assert probes.facts() == UNBORN
+
+    async def turn():
+        probes.beat()
+
+    asyncio.run(turn())
+    probes.assignment, probes.partitions = (lambda: Assignment.RECOVERED), (lambda: 2)
+    clock.now += 5
+    assert probes.facts() == Facts(8.0, 5.0, 5.0, None, Assignment.RECOVERED, 2, False)
+    probes.looked()
+    clock.now += 1
+    probes.silent()
+    clock.now += 50
+    probes.silent()
+    found = probes.facts()
+    assert (found.turned, found.looked, found.silent) == (56, 51, 50)
+    probes.answered()
+    clock.now += 7
+    found = probes.facts()
+    assert (found.turned, found.looked, found.silent) == (7, 7, None)  # an outage counts for nobody
+    probes.answered()
+    clock.now += 1
+    assert probes.facts().turned == 8
+    probes.assignment = lambda: Assignment.REVOKED
+    assert probes.facts().partitions == 0
+    probes.ending()
+    assert probes.facts().ending
+
+
+def test_a_loop_that_hangs_is_seen():
+    """The beat goes on by itself, and stands still where the loop does."""
+    probes = Probes()
+    seen = []
+
+    async def work():
+        probes.beat()
+        await asyncio.sleep(2.5)
+        seen.append(probes.facts().turned)
+        time.sleep(1.5)  # noqa: ASYNC251 - what hangs
+        seen.append(probes.facts().turned)
+
+    asyncio.run(work())
+    assert seen[0] < 1.4  # without the second beat it were 2.5
+    assert seen[1] >= 1.5
+
+
+class Offsets:
+    """A broker that answers as told."""
+
+    def __init__(self) -> None:
+        self.answer: object = 3
+
+    def lag(self, places):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return dict.fromkeys(places, self.answer)
+
+    def partitions(self, topic):
+        return self.lag([topic])[topic]
+
+
+def backlog(offsets, places=lambda: {("t", 0), ("t", 1)}, probes=None):
+    """A backlog, and what it showed."""
+    shown = []
+    metrics = SimpleNamespace(lag=shown.append)
+    return Backlog(offsets, places, ["t"], metrics, Probes() if probes is None else probes), shown
+
+
+def test_the_lag_moves_while_a_fold_runs(monkeypatch):
+    """It was asked for in the loop, which stands still then."""
+    from ldp_kafka.runtime.worker import backlog as room
+
+    monkeypatch.setattr(room, "ASK", 0.05)
+    offsets = Offsets()
+    made, shown = backlog(offsets)
+
+    async def work():
+        made.start()
+        offsets.answer = 50
+        time.sleep(0.5)  # noqa: ASYNC251 - a fold
+        return list(shown)
+
+    assert asyncio.run(work())[-1] == 100
+
+
+def test_the_lag_of_what_is_revoked_meanwhile_is_not_shown():
+    """Another worker has it: it would stand here for ever."""
+    answers = iter([{("t", 0)}, set(), {("t", 0)}, {("t", 0)}])
+    made, shown = backlog(Offsets(), lambda: next(answers))
+    made.look()
+    assert not shown
+    made.look()
+    assert shown == [3]
+
+
+def test_whether_the_broker_answers_is_told(clock):
+    """With partitions or without; what it forbids is an answer, and the watch's matter."""
+    for places in ({("t", 0)}, set()):
+        probes, offsets = Probes(clock), Offsets()
+        made, _ = backlog(offsets, lambda found=places: found, probes)
+        offsets.answer = BrokerError("away")
+        made.look()
+        clock.now += 4
+        assert probes.facts().silent == 4
+        offsets.answer = ConfigurationError("not for you")
+        made.look()
+        assert probes.facts().silent == 4
+        offsets.answer = 0
+        made.look()
+        assert probes.facts().silent is None
+
+
+# a worker's life
+
+
+@pytest.fixture
+def flow(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    with EmbeddedBroker() as broker:
+        made = Flow(
+            broker.bootstrap_servers, tmp_path, "probes", statistics="mean", embedded=broker
+        )
+        yield made
+        made.close()
+
+
+def port_of(flow: Flow, number: int, limit: float = 60.0) -> int:
+    """Where the worker that was started as this number serves."""
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        found = re.findall(r"metrics at http://127\.0\.0\.1:(\d+)/", flow.log_path.read_text())
+        if len(found) > number:
+            return int(found[number])
+        time.sleep(0.02)
+    raise AssertionError(flow.log_path.read_text())
+
+
+def probe(port: int, path: str) -> tuple[int, str]:
+    """Status and why; 0 where nobody answers."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, json.load(answer)["why"]
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)["why"]
+    except (URLError, ConnectionError):
+        return 0, ""
+
+
+class Watched(threading.Thread):
+    """Asks one probe on and on; what was answered, each change once."""
+
+    def __init__(self, port: int, path: str) -> None:
+        super().__init__(daemon=True)
+        self.port, self.path, self.over, self.seen = port, path, threading.Event(), []
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(0.01):
+            found = probe(self.port, self.path)
+            if not self.seen or self.seen[-1] != found:
+                self.seen.append(found)
+
+    def until(self, what, limit: float = 60.0) -> None:
+        end = time.monotonic() + limit
+        while not any(map(what, list(self.seen))):
+            assert time.monotonic() < end, self.seen
+            time.sleep(0.02)
+
+    def close(self) -> list[tuple[int, str]]:
+        self.over.set()
+        self.join(10)
+        return [each for each in self.seen if each[0]]
+
+
+def test_a_worker_is_ready_from_its_recovery_until_its_end(flow):
+    """Through a rebalance, in which its partitions are revoked; /live is true all the while."""
+    first = flow.start("perturb")
+    port = port_of(flow, 0)
+    live, ready = Watched(port, "/live"), Watched(port, "/ready")
+    ready.until(lambda found: found == (200, "its partitions are recovered (2)"))
+    for user in range(20):
+        event = {"user": f"u{user}", "value": 1.0, "time": FIRST * SLOT}
+        flow.put(user % 2, json.dumps(event).encode())
+    flow.producer.flush(10)
+    flow.start("perturb")
+    other = Watched(port_of(flow, 1), "/ready")
+    both = (200, "its partitions are recovered (1)")
+    ready.until(lambda found: found == both)
+    other.until(lambda found: found == both)
+    first.send_signal(signal.SIGTERM)
+    assert first.wait(30) == 0
+    lived, answered = live.close(), ready.close()
+    assert {code for code, _ in lived} == {200}
+    words = [why for _, why in answered]
+    assert answered[0][0] == 503
+    at, last = words.index("its partitions are recovered (2)"), words.index(both[1])
+    assert at < last
+    assert any("are revoked" in why for why in words[at:last]), words
+    for code, why in answered:
+        assert code == (200 if "are recovered" in why else 503), (code, why)
+    assert words[-1] == "it ends"
+    other.until(lambda found: "are revoked" in found[1])
+    end = time.monotonic() + 60
+    while probe(other.port, "/ready") != (200, "its partitions are recovered (2)"):
+        assert time.monotonic() < end, other.seen
+        time.sleep(0.02)
+    other.close()
+    flow.workers = flow.workers[1:]
+    flow.stop()
