@@ -85,6 +85,7 @@ PUBLIC = {
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
         runtime.releases.choosing.Choosing runtime.releases.deliver.Wanted
         runtime.releases.rows.Column runtime.releases.since.Since
+        runtime.status.closing.Closing
     """,
     "mathematics of the parameters, or of a value that an analyst chose": """
         mechanisms.base.Certificate mechanisms.base.Law mechanisms.frequencies.AffineSupport
@@ -123,6 +124,11 @@ PUBLIC = {
         runtime.stages.places.Passed runtime.wire.single_reports.Stamps
         runtime.tools.state.Move runtime.tools.state.Plan records.DeadLetter
         runtime.releases.choosing.Counts
+        runtime.status.facts.Facts runtime.status.facts.Group
+        runtime.status.facts.InputPartition runtime.status.facts.Lag
+        runtime.status.facts.Letters runtime.status.facts.Releases
+        runtime.status.facts.Side runtime.status.facts.TopicState runtime.status.view.Part
+        runtime.status.waits.Verdict
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part

@@ -186,17 +186,19 @@ class _Look:
 
     def _input(self, log: Topic) -> dict[int, InputPartition]:
         """What the ends of the log say."""
-        ends = self._extents(log)
-        held = tails(self._config(log), log.name, ends)
+        ends, config = self._extents(log), self._config(log)
+        held, most = tails(config, log.name, ends)
         # where the last messages are not all: the first slot is that of the first ones, about
-        begin = read_heads(self._config(log), log.name, ends, held)
+        begin = read_heads(config, log.name, ends, held)
         read = of_devices if self._topology.flow.raw is None else of_raw
         found = {}
         for number, (start, end) in ends.items():
             made = read(self._topology, number, held.get(number, []))
             first = read(self._topology, number, begin.get(number, [])).oldest
             oldest = [each for each in (made.oldest, first) if each is not None]
-            messages = max(0, end - max(start, int(log.ours)))
+            # of offsets that nobody is given, as transactions leave them, only reading tells
+            whole = end - start <= most
+            messages = made.sampled if whole else end - max(start, int(log.ours))
             found[number] = replace(made, oldest=min(oldest, default=None), messages=messages)
         return found
 
@@ -211,7 +213,9 @@ class _Look:
             told = {at: (meta.get("second") or {}) if asked else meta for at, meta in metas.items()}
             return {at: each.get("closed") for at, each in told.items()}
         held = tails(self._config(flow.reports), flow.reports.name, self._extents(flow.reports))
-        return {number: closed_by_reports(each, asked=asked) for number, each in held.items()}
+        return {
+            number: closed_by_reports(each, asked=asked) for number, each in held.records.items()
+        }
 
     def _metas(self, agent: str) -> dict[int, Mapping[str, Any]]:
         """What the last snapshots of a collector's agent say of its partitions."""
@@ -244,7 +248,8 @@ class _Look:
         config = self._asked[side].config
         told, why = _try(admin.group_state, config, name, timeout=self._timeout)
         lags = []
-        for topic, gaps in logs:
+        there = [each for each in logs if each[0].name in self._asked[side].partitions]
+        for topic, gaps in there:
             lag, wrong = _try(self._lag, role, name, topic, gaps=gaps)
             why = why or wrong
             if lag is not None:
@@ -295,7 +300,7 @@ class _Look:
         """With the latest of the last releases."""
         topic = self._topology.flow.releases
         held = tails(self._config(topic), topic.name, ends)
-        made = replace(made, sampled=sum(map(len, held.values())))
+        made = replace(made, sampled=len(held))
         latest = latest_release(held)
         if latest is None:
             return made
@@ -306,7 +311,7 @@ class _Look:
         """Of the edge's bad records, and of reports that could not be counted."""
         flow = self._topology.flow
         for topic in (flow.dead_letters, flow.rejected):
-            if topic is None or not self._asked[topic.side].side.answers:
+            if topic is None or topic.name not in self._asked[topic.side].partitions:
                 continue
             made = Letters(topic.name, topic.side)
             ends, why = _try(self._extents, topic)
@@ -314,8 +319,7 @@ class _Look:
                 made = replace(made, total=_held(ends))
                 held, why = _try(tails, self._asked[topic.side].config, topic.name, ends)
                 if held is not None:
-                    sampled = sum(map(len, held.values()))
-                    made = replace(made, sampled=sampled, reasons=reasons_of(held))
+                    made = replace(made, sampled=len(held), reasons=reasons_of(held))
             yield replace(made, why=why)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import DeadLetter, Release, Reports, Tick
@@ -25,6 +25,7 @@ from ldp_kafka.topology import Topology
 
 __all__ = [
     "SAMPLE",
+    "Tails",
     "closed_by_reports",
     "latest_release",
     "of_devices",
@@ -39,9 +40,23 @@ ROOM = 8 * 2**20  # bytes of all partitions together
 _FIRST = 2  # messages of a partition that tell how large others are
 
 
-def tails(config: Config, topic: str, within: Spans) -> dict[int, list[Kept]]:
-    """The last messages of each partition, oldest first: up to `SAMPLE`, and fewer where they are
-    large.
+class Tails(NamedTuple):
+    """The last messages of a topic."""
+
+    records: dict[int, list[Kept]]
+    """Of each partition, oldest first; one that has none is not there."""
+    most: int = SAMPLE
+    """So many offsets of each partition were read, at most."""
+
+    def __repr__(self) -> str:
+        return f"Tails({len(self)})"  # never a message
+
+    def __len__(self) -> int:
+        return sum(map(len, self.records.values()))
+
+
+def tails(config: Config, topic: str, within: Spans) -> Tails:
+    """The last messages of each partition: up to `SAMPLE`, and fewer where they are large.
 
     Raises
     ------
@@ -50,14 +65,14 @@ def tails(config: Config, topic: str, within: Spans) -> dict[int, list[Kept]]:
     """
     filled = {number: span for number, span in within.items() if span[1] > span[0]}
     if not filled:
-        return {}
+        return Tails({})
     few = list(read_records(config, topic, _last(filled, _FIRST)))
     size = sum(len(each.value or b"") for each in few) // max(1, len(few))
     most = max(_FIRST, min(SAMPLE, ROOM // (max(1, size) * len(filled))))
     found: dict[int, list[Kept]] = {}
     for each in read_records(config, topic, _last(filled, most)):
         found.setdefault(each.partition, []).append(each)
-    return found
+    return Tails(found, most)
 
 
 def read_heads(
@@ -170,13 +185,13 @@ def closed_by_reports(held: Sequence[Kept], *, asked: bool) -> int | None:
     return max(found, default=None)
 
 
-def reasons_of(held: Mapping[int, Sequence[Kept]]) -> dict[str, int]:
+def reasons_of(held: Tails) -> dict[str, int]:
     """Dead letters by reason, the most frequent first."""
     letters = (each for _, each in _records(held) if isinstance(each, DeadLetter))
     return dict(Counter(letter.reason.value for letter in letters).most_common())
 
 
-def latest_release(held: Mapping[int, Sequence[Kept]]) -> tuple[int, int, str] | None:
+def latest_release(held: Tails) -> tuple[int, int, str] | None:
     """Of the last records of a topic of releases: the latest slot, and of the release of it that
     was written last when that was (milliseconds), and its statistic. None where there is none.
     """
@@ -188,9 +203,9 @@ def latest_release(held: Mapping[int, Sequence[Kept]]) -> tuple[int, int, str] |
     return max(found, default=None)
 
 
-def _records(held: Mapping[int, Sequence[Kept]]) -> Iterator[tuple[Kept, Any]]:
+def _records(held: Tails) -> Iterator[tuple[Kept, Any]]:
     """What each of these holds; what is none of ours is left out."""
-    for record in (each for records in held.values() for each in records):
+    for record in (each for records in held.records.values() for each in records):
         try:
             for found in decode(record.value or b""):
                 yield record, found

@@ -11,7 +11,7 @@ from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.status.facts import Facts, Group, InputPartition, Letters, Side
 from ldp_kafka.runtime.status.waits import slot_name
 
-__all__ = ["Part", "parts_of"]
+__all__ = ["Part", "age", "parts_of"]
 
 _AGES = (86_400_000, 3_600_000, 60_000, 1000)  # milliseconds
 
@@ -98,7 +98,7 @@ def _input(facts: Facts) -> Part:
         "bad rows",
         "latest event of",
         "event or tick of",
-        "released through",
+        "closes through",
     )
     return Part(lines, head, [_partition(facts, each) for each in facts.input])
 
@@ -141,14 +141,21 @@ def _released(facts: Facts, now: int) -> str:
     held = f"{found.topic}: {_many(found.total, 'record')}"
     if found.slot is None:
         return f"{held}; not read: {found.why}" if found.why else f"{held}, none of them a release"
-    ago = f", written {_age(now - found.written)} ago" if (found.written or -1) >= 0 else ""
+    ago = f", written {age(now - found.written)} ago" if (found.written or -1) >= 0 else ""
     slot = slot_name(found.slot, facts.closing.slot_ms)
     return f"{held}; latest: {found.statistic} of slot {slot}{ago}"
 
 
-def _age(milliseconds: int) -> str:
+def age(milliseconds: int) -> str:
+    """A duration, in whole units of the largest kind.
+
+    Examples
+    --------
+    >>> age(5_400_000), age(61_000), age(40)
+    ('1h', '1m', '0s')
+    """
     unit = next((each for each in _AGES if milliseconds >= each), 1000)
-    return span(max(0, milliseconds) // unit * unit)
+    return span(milliseconds // unit * unit) if milliseconds >= unit else "0s"
 
 
 def _many(number: int, what: str) -> str:

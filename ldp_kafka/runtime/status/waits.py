@@ -81,13 +81,15 @@ def _partitions(facts: Facts) -> str | None:
 
 
 def _workers(facts: Facts) -> str | None:
-    without = [each for each in facts.groups if each.members == 0 and not each.copies]
+    own = [each for each in facts.groups if not each.copies]
+    without = [each for each in own if each.members == 0]
     if not without:
         return None
-    roles = " and ".join(f"--role {each.role}" for each in without)
+    roles = ", ".join(f"--role {each.role}" for each in without)
+    start = "`ldp-kafka run`" + (f" with {roles}" if len(without) < len(own) else "")
     return (
-        f"waits for workers: no member in group {_some(each.name for each in without)}:"
-        f" `ldp-kafka run` starts all, or {roles}"
+        f"waits for workers: no member in group {_some(each.name for each in without)}: start them,"
+        f" {start}"
     )
 
 

@@ -5,12 +5,15 @@ command that prints them.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+import ldp_kafka
 from ldp_kafka.cli import main
 from ldp_kafka.records import Report
 from ldp_kafka.runtime import local, roles
@@ -18,6 +21,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.changelog import key_bytes
+from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.status import sample
 from ldp_kafka.runtime.status.reading import read_facts
@@ -198,6 +202,31 @@ def test_of_a_large_topic_the_last_messages_are_read(fold, monkeypatch):
     monkeypatch.setattr(sample, "ROOM", 500)
     [zero, _] = look(fold)[0].input
     assert 2 <= zero.sampled < 10
+
+
+def test_offsets_that_nobody_is_given_are_no_messages(fold):
+    """As transactions leave them: what was read to its begin is counted."""
+    held = [Kept(0, at, START, None, event(0)) for at in (1, 2, 4)]
+    assert sample.of_raw(fold.topology, 0, held).sampled == 3
+
+
+SHIPPED = sorted((Path(ldp_kafka.__file__).parents[1] / "topologies").glob("*.yaml"))
+
+
+def test_every_shipped_topology_can_be_asked(broker, monkeypatch, tmp_path):
+    """Whatever its roles are, by its first topics."""
+    monkeypatch.setenv("LDP_KAFKA_EDGE_KEY_FILE", str(tmp_path / "none"))
+    assert len(SHIPPED) > 5
+    for path in SHIPPED:
+        made = load(path)
+        publish(made.name, broker)
+        for topic in made.flow.topics:
+            broker.create_topic(topic.name, topic.partitions)
+        facts = read_facts(made)
+        assert {each.role for each in facts.groups} == {each.name for each in made.roles}
+        assert waits_for(facts).line == f"waits for events: {made.input.topic} is empty"
+        wrong = replace(facts.topics[0], found=99)
+        assert waits_for(replace(facts, topics=(wrong,))).rule == "partitions"
 
 
 def test_looking_leaves_nothing_behind(fold):

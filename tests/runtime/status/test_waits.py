@@ -106,13 +106,21 @@ SAYS = {
     ),
     "partitions": (
         replace(FLOWS, topics=(FEW,)),
-        "waits for topic meters.raw as it must be: with 2 partitions, and it has 3"
-        " (input.partitions)",
+        (
+            "waits for topic meters.raw as it must be: with 2 partitions, and it has 3"
+            " (input.partitions)"
+        ),
     ),
     "workers": (
         replace(FLOWS, groups=groups(members=0)),
-        "waits for workers: no member in group meters-perturb: `ldp-kafka run` starts all, or"
-        " --role perturb",
+        (
+            "waits for workers: no member in group meters-perturb: start them, `ldp-kafka run` with"
+            " --role perturb"
+        ),
+    ),
+    "workers: none at all": (
+        replace(FLOWS, groups=(groups(members=0)[0], replace(groups()[1], members=0))),
+        "no member in group meters-perturb, meters-collect: start them, `ldp-kafka run`",
     ),
     "empty": (
         replace(FLOWS, input=EMPTY, given_messages=0, releases=NOTHING),
@@ -136,9 +144,12 @@ SAYS = {
     ),
     "dead_letters": (
         replace(FLOWS, input=BAD, releases=NOTHING),
-        "none of the 16 messages of meters.raw gives an event, all are dead letters: user: the user"
-        " is missing, empty, longer than 256 bytes, or neither text nor a whole number; let"
-        " input.user name the field that has the id, and send it in every event (also value)",
+        (
+            "none of the 16 messages of meters.raw gives an event, all are dead letters: user:"
+            " the user is missing, empty, longer than 256 bytes, or neither text nor a whole"
+            " number; let input.user name the field that has the id, and send it in every event"
+            " (also value)"
+        ),
     ),
     "dead_letters: a sample": (
         replace(FLOWS, input=(replace(BAD[0], messages=900), EMPTY[1])),
@@ -158,13 +169,17 @@ SAYS = {
     ),
     "behind": (
         replace(FLOWS, groups=groups(30, 7), releases=NOTHING),
-        "waits for group meters-perturb, which has not acknowledged 30 messages of meters.raw, most"
-        " of them in partition 1",
+        (
+            "waits for group meters-perturb, which has not acknowledged 30 messages of"
+            " meters.raw, most of them in partition 1"
+        ),
     ),
     "behind: the collector": (
         replace(FLOWS, groups=groups(0, 7), releases=NOTHING),
-        "waits for group meters-collect, which has not acknowledged 7 messages of meters.reports,"
-        " most of them in partition 0",
+        (
+            "waits for group meters-collect, which has not acknowledged 7 messages of"
+            " meters.reports, most of them in partition 0"
+        ),
     ),
     "behind: members are not known": (
         replace(FLOWS, groups=groups(30, members=None), releases=NOTHING),
@@ -176,10 +191,12 @@ SAYS = {
             input=(partition(0), partition(1, NOON - 5, NOON - 5)),
             releases=Releases("meters.releases", 1, 1, NOON - 8, "mean", 0),
         ),
-        "waits for partition 1 of meters.raw: its latest event or tick is of 2016-07-18 07:00 UTC;"
-        " slot 2016-07-18 05:00 UTC is released when an event or tick of 2016-07-18 08:00 UTC or"
-        " later comes there (`input.idle: 30s` has workers write ticks where no event comes for so"
-        " long)",
+        (
+            "waits for partition 1 of meters.raw: its latest event or tick is of 2016-07-18 07:00"
+            " UTC; slot 2016-07-18 05:00 UTC is released when an event or tick of 2016-07-18"
+            " 08:00 UTC or later comes there (`input.idle: 30s` has workers write ticks where no"
+            " event comes for so long)"
+        ),
     ),
     "idle: nothing ever": (
         replace(
@@ -188,14 +205,18 @@ SAYS = {
             releases=NOTHING,
             idle_ms=30_000,
         ),
-        "waits for partition 1 of meters.raw: it is empty; slot 2016-07-18 09:00 UTC is released"
-        " when an event or tick of 2016-07-18 12:00 UTC or later comes there (`input.idle: 30s` has"
-        " workers write one after such a silence)",
+        (
+            "waits for partition 1 of meters.raw: it is empty; slot 2016-07-18 09:00 UTC is"
+            " released when an event or tick of 2016-07-18 12:00 UTC or later comes there"
+            " (`input.idle: 30s` has workers write one after such a silence)"
+        ),
     ),
     "idle: someone else's": (
         replace(FLOWS, input=(partition(0), EMPTY[1]), releases=NOTHING, written=False),
-        "(nothing is written into someone else's topic: relay: true copies it into one that gets"
-        " ticks)",
+        (
+            "(nothing is written into someone else's topic: relay: true copies it into one that"
+            " gets ticks)"
+        ),
     ),
     "idle: seen by the collector": (
         replace(
@@ -216,9 +237,12 @@ SAYS = {
     ),
     "open": (
         FLOWS,
-        "waits until slot 2016-07-18 10:00 UTC closes: its events go to 2016-07-18 11:00 UTC, and"
-        " `lateness: 2` keeps it open until an event or tick of 2016-07-18 13:00 UTC or later comes"
-        " in each partition; partition 0: its latest event or tick is of 2016-07-18 12:00 UTC",
+        (
+            "waits until slot 2016-07-18 10:00 UTC closes: its events go to 2016-07-18 11:00 UTC,"
+            " and `lateness: 2` keeps it open until an event or tick of 2016-07-18 13:00 UTC or"
+            " later comes in each partition; partition 0: its latest event or tick is of"
+            " 2016-07-18 12:00 UTC"
+        ),
     ),
     "open: the first slot": (
         replace(
@@ -226,8 +250,11 @@ SAYS = {
             closing=Closing(ALL, HOUR, lateness=6),
             releases=NOTHING,
         ),
-        "waits until slot 2016-07-18 09:00 UTC closes: its events go to 2016-07-18 10:00 UTC, and"
-        " `lateness: 6` keeps it open until an event or tick of 2016-07-18 16:00 UTC or later",
+        (
+            "waits until slot 2016-07-18 09:00 UTC closes: its events go to 2016-07-18 10:00 UTC,"
+            " and `lateness: 6` keeps it open until an event or tick of 2016-07-18 16:00 UTC or"
+            " later"
+        ),
     ),
     "open: a window": (
         replace(FLOWS, closing=Closing(OWN, HOUR, hop=100), releases=NOTHING, groups=groups(3)),
@@ -243,8 +270,10 @@ SAYS = {
             input_why="the edge was not asked: EDGE_PASSWORD is not set",
             releases=Releases("meters.releases", 3, why="this login may not do that"),
         ),
-        "what it waits for is not known here: the edge was not asked: EDGE_PASSWORD is not set; this"
-        " login may not do that",
+        (
+            "what it waits for is not known here: the edge was not asked: EDGE_PASSWORD is not set;"
+            " this login may not do that"
+        ),
     ),
 }
 
@@ -332,8 +361,10 @@ METHODS = {
     ),
     "asked": ("{method: lpa, epsilon: 1.0, window: 4, domain: [0, 1]}", CROWD),
     "batch": (
-        "{trust: curator, level: event, method: discontin_group, epsilon: 0.5, delay: 10,"
-        " setting: batch, domain: [0, 9], contribution: 1}",
+        (
+            "{trust: curator, level: event, method: discontin_group, epsilon: 0.5, delay: 10,"
+            " setting: batch, domain: [0, 9], contribution: 1}"
+        ),
         "output: {statistics: [per_stream]}",
     ),
 }
