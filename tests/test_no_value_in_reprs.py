@@ -25,12 +25,16 @@ from ldp_kafka.errors import BadRecord
 from ldp_kafka.methods.delay import Closed
 from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.runtime.device.async_client import AsyncClient
+from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.security import Security
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
 from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.runtime.stages.windows import Released
+from ldp_kafka.runtime.status.facts import Side
+from ldp_kafka.runtime.status.reading import _Asked
+from ldp_kafka.runtime.status.sample import Tails
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.worker.chunks import chunks
 from ldp_kafka.runtime.worker.fetches import Lot
@@ -86,6 +90,7 @@ PUBLIC = {
         topology.sections.Privacy topology.sections.Runtime statistics.selection.Selection
         runtime.releases.choosing.Choosing runtime.releases.deliver.Wanted
         runtime.releases.rows.Column runtime.releases.since.Since
+        runtime.status.closing.Closing
     """,
     "mathematics of the parameters, or of a value that an analyst chose": """
         mechanisms.base.Certificate mechanisms.base.Law mechanisms.frequencies.AffineSupport
@@ -125,6 +130,11 @@ PUBLIC = {
         runtime.stages.places.Passed runtime.wire.single_reports.Stamps
         runtime.tools.state.Move runtime.tools.state.Plan records.DeadLetter
         runtime.releases.choosing.Counts
+        runtime.status.facts.Facts runtime.status.facts.Group
+        runtime.status.facts.InputPartition runtime.status.facts.Lag
+        runtime.status.facts.Letters runtime.status.facts.Releases
+        runtime.status.facts.Side runtime.status.facts.TopicState runtime.status.view.Part
+        runtime.status.waits.Verdict
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
@@ -349,6 +359,12 @@ INSTANCES = {
     "runtime.device.client.Client": device,
     "runtime.device.store.DeviceStore": device,
     "runtime.releases.stream.Releases": lambda _: said_by(releases()),
+    "runtime.status.reading._Asked": lambda _: said_by(
+        _Asked(Side("edge"), {"sasl.password": TEXT}, {})
+    ),
+    "runtime.status.sample.Tails": lambda _: said_by(
+        Tails({0: [Kept(0, 1, NOW, TEXT.encode(), TEXT.encode())]})
+    ),
     "runtime.runs.Run": lambda _: said_by(*chunks(fetched())),
     "runtime.worker.fetches.Lot": lambda _: said_by(Lot(fetched())),
     "runtime.kafka.security.Security": lambda _: said_by(

@@ -18,6 +18,7 @@ from ldp_kafka.cli.prove import prove_once
 from ldp_kafka.cli.releases import releases
 from ldp_kafka.cli.replay import replay
 from ldp_kafka.cli.state import state
+from ldp_kafka.cli.status import status
 from ldp_kafka.cli.tools import broker, demo, key
 from ldp_kafka.cli.topologies import plan, run, schema, topics
 from ldp_kafka.cli.validate import validate
@@ -33,6 +34,7 @@ COMMANDS: dict[str, click.Command] = {
     "plan": plan,
     "topics": topics,
     "replay": replay,
+    "status": status,
     "releases": releases,
     "key": key,
     "device": device,

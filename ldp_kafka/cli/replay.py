@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +89,8 @@ def replay(
 
     FILE is CSV with one header line, in UTF-8, its cells parted by a comma, a semicolon, a tab or
     |, or Parquet. A row that cannot be read is named by its line. At the end every partition gets
-    a tick, so that the last windows close.
+    a tick, so that the last windows close. Where no release comes meanwhile, it says what the next
+    one waits for, as `ldp-kafka status` does.
     """
     from ldp_kafka.errors import ConfigurationError
     from ldp_kafka.runtime.demo.show import progress_bar
@@ -95,6 +98,7 @@ def replay(
     from ldp_kafka.runtime.kafka.decisions import decided
     from ldp_kafka.runtime.replay import UNREAD_BYTES, Unread, messages, send
     from ldp_kafka.runtime.replay.send import check_ahead
+    from ldp_kafka.runtime.status.watch import watching
     from ldp_kafka.topology.durations import parse_duration
 
     loaded = load_topology(topology)
@@ -114,7 +118,11 @@ def replay(
     asked = loaded.flow.requests is not None and not loaded.input.relay
     paced = decided(loaded, collector) if asked else nullcontext()
     start = time.monotonic()
-    with paced as rounds, progress_bar("replay", source.events) as progress:
+    with (
+        watching(loaded, partial(click.echo, err=True), speed=speed or inf),
+        paced as rounds,
+        progress_bar("replay", source.events) as progress,
+    ):
         sent = send(
             loaded,
             edge,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,8 @@ from ldp_kafka.cli.options import (
 from ldp_kafka.cli.problems import problem_json, say_unset
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from ldp_kafka.topology import Topology
 
 __all__ = ["plan", "run", "schema", "topics"]
@@ -59,18 +63,31 @@ def run(
     metrics_host: str,
     until_idle: str | None,
 ) -> int:
-    """Run the workers of a topology until they are stopped."""
+    """Run the workers of a topology until they are stopped.
+
+    Without --role, it says in one line what the next release waits for, as `ldp-kafka status` does,
+    where none has come for two slots' time, or nothing comes in at all.
+    """
     from ldp_kafka.runtime.worker.supervisor import run as start
     from ldp_kafka.topology.durations import parse_duration
 
     idle = None if until_idle is None else parse_duration(until_idle)
-    return start(
-        load_topology(topology),
-        role=role,
-        metrics_port=metrics_port,
-        metrics_host=metrics_host,
-        until_idle_ms=idle,
-    )
+    loaded = load_topology(topology)
+    with _watching(loaded) if role is None else nullcontext():
+        return start(
+            loaded,
+            role=role,
+            metrics_port=metrics_port,
+            metrics_host=metrics_host,
+            until_idle_ms=idle,
+        )
+
+
+def _watching(topology: Topology) -> AbstractContextManager[None]:
+    """Says what the next release waits for, where none comes."""
+    from ldp_kafka.runtime.status.watch import watching
+
+    return watching(topology, partial(click.echo, err=True))
 
 
 @click.command(epilog=example("ldp-kafka plan topology.yaml --users 100000"))

@@ -5,6 +5,7 @@ edge's is refused.
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import subprocess
@@ -110,9 +111,9 @@ def test_each_right_that_is_missing_is_named(flow, secured, role, login, right):
     assert "secret" not in said
 
 
-def test_two_sides_with_exactly_their_rights(flow, tmp_path):
+def test_two_sides_with_exactly_their_rights(flow, secured, tmp_path, capsys):
     """To the releases, and what is refused above is refused for want of one right; none of the
-    passwords is in a log.
+    passwords is in a log. With the same logins `status` says what each may know.
     """
     flow.start("perturb")
     # The collector's own copy of the file has no way to the edge: another port, and a password
@@ -137,6 +138,38 @@ def test_two_sides_with_exactly_their_rights(flow, tmp_path):
     )
     fold(flow)
     assert "secret" not in flow.log_path.read_text()
+    letters = Producer({"bootstrap.servers": secured.plain[0]})
+    letters.produce(flow.topology.dead_letters_topic, b"one")
+    assert letters.flush(10) == 0
+    both, mine = status(flow.path, capsys), status(other, capsys)
+    assert [each["brokers"] for each in both["brokers"]] == [1, 1]
+    assert both["waits_for"]["rule"] == "workers"
+    assert all(each["fits"] for each in both["topics"])
+    assert [each["why"] for each in both["groups"]] == [None, None]
+    assert all(each["events"] for each in both["input"]["partitions"])
+    # neither side has to read what it writes there: how many there are it may know
+    edge, collector = both["dead_letters"]
+    assert edge["total"] == 1 and edge["reasons"] == [] and "authoriz" in edge["why"].lower()
+    assert collector["total"] == 0
+    for found in (both, mine):
+        assert found["releases"]["total"] > 5 and found["releases"]["slot"] is None
+        assert "authoriz" in found["releases"]["why"].lower()
+        assert found["releases"]["passed"] > found["releases"]["first"]
+    edge, _ = mine["brokers"]
+    assert "LDP_KAFKA_TEST_EDGE_PASSWORD" in edge["not_asked"]
+    assert {each["side"] for each in mine["topics"]} == {"collector"}
+    assert [each["role"] for each in mine["groups"]] == ["collect"]
+    assert all(each["messages"] is None for each in mine["input"]["partitions"])
+    assert all(each["closed"] is not None for each in mine["input"]["partitions"])
+
+
+def status(path: Path, capsys) -> dict:
+    """What the command prints; no password."""
+    capsys.readouterr()
+    assert main(["status", str(path), "--json"]) == 1  # no worker runs
+    said = capsys.readouterr()
+    assert "secret" not in said.out + said.err
+    return json.loads(said.out)
 
 
 def test_no_right_is_idle(flow):

@@ -19,7 +19,16 @@ from ldp_kafka.runtime.kafka.admin.asking import (
     without_errors,
 )
 
-__all__ = ["commit", "commit_first", "committed", "extents", "lag", "members", "watermarks"]
+__all__ = [
+    "commit",
+    "commit_first",
+    "committed",
+    "extents",
+    "group_state",
+    "lag",
+    "members",
+    "watermarks",
+]
 
 # What a broker says of a topic that was made a moment ago, through another broker of its cluster
 _NOT_HEARD_OF = frozenset(
@@ -178,6 +187,21 @@ def members(config: Config, group: str, *, timeout: float = 10.0) -> int | None:
     BrokerError : the group's coordinator did not answer, or refused
 
     """
+    found = group_state(config, group, timeout=timeout)
+    return None if found is None else found[1]
+
+
+def group_state(config: Config, group: str, *, timeout: float = 10.0) -> tuple[str, int] | None:
+    """The state of a group in Kafka's words, such as ``stable`` or ``empty``, and how many members
+    it has; None where the broker is embedded and cannot say. One that nobody ever was in is
+    ``dead``.
+
+    Raises
+    ------
+    BrokerError : the group's coordinator did not answer, or refused
+    ConfigurationError : this login may not know of the group
+
+    """
     config = quiet(config)
     admin = AdminClient(config)
     with explained(config, "the list of topics", admin):
@@ -185,15 +209,12 @@ def members(config: Config, group: str, *, timeout: float = 10.0) -> int | None:
             return None
     with explained(config, f"the members of group {group}", admin):
         try:
-            return len(
-                admin.describe_consumer_groups([group], request_timeout=timeout)[group]
-                .result()
-                .members
-            )
+            found = admin.describe_consumer_groups([group], request_timeout=timeout)[group].result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return 0
+                return "dead", 0
             raise
+    return found.state.name.lower().replace("_", " "), len(found.members)
 
 
 def _committed(

@@ -1,0 +1,1 @@
+"""What a topology does at its brokers, and what its next release waits for."""
