@@ -8,25 +8,35 @@ wire and the workers need the extra ``kafka``::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from ldp_kafka import errors, randomness
 from ldp_kafka.accounting import Guarantee
-from ldp_kafka.accounting.words import did_you_mean
-from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
 from ldp_kafka.methods import METHODS, DelayMethod, Method
-from ldp_kafka.methods.delay import DelayName, choose_delay
+from ldp_kafka.methods.delay import choose_delay
 from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
-from ldp_kafka.records import DeadLetter, Event, Partial, Release, Report, Request, Sums, Tick
+from ldp_kafka.named import mechanism, method, protocol
+from ldp_kafka.records import (
+    DeadLetter,
+    Event,
+    Partial,
+    Record,
+    Release,
+    Report,
+    Request,
+    Sums,
+    Tick,
+)
 from ldp_kafka.version import __version__
 
 if TYPE_CHECKING:
     from ldp_kafka.audits import AuditResult
+    from ldp_kafka.records import Events, Reports
     from ldp_kafka.runtime.device.async_client import AsyncClient
     from ldp_kafka.runtime.device.client import Client
     from ldp_kafka.runtime.releases.stream import Releases
@@ -49,6 +59,7 @@ __all__ = [
     "Method",
     "Partial",
     "Protocol",
+    "Record",
     "Release",
     "Report",
     "Request",
@@ -69,87 +80,6 @@ __all__ = [
 ]
 
 
-def mechanism(name: str, **parameters: Any) -> Any:
-    """The one-value mechanism of that name; `ldp_kafka.MECHANISMS` lists them.
-
-    Examples
-    --------
-    >>> mechanism("grr", epsilon=1.0, categories=2).certificate().epsilon_effective <= 1.0
-    True
-    """
-    return _known(MECHANISMS, name, "mechanism")(**parameters)
-
-
-@overload
-def method(name: DelayName, **parameters: Any) -> DelayMethod: ...
-
-
-@overload
-def method(
-    name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any
-) -> Method: ...
-
-
-def method(
-    name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any
-) -> Method | DelayMethod:
-    """The streaming method of that name; `ldp_kafka.METHODS` lists them.
-
-    ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``;
-    default: the method's own. The methods that release windows (`ldp_kafka.methods.delay`) take
-    none: their noise is that of sums.
-
-    Examples
-    --------
-    >>> method("capp", epsilon=1.0, window=10, domain=(0.0, 1.0)).guarantee.level
-    'w-event'
-    >>> method("naive", epsilon=1.0, delay=10, domain=(0.0, 1.0)).guarantee.level
-    'event'
-    """
-    kind = _known(METHODS, name, "method")
-    if issubclass(kind, DelayMethod):
-        if mechanism is not None:
-            raise ConfigurationError(f"{name} takes no mechanism: it adds noise to sums")
-        delayed: DelayMethod = kind(**parameters)
-        return delayed
-    chosen = kind.default_mechanism if mechanism is None else mechanism
-    made: Method = kind(
-        mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen,
-        **parameters,
-    )
-    return made
-
-
-def protocol(
-    name: str, *, oracle: str | Callable[..., Any] | None = None, **parameters: Any
-) -> Protocol:
-    """The protocol of that name, which releases a crowd's frequencies (``categories=``), mean
-    (``domain=``) or distribution (``domain=``, ``bins=``); `ldp_kafka.PROTOCOLS` lists them.
-
-    ``oracle`` is a mechanism's name or any factory ``(epsilon, domain or categories) ->
-    Mechanism``; default: ``adaptive`` for categories, ``hybrid`` for numbers, ``square_wave`` for
-    distributions. ``norm_sub``, ``merge`` and ``smooth`` improve what is released at the same
-    epsilon: `ldp_kafka.Protocol`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> lpa = protocol("lpa", epsilon=1.0, window=4, categories=3)
-    >>> lpa.run(np.zeros((1000, 8), int), randomness.seeded(7)).values.shape
-    (8, 3)
-    """
-    kind = _known(PROTOCOLS, name, "protocol")
-    default = "hybrid" if parameters.get("bins") is None else "square_wave"
-    if parameters.get("categories") is not None:
-        default = "adaptive"
-    chosen = default if oracle is None else oracle
-    made: Protocol = kind(
-        oracle=_known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen,
-        **parameters,
-    )
-    return made
-
-
 def audit(mechanism_or_function: Any, first: Any, second: Any, **options: Any) -> AuditResult:
     """A lower bound on the epsilon of a mechanism or of any function of an array of equal inputs,
     from what it reports for two inputs; see `ldp_kafka.audits.audit`.
@@ -168,7 +98,7 @@ def load_topology(path: str | PathLike[str]) -> Topology:
     return load(path)
 
 
-def encode(records: Any) -> bytes:
+def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
     """One message for one record (JSON) or several of one kind (Arrow IPC). Needs the extra
     ``kafka``.
     """
@@ -177,7 +107,7 @@ def encode(records: Any) -> bytes:
     return write(records)
 
 
-def decode(message: bytes) -> list[Any]:
+def decode(message: bytes) -> list[Record]:
     """The single records of a message of any topic of ours, batches expanded: `Release`, `Report`,
     `Request`, `Event`, `Tick`, `DeadLetter`, `Partial` or `Sums`; a header record gives an empty
     list. `errors.BadRecord` where it is none of ours. Needs the extra ``kafka``;
@@ -233,25 +163,23 @@ def releases(
     return read_releases(topology, since=since, follow=follow, statistic=statistic, login=login)
 
 
-def __getattr__(name: str) -> Any:
-    """`Client` and `AsyncClient`, for devices without a raw topic, when they are asked for: they
-    need the extra ``kafka``.
-    """
-    if name == "Client":
-        from ldp_kafka.runtime.device.client import Client
+if not TYPE_CHECKING:  # to a type checker it would say that there is every name
 
-        return Client
-    if name == "AsyncClient":
-        from ldp_kafka.runtime.device.async_client import AsyncClient
+    def __getattr__(name: str) -> Any:
+        """`Client` and `AsyncClient`, for devices without a raw topic, when they are asked for:
+        they need the extra ``kafka``.
+        """
+        if name == "Client":
+            from ldp_kafka.runtime.device.client import Client
 
-        return AsyncClient
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return Client
+        if name == "AsyncClient":
+            from ldp_kafka.runtime.device.async_client import AsyncClient
+
+            return AsyncClient
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
-    if not isinstance(name, str) or name not in registry:
-        raise ConfigurationError(
-            f"unknown {what} {name!r}; known:"
-            f" {', '.join(sorted(registry))}{did_you_mean(name, registry)}"
-        )
-    return registry[name]
+def __dir__() -> list[str]:
+    """The public names, also those that come when they are asked for."""
+    return sorted(__all__)

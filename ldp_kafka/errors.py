@@ -285,3 +285,8 @@ class BadRecord(LdpKafkaError, ValueError):  # noqa: N818 - it is the record tha
 
     def __str__(self) -> str:
         return self.reason.sentence
+
+
+def __dir__() -> list[str]:
+    """The public names: what completion shows."""
+    return sorted(__all__)

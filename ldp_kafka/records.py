@@ -21,6 +21,7 @@ __all__ = [
     "Events",
     "Ids",
     "Partial",
+    "Record",
     "Release",
     "Report",
     "Reports",
@@ -334,6 +335,10 @@ class Release:
     def key(self) -> str:
         """Of its record in the releases topic: a release that is written again has the same."""
         return release_key(self.statistic, self.slot, self.user)
+
+
+Record = Event | Report | Request | Release | Tick | Partial | Sums | DeadLetter
+"""Whatever one message of our topics may hold."""
 
 
 def release_key(statistic: str, slot: int, user: str | None) -> str:

@@ -134,6 +134,12 @@ def did_you_mean(name: object, known: Iterable[str], nearness: float = 0.6) -> s
     --------
     >>> did_you_mean("square_wav", ["laplace", "square_wave"]), did_you_mean("x", ["laplace"])
     (' (did you mean square_wave?)', '')
+    >>> did_you_mean("GRR", ["grr", "oue"])
+    ' (did you mean grr?)'
     """
-    close = get_close_matches(str(name), list(known), 1, nearness)
+    every = list(known)
+    close = get_close_matches(str(name), every, 1, nearness)
+    if not close:  # in other letters
+        lower = {each.lower(): each for each in reversed(every)}
+        close = [lower[each] for each in get_close_matches(str(name).lower(), lower, 1, nearness)]
     return f" (did you mean {close[0]}?)" if close else ""

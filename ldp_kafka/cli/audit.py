@@ -242,9 +242,8 @@ def _built(
     given: dict[str, Any] = {"epsilon": epsilon, "domain": domain, "categories": categories}
     for key, value in (_named(each, "--parameter") for each in parameters):
         given[key] = _value(value, "--parameter")
-    return ldp_kafka.mechanism(
-        name, **{key: value for key, value in given.items() if value is not None}
-    )
+    make: Callable[..., Any] = ldp_kafka.mechanism  # the name comes with the run
+    return make(name, **{key: value for key, value in given.items() if value is not None})
 
 
 def _named(text: str, option: str) -> tuple[str, str]:

@@ -16,7 +16,11 @@ from ldp_kafka.mechanisms.unary import OptimizedUnaryEncoding
 
 __all__ = ["adaptive"]
 
-CANDIDATES: dict[str, Callable[..., Any]] = {
+Chosen = (
+    GeneralizedRandomizedResponse | OptimalLocalHashing | OptimizedUnaryEncoding | SubsetSelection
+)
+
+CANDIDATES: dict[str, Callable[..., Chosen]] = {
     "grr": GeneralizedRandomizedResponse,
     "olh": OptimalLocalHashing,
     "oue": OptimizedUnaryEncoding,
@@ -28,7 +32,7 @@ EQUAL = 1.001  # times the least variance is a tie: so much may differ by roundi
 
 def adaptive(
     epsilon: float, categories: int, *, minimize: Literal["variance", "bytes"] = "variance"
-) -> Any:
+) -> GeneralizedRandomizedResponse | OptimalLocalHashing | OptimizedUnaryEncoding | SubsetSelection:
     """The best of grr, olh, oue and subset_selection, as itself: what it is, its reports and its
     law are those of the mechanism chosen.
 
@@ -72,7 +76,7 @@ def adaptive(
     )[2]
 
 
-def _candidates(epsilon: float, categories: int) -> list[tuple[float, int, Any]]:
+def _candidates(epsilon: float, categories: int) -> list[tuple[float, int, Chosen]]:
     """(variance of one report, bytes of one report, mechanism) of each that can be built."""
     known = []
     for build in CANDIDATES.values():

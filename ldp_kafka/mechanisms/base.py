@@ -162,21 +162,22 @@ class Mechanism(Protocol):
 
     All that is listed here, and ``domain`` (lo, hi) where values are numbers or ``categories``
     (int) where they are categories, is what `check_mechanism` calls and what runs on the wire; a
-    whole example is in `ldp_kafka.checks`. Optional: ``width`` and ``hides_spread``. To try one in
-    `ldp_kafka.method` on arrays, ``epsilon``, ``perturb`` and ``law`` are enough. It must refuse an
-    epsilon that is no positive finite number when it is built, with a ValueError or TypeError.
+    whole example is in `ldp_kafka.checks`. To try one in `ldp_kafka.method` on arrays, ``epsilon``,
+    ``perturb`` and ``law`` are enough. It must refuse an epsilon that is no positive finite number
+    when it is built, with a ValueError or TypeError.
+
+    Optional: ``hides_spread`` (see `estimate_support`), and ``width``. That is the bytes of a
+    report of packed bits: reports are then uint8 (n, width), and ``scale`` is 1. Where it is 0 or
+    not there a report is a number.
     """
 
-    epsilon: float
-    """The budget that it was built with, nats."""
+    @property
+    def epsilon(self) -> float:
+        """The budget that it was built with, nats."""
 
-    scale: float
-    """A power of two: every report is a whole multiple of it; 1 for categories."""
-
-    width: int
-    """0, or not there: a report is a number. Else the bytes of a report of packed bits: reports are
-    uint8 (n, width), ``scale`` is 1.
-    """
+    @property
+    def scale(self) -> float:
+        """A power of two: every report is a whole multiple of it; 1 for categories."""
 
     def perturb(self, values: NDArray[Any], randomness: Randomness) -> NDArray[Any]:
         """Reports for values (n,), each drawn by itself: a function of its value and of its row of

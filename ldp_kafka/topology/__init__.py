@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ldp_kafka.topology.acls import Acl, acls, commands, read_principals
 from ldp_kafka.topology.budget_file import Admission, EdgeFile, admission, admit, load_edge
-from ldp_kafka.topology.loader import load, loads
+from ldp_kafka.topology.loader import load, loads, place_in
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import format_path, parse_path
 from ldp_kafka.topology.planner import Plan, plan
@@ -38,6 +38,7 @@ __all__ = [
     "load_edge",
     "loads",
     "parse_path",
+    "place_in",
     "plan",
     "read_principals",
     "require",

@@ -10,14 +10,18 @@ from sys import float_info
 from typing import Any, NamedTuple
 
 from ldp_kafka.errors import TopologyError
+from ldp_kafka.topology.malformed import no_yaml
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["Document", "Unset", "key_text", "read"]
+__all__ = ["Document", "Unset", "key_text", "plain_scalar", "read"]
 
 _DEEPEST = 16  # also ends an alias that contains itself
 _VARIABLE = re.compile(
     r"\$\$|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<wrong>\$\{)"
 )
+
+_OF_A_SHELL = re.compile(r"\$(?P<name>[A-Z][A-Z0-9_]*)")
+"""A variable as shells write it, which nobody means as text."""
 
 # YAML 1.2, the core schema (section 10.3.2)
 _NULL = re.compile(r"|~|null|Null|NULL")
@@ -112,14 +116,12 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
     try:
         root = yaml.compose(text)
     except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = " ".join(part for part in (error.context, error.problem) if part)
-        raise TopologyError(
-            f"this is no valid YAML: {message}", file=file, line=mark.line + 1 if mark else None
-        ) from None
+        message, line = no_yaml(error)
+        raise TopologyError(message, file=file, line=line) from None
     except YAMLError:  # a character that no YAML file may hold
         raise TopologyError(
-            "this is no valid YAML: it holds a control character", file=file
+            "this is no valid YAML: it holds a control character: write it anew, as UTF-8 text",
+            file=file,
         ) from None
     except RecursionError:
         raise TopologyError("must not be nested so deep", file=file) from None
@@ -162,7 +164,7 @@ class _Builder:
             place = (*path, name)
             if name in out:
                 error = TopologyError(
-                    f"given twice, first on line {self.lines[place]}",
+                    f"given twice, first on line {self.lines[place]}: take one out",
                     file=self.document.file,
                     line=line,
                     key=key_text(place),
@@ -196,6 +198,13 @@ class _Builder:
         roles need.
         """
         missing: list[str] = []
+        if meant := _OF_A_SHELL.fullmatch(text):
+            name = meant["name"]
+            self.refuse(
+                path,
+                f"must be written ${{{name}}} where it is a variable, $${name} where it is text",
+            )
+            return None
 
         def one(match: re.Match[str]) -> str:
             if match["wrong"]:

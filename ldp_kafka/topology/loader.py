@@ -13,7 +13,7 @@ from typing import Any
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.methods.asked import streamed
 from ldp_kafka.methods.protocols.processing import Processing
-from ldp_kafka.topology.document import Document, Unset, read
+from ldp_kafka.topology.document import Document, Unset, key_text, read
 from ldp_kafka.topology.durations import parse_duration
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import Path, parse_path
@@ -21,7 +21,7 @@ from ldp_kafka.topology.schema import problems as schema_problems
 from ldp_kafka.topology.schema import with_defaults
 from ldp_kafka.topology.sections import frozen
 
-__all__ = ["load", "loads"]
+__all__ = ["load", "loads", "place_in"]
 
 _COMMON = (
     "method",
@@ -102,6 +102,19 @@ def loads(text: str, file: str = "<string>") -> Topology:
             error for _, error in sorted(work.found, key=lambda item: item[1].line or 0)
         )
     return topology
+
+
+def place_in(file: str, *paths: Path) -> tuple[int | None, str]:
+    """Line and key of the first of these paths that a file has, or of the last; for what is found
+    wrong when the file is read already. No line where it cannot be read any more.
+    """
+    try:
+        document = read(FilePath(file).read_text("utf-8"), file, os.environ)
+    except (OSError, UnicodeDecodeError, TopologyError):
+        return None, key_text(paths[-1])
+    path = next((each for each in paths if each in document.lines), paths[-1])
+    _, found = document.problem(path, "")
+    return found.line, found.key
 
 
 class _Work:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Identity", "endpoints", "identity"]
+__all__ = ["Identity", "endpoints", "identity", "is_address"]
 
 Identity = tuple[tuple[str, str], ...]
 """What a broker knows a client by: (option, what it says). Empty: nothing, so it is anonymous."""
@@ -68,6 +68,24 @@ def _subject(option: str, text: str) -> str:
         return load_pem_x509_certificate(pem).subject.rfc4514_string()
     except (OSError, ValueError):
         return text
+
+
+def is_address(text: str) -> bool:
+    """Whether it is a broker's: a host, its port, and the protocol before it as librdkafka has it.
+
+    Examples
+    --------
+    >>> [is_address(text) for text in ("kafka-1:9092", "[::1]:9092", "http://kafka:9092", "a:b")]
+    [True, True, False, False]
+    """
+    match = _ADDRESS.fullmatch(text.lower())
+    host = match and (match["six"] or match["host"])
+    if not match or not host or re.search(r"[\s/]", host):
+        return False
+    protocol, there, _ = text.lower().partition("://")
+    if there and protocol not in ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"):
+        return False
+    return match["port"] is None or 1 <= int(match["port"]) <= 65535
 
 
 def endpoints(brokers: Iterable[str]) -> frozenset[tuple[str, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -17,7 +18,7 @@ from ldp_kafka.methods.asked import names
 from ldp_kafka.methods.protocols.processing import SMOOTHING
 from ldp_kafka.methods.windowed import WINDOWED
 from ldp_kafka.statistics import STATISTICS
-from ldp_kafka.topology.document import Document, key_text
+from ldp_kafka.topology.document import Document, key_text, plain_scalar
 from ldp_kafka.topology.durations import UNITS, not_a_duration
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import Path
@@ -25,6 +26,9 @@ from ldp_kafka.topology.sections import PURE
 
 __all__ = ["problems", "schema", "with_defaults"]
 
+_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+")
+"""A number with a decimal comma."""
+_TIME = re.compile(rf"[0-9.]+\s*{UNITS}")
 _NOUNS = {
     "object": "a mapping",
     "array": "a list",
@@ -160,9 +164,9 @@ def _said(error: ValidationError) -> Iterator[tuple[Path, str]]:
                 if key in found and other not in found:
                     yield (*path, other), f"must be given where {key_text((*path, key))} is"
     elif path[-1:] and "propertyNames" in error.absolute_schema_path:
-        yield (*path, str(found)), "is ours to set"
+        yield (*path, str(found)), "is ours to set: leave it out"
     elif "propertyNames" in error.absolute_schema_path:
-        yield (str(found),), "is ours to set"
+        yield (str(found),), "is ours to set: leave it out"
     else:
         yield path, _must(rule, limit, found, place, path)
 
@@ -172,16 +176,17 @@ def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) 
         more = not_a_duration(found) if UNITS in place.get("pattern", "") else ""
         return f"{place['patternErrorMessage']}; got {_shown(found)}{more}"
     if rule == "enum":
-        return _not_one_of(limit, found)
+        return _not_one_of(limit, found, path)
     if rule == "type":
         kinds = [limit] if isinstance(limit, str) else limit
-        hint = " (put it in quotes)" if "string" in kinds and isinstance(found, int | float) else ""
+        if path[-1:] == ("client",):
+            return "must be a mapping of options to text, such as security.protocol: SASL_SSL"
         if "client" in path:  # a password may be in it
             return "must be text"
-        return (
-            f"must be {' or '.join(_NOUNS[kind] for kind in kinds if kind != 'null')}; got"
-            f" {_shown(found)}{hint}"
-        )
+        nouns = " or ".join(_NOUNS[kind] for kind in kinds if kind != "null")
+        return f"must be {nouns}; got {_shown(found)}{_instead(kinds, found, place)}"
+    if rule in ("minItems", "maxItems") and place.get("minItems") == place.get("maxItems"):
+        return f"must have {limit} items{_like(place)}; got {_shown(found)}"
     words = {
         "minimum": f"must be at least {limit}",
         "maximum": f"must be at most {limit}",
@@ -195,8 +200,43 @@ def _must(rule: str, limit: Any, found: Any, place: dict[str, Any], path: Path) 
     return f"{words[rule]}; got {_shown(found)}" if rule in words else f"must hold: {rule} {limit}"
 
 
-def _not_one_of(known: list[Any], found: Any) -> str:
-    return f"must be one of {', '.join(known)}; got {_shown(found)}{did_you_mean(found, known)}"
+def _instead(kinds: list[str], found: Any, place: dict[str, Any]) -> str:
+    """What to write in place of what is of none of these kinds, where that can be told: the end of
+    a message.
+    """
+    if "string" in kinds:
+        if isinstance(found, int | float):
+            return " (put it in quotes)"
+        many = [each for each in place.get("examples", ()) if "," in str(each)]
+        return f": such as {many[0]}" if isinstance(found, list) and many else ""
+    if "object" in kinds:
+        known = place.get("properties")
+        return f": its keys are {', '.join(known)}" if known else ""
+    if not isinstance(found, str):
+        return _like(place) if "array" in kinds else ""
+    meant = plain_scalar(found)
+    if ("boolean" in kinds and isinstance(meant, bool)) or (
+        {"integer", "number"} & {*kinds} and isinstance(meant, int | float)
+    ):
+        return ": leave out the quotes"
+    if _COMMA.fullmatch(found):
+        return f": write {found.replace(',', '.')}"
+    if "integer" in kinds and _TIME.fullmatch(found) and "slots" in place["description"].lower():
+        return ": it is a number of slots, each as long as input.slot says"
+    return _like(place) if "array" in kinds else ""
+
+
+def _like(place: dict[str, Any]) -> str:
+    """An example of what may stand there, the end of a message; empty where there is none."""
+    lists = [each for each in place.get("examples", ()) if isinstance(each, list)]
+    return f": such as {json.dumps(lists[0]).replace(chr(34), '')}" if lists else ""
+
+
+def _not_one_of(known: list[Any], found: Any, path: Path) -> str:
+    said = f"must be one of {', '.join(known)}; got {_shown(found)}"
+    if path == ("privacy", "method") and found in PURE:
+        return f"{said}: {found} is a mechanism, and stands in privacy.mechanism"
+    return said + did_you_mean(found, known)
 
 
 def _unknown_key(path: Path, known: list[str]) -> str:

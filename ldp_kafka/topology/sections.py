@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from inspect import signature
+from inspect import Parameter, signature
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +19,7 @@ from ldp_kafka.methods.protocols.processing import Processing
 from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.formats import INPUT_FORMATS
-from ldp_kafka.topology.logins import Identity, endpoints, identity
+from ldp_kafka.topology.logins import Identity, endpoints, identity, is_address
 from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = [
@@ -54,6 +54,20 @@ def _values_of(mechanism: str) -> str:
     return (
         "categories" if "categories" in signature(MECHANISMS[mechanism]).parameters else "numbers"
     )
+
+
+def _needed(method: type[Method]) -> list[str]:
+    """Those of a method's own parameters that have no default."""
+    made = method.delay_class if issubclass(method, Windowed) else method
+    found: dict[str, Any] = {}
+    for kind in reversed(made.__mro__):
+        if "__init__" in vars(kind):
+            found |= signature(vars(kind)["__init__"]).parameters
+    return [
+        name
+        for name in method.parameters
+        if name in found and found[name].default is Parameter.empty
+    ]
 
 
 def frozen(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -97,6 +111,18 @@ class KafkaSide(Checked):
             )
         elif "embedded" in self.brokers and len(self.brokers) > 1:
             yield "kafka.bootstrap_servers", "embedded stands alone, without other brokers"
+        elif not isinstance(self.bootstrap_servers, Unset):
+            addresses = self.bootstrap_servers.split(",")
+            for at, address in enumerate(addresses, 1):
+                if address.strip() and not is_address(address.strip()):
+                    which = f"; address {at} is none" if len(addresses) > 1 else ""
+                    yield (
+                        "kafka.bootstrap_servers",
+                        (
+                            "must be host:port, several with commas between, or embedded: no"
+                            f" http://, no spaces, a port from 1 to 65535{which}"
+                        ),
+                    )
 
     @property
     def brokers(self) -> frozenset[str]:
@@ -393,12 +419,15 @@ class Privacy(Checked):
                     " itself"
                 ),
             )
+        for name in _needed(kind):
+            if name not in self.parameters:
+                yield f"privacy.{name}", f"must be given for {self.method}: {kind.parameters[name]}"
         for name in self.parameters:
             if name not in kind.parameters:
                 yield (
                     f"privacy.{name}",
                     (
-                        f"is no parameter of {self.method}; its own:"
+                        f"is no parameter of {self.method}: leave it out; its own:"
                         f" {', '.join(kind.parameters) or 'none'}"
                     ),
                 )

@@ -252,7 +252,7 @@ WRONG = [
     (
         "method: capp",
         "method: sw_direct\n  block: 2",
-        "9: privacy.block: is no parameter of sw_direct; its own: none",
+        "9: privacy.block: is no parameter of sw_direct: leave it out; its own: none",
     ),
     ("epsilon: 1.0", "epsilon: true", "9: privacy.epsilon: must be a number; got true"),
     ("epsilon: 1.0", 'epsilon: "1"', '9: privacy.epsilon: must be a number; got "1"'),
@@ -274,7 +274,7 @@ WRONG = [
         "[10, 0]",
         "11: privacy.domain: must be [low, high] with low < high; got [10, 0]",
     ),
-    ("[0.0, 10.0]", "[0]", "11: privacy.domain: must have at least 2 items"),
+    ("[0.0, 10.0]", "[0]", "11: privacy.domain: must have 2 items"),
     ("[0.0, 10.0]", "\n    - 0\n    - ten", '13: privacy.domain[1]: must be a number; got "ten"'),
     (
         "[0.0, 10.0]",
@@ -436,7 +436,9 @@ def test_a_file_must_be_a_mapping(text):
 
 
 def test_a_control_character_is_no_yaml():
-    assert refused("a: \x00") == ["t.yaml: this is no valid YAML: it holds a control character"]
+    assert refused("a: \x00") == [
+        "t.yaml: this is no valid YAML: it holds a control character: write it anew, as UTF-8 text"
+    ]
 
 
 def test_a_well_without_a_bottom():

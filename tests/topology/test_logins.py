@@ -163,6 +163,6 @@ def test_a_user_that_nobody_is_told_of(tmp_path, capsys):
     path.write_text(text(at("a:1", "sasl.username: u"), at("a:1", "sasl.username: v")))
     assert main(["validate", str(path)]) == 2
     assert (
-        "kafka.edge.client: sasl.username is not used where security.protocol is PLAINTEXT"
+        "kafka.edge.client.sasl.username: is not used where security.protocol is PLAINTEXT"
         in capsys.readouterr().err
     )

@@ -4,8 +4,6 @@ slide (Li et al., Delay-allowed Differentially Private Data Stream Release).
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ldp_kafka.methods.delay.adapub import AdaPub
 from ldp_kafka.methods.delay.base import DelayMethod
 from ldp_kafka.methods.delay.buc_order import BucOrder
@@ -16,6 +14,7 @@ from ldp_kafka.methods.delay.contin import ContinGroup
 from ldp_kafka.methods.delay.discontin import DiscontinGroup
 from ldp_kafka.methods.delay.dpi import Dpi
 from ldp_kafka.methods.delay.naive import Naive
+from ldp_kafka.methods.delay.names import DelayName
 from ldp_kafka.methods.delay.pegasus import Pegasus, PegasusDelay
 from ldp_kafka.methods.delay.segments import SegmentMean
 from ldp_kafka.methods.delay.truncate import Truncate
@@ -39,18 +38,3 @@ __all__ = [
     "Truncate",
     "choose_delay",
 ]
-
-DelayName = Literal[
-    "adapub",
-    "buc_order",
-    "comp_order",
-    "contin_group",
-    "discontin_group",
-    "dpi",
-    "naive",
-    "pegasus",
-    "pegasus_delay",
-    "segment_mean",
-    "truncate",
-]
-"""The names of all of them in `ldp_kafka.METHODS`, for type checkers."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from ldp_kafka.methods.delay.deviation import Deviating
 from ldp_kafka.methods.delay.discontin import DiscontinGroup
 from ldp_kafka.methods.delay.dpi import Dpi
 from ldp_kafka.methods.delay.naive import Naive
+from ldp_kafka.methods.delay.names import DelayName
 from ldp_kafka.methods.delay.pegasus import Pegasus, PegasusDelay
 from ldp_kafka.methods.delay.segments import SegmentMean
 from ldp_kafka.methods.delay.truncate import Truncate
@@ -46,7 +47,7 @@ MOST_SLOTS = 100_000
 class Simulated:
     """What one delay method did on the made-up streams."""
 
-    method: str
+    method: DelayName
     parameters: dict[str, Any]
     """Its own, where it has some: ``segment``, ``theta``, ``buckets``."""
     error: float
@@ -214,13 +215,13 @@ def choose_delay(
     moves = np.random.default_rng(SEED).normal(0.0, float(drift), (STREAMS, slots))
     moves[:, 0] = 0.0
     streams = lo + (hi - lo) * walks(moves)
-    found = [Simulated(naive.name, {}, _error(naive, streams))]
+    found = [Simulated(cast("DelayName", naive.name), {}, _error(naive, streams))]
     for kind, own in _candidates(naive.delay, usual):
         try:
             made = kind(**usual, **own)
         except ConfigurationError:  # epsilon is too small for its table
             continue
-        found.append(Simulated(made.name, own, _error(made, streams)))
+        found.append(Simulated(cast("DelayName", made.name), own, _error(made, streams)))
     midpoint = float(np.abs(streams - (lo + hi) / 2).mean())
     return DelayChoice(
         naive.epsilon,

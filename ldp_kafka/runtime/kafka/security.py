@@ -14,7 +14,7 @@ from typing import Any
 
 from ldp_kafka.accounting.words import did_you_mean
 from ldp_kafka.errors import ConfigurationError, TopologyError
-from ldp_kafka.topology import Topology, unset
+from ldp_kafka.topology import Topology, place_in, unset
 
 __all__ = ["Security", "check_options", "check_topology", "security"]
 
@@ -159,8 +159,8 @@ def _not_of_both(name: str) -> str:
 
 
 def check_topology(topology: Topology) -> None:
-    """`check_options` of each side, as far as it is known here. TopologyError with the file and the
-    side's key.
+    """`check_options` of each side, as far as it is known here. TopologyError with the file, the
+    line and the key.
     """
     blocks = {
         id(kafka): (side, kafka)
@@ -172,10 +172,13 @@ def check_topology(topology: Topology) -> None:
         try:
             check_options(kafka.client)
         except ConfigurationError as error:
-            where = f"kafka.{side}.client" if len(blocks) > 1 else "kafka.client"
-            raise TopologyError(
-                str(error).removeprefix("kafka.client: "), file=topology.file, key=where
-            ) from None
+            said = str(error).removeprefix("kafka.client: ")
+            name, _, rest = said.partition(" ")
+            places = [("kafka", side, "client"), ("kafka", "client")][2 - len(blocks) :]
+            if name in kafka.client and not rest.startswith("and "):  # it is about one option
+                said, places = rest, [(*place, name) for place in places]
+            line, key = place_in(topology.file, *places)
+            raise TopologyError(said, file=topology.file, line=line, key=key) from None
 
 
 def _mechanism(client: Mapping[str, Any]) -> str:

@@ -12,18 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldp_kafka.errors import BadRecord, Reason
-from ldp_kafka.records import (
-    DeadLetter,
-    Event,
-    Events,
-    Partial,
-    Release,
-    Report,
-    Reports,
-    Request,
-    Sums,
-    Tick,
-)
+from ldp_kafka.records import Event, Events, Record, Report, Reports
 from ldp_kafka.runtime.wire.arrow import ARROW, check_size, kind_of, lists, read_batch, write_batch
 from ldp_kafka.runtime.wire.parsing import parse_json
 from ldp_kafka.runtime.wire.records import (
@@ -41,8 +30,6 @@ __all__ = ["decode", "encode"]
 
 # what Arrow says of what is no column
 UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError)
-
-Record = Event | Report | Request | Release | Tick | Partial | Sums | DeadLetter
 
 
 def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
@@ -104,7 +91,7 @@ def encode(records: Record | Events | Reports | Sequence[Record]) -> bytes:
     )
 
 
-def decode(message: bytes) -> list[Any]:
+def decode(message: bytes) -> list[Record]:
     """The single records of a message, batches expanded; a header record gives an empty list.
 
     ==============================  ============================================================

@@ -1,0 +1,103 @@
+"""What the registries make by name: `mechanism`, `method` and `protocol`.
+
+Type checkers and editors read ``named.pyi`` in place of this file: it has the parameters of each
+name. ``poe stubs`` writes it from the classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ldp_kafka.accounting.words import did_you_mean
+from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods import METHODS, DelayMethod, Method
+from ldp_kafka.methods.protocols import PROTOCOLS, Protocol
+
+__all__ = ["mechanism", "method", "protocol"]
+
+
+def mechanism(name: str, **parameters: Any) -> Any:
+    """The one-value mechanism of that name; `ldp_kafka.MECHANISMS` lists them.
+
+    Type checkers know what each name takes, and must be able to read the name in the call. Where
+    only the run knows it: ``make: Callable[..., Any] = mechanism``, then ``make(name, ...)``. The
+    same holds for `method` and `protocol`.
+
+    Examples
+    --------
+    >>> mechanism("grr", epsilon=1.0, categories=2).certificate().epsilon_effective <= 1.0
+    True
+    """
+    return _known(MECHANISMS, name, "mechanism")(**parameters)
+
+
+def method(
+    name: str, *, mechanism: str | Callable[..., Any] | None = None, **parameters: Any
+) -> Method | DelayMethod:
+    """The streaming method of that name; `ldp_kafka.METHODS` lists them.
+
+    ``mechanism`` is a name or any factory ``(epsilon, domain or categories) -> Mechanism``;
+    default: the method's own. The methods that release windows (`ldp_kafka.methods.delay`) take
+    none: their noise is that of sums.
+
+    Examples
+    --------
+    >>> method("capp", epsilon=1.0, window=10, domain=(0.0, 1.0)).guarantee.level
+    'w-event'
+    >>> method("naive", epsilon=1.0, delay=10, domain=(0.0, 1.0)).guarantee.level
+    'event'
+    """
+    kind = _known(METHODS, name, "method")
+    if issubclass(kind, DelayMethod):
+        if mechanism is not None:
+            raise ConfigurationError(f"{name} takes no mechanism: it adds noise to sums")
+        delayed: DelayMethod = kind(**parameters)
+        return delayed
+    chosen = kind.default_mechanism if mechanism is None else mechanism
+    made: Method = kind(
+        mechanism=_known(MECHANISMS, chosen, "mechanism") if isinstance(chosen, str) else chosen,
+        **parameters,
+    )
+    return made
+
+
+def protocol(
+    name: str, *, oracle: str | Callable[..., Any] | None = None, **parameters: Any
+) -> Protocol:
+    """The protocol of that name, which releases a crowd's frequencies (``categories=``), mean
+    (``domain=``) or distribution (``domain=``, ``bins=``); `ldp_kafka.PROTOCOLS` lists them.
+
+    ``oracle`` is a mechanism's name or any factory ``(epsilon, domain or categories) ->
+    Mechanism``; default: ``adaptive`` for categories, ``hybrid`` for numbers, ``square_wave`` for
+    distributions. ``norm_sub``, ``merge`` and ``smooth`` improve what is released at the same
+    epsilon: `ldp_kafka.Protocol`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ldp_kafka.randomness import seeded
+    >>> lpa = protocol("lpa", epsilon=1.0, window=4, categories=3)
+    >>> lpa.run(np.zeros((1000, 8), int), seeded(7)).values.shape
+    (8, 3)
+    """
+    kind = _known(PROTOCOLS, name, "protocol")
+    default = "hybrid" if parameters.get("bins") is None else "square_wave"
+    if parameters.get("categories") is not None:
+        default = "adaptive"
+    chosen = default if oracle is None else oracle
+    made: Protocol = kind(
+        oracle=_known(MECHANISMS, chosen, "oracle") if isinstance(chosen, str) else chosen,
+        **parameters,
+    )
+    return made
+
+
+def _known(registry: dict[str, Any], name: Any, what: str) -> Any:
+    if not isinstance(name, str) or name not in registry:
+        raise ConfigurationError(
+            f"unknown {what} {name!r}; known:"
+            f" {', '.join(sorted(registry))}{did_you_mean(name, registry)}"
+        )
+    return registry[name]

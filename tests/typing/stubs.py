@@ -1,0 +1,171 @@
+"""Writes ``ldp_kafka/named.pyi``: for each name in the registries an overload with the parameters
+that its class takes, its parents' included (``python -m tests.typing.stubs``).
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import ldp_kafka.named
+from ldp_kafka.mechanisms import MECHANISMS
+from ldp_kafka.methods import METHODS, AdaPub, DelayMethod, Method
+from ldp_kafka.methods.delay.windows import SETTINGS
+from ldp_kafka.methods.protocols import PROTOCOLS
+from ldp_kafka.methods.protocols.processing import SMOOTHING
+from ldp_kafka.methods.split import INNER
+
+STUB = Path(ldp_kafka.named.__file__).with_suffix(".pyi")
+
+HEAD = """\
+# What each name takes and gives. Written by `poe stubs` from the classes in the registries; do not
+# edit it.
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, overload
+
+from ldp_kafka import mechanisms, methods
+from ldp_kafka.methods import protocols
+
+__all__ = ["mechanism", "method", "protocol"]
+
+"""
+BY_NAME = ("mechanism", "oracle")
+"""What `ldp_kafka.named` makes of a mechanism's name, or of nothing."""
+WORDS = {
+    "calibration": ("sound", "published"),
+    "change": ("additive", "multiplicative"),
+    "inner": tuple(INNER),
+    "setting": SETTINGS,
+}
+"""Texts that are one of a few words, whatever takes them."""
+
+
+def literal(words: Any) -> str:
+    """The type of one of these words."""
+    return f"Literal[{json.dumps(list(words))[1:-1]}]"
+
+
+def signatures(kind: Callable[..., Any]) -> Iterator[inspect.Signature]:
+    """That of a function; of a class those of all constructors that ``**parameters`` reach, the
+    class's own first.
+    """
+    if not isinstance(kind, type):
+        yield inspect.signature(kind)
+        return
+    for parent in kind.__mro__:
+        if "__init__" not in parent.__dict__:
+            continue
+        signature = inspect.signature(parent.__init__)
+        yield signature
+        every = signature.parameters.values()
+        if not any(each.kind is inspect.Parameter.VAR_KEYWORD for each in every):
+            return
+
+
+def parameters(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """What it takes by name: parents' parameters first, those without a default before all."""
+    found: dict[str, inspect.Parameter] = {}
+    for signature in reversed(list(signatures(kind))):
+        found |= {
+            name: each
+            for name, each in signature.parameters.items()
+            if name != "self" and each.kind is not inspect.Parameter.VAR_KEYWORD
+        }
+    if isinstance(kind, type) and issubclass(kind, Method | DelayMethod):
+        found = of_values(kind, found)
+    return dict(sorted(found.items(), key=lambda item: optional(*item)))
+
+
+def of_values(
+    kind: type[Method | DelayMethod], found: dict[str, inspect.Parameter]
+) -> dict[str, inspect.Parameter]:
+    """A method needs what its values lie in, and takes nothing that is for other values."""
+    needed, others = "domain", {"categories"}
+    if kind.kind == "categorical":
+        needed, others = "categories", {"domain"}
+    if kind.ball:
+        others |= {"domain", "change"}
+    else:
+        given = str(found[needed].annotation).removesuffix(" | None")
+        found[needed] = found[needed].replace(default=inspect.Parameter.empty, annotation=given)
+    if kind is AdaPub:
+        others.add("theta")  # its parents have one
+    return {name: each for name, each in found.items() if name not in others}
+
+
+def optional(name: str, each: inspect.Parameter) -> bool:
+    """Whether a call may leave it out."""
+    return name in BY_NAME or each.default is not inspect.Parameter.empty
+
+
+def words_of(kind: Any, name: str) -> tuple[str, ...] | None:
+    """The words that a parameter may be, where it is text."""
+    if name == "noise":
+        return kind.noises
+    if name == "smooth" and not issubclass(kind, DelayMethod):
+        return tuple(SMOOTHING)
+    return WORDS.get(name)
+
+
+def typed(kind: Any, name: str, each: inspect.Parameter) -> str:
+    """One line of an overload."""
+    of = str(each.annotation).replace("'", '"')
+    if name in BY_NAME:
+        return f"{name}: MechanismName | Callable[..., Any] | None = None"
+    if of in ("str", "str | None"):
+        words = words_of(kind, name)
+        assert words is not None, f"{kind.__name__}: which words may {name} be?"
+        of = of.replace("str", literal(words))
+    if each.default is inspect.Parameter.empty:
+        return f"{name}: {of}"
+    plain = each.default is None or isinstance(each.default, bool | int | float | str | tuple)
+    default = repr(each.default).replace("'", '"') if plain else "..."
+    return f"{name}: {of} = {default}"
+
+
+def gives(room: str, kind: Any) -> str:
+    """What a call returns, by the room that exports it: two registries have classes of one name."""
+    found = kind if isinstance(kind, type) else get_type_hints(kind)["return"]
+    every = [f"{room}.{each.__name__}" for each in get_args(found) or (found,)]
+    if len(every) < 3:
+        return " | ".join(every)
+    return "\n    | ".join(["(\n    " + every[0], *every[1:]]) + "\n)"
+
+
+def overloads(function: str, room: str, registry: dict[str, Any]) -> Iterator[str]:
+    """One a name."""
+    for name, kind in registry.items():
+        yield "@overload"
+        yield f"def {function}("
+        yield f'    name: Literal["{name}"],'
+        yield "    *,"
+        for key, each in parameters(kind).items():
+            yield f"    {typed(kind, key, each)},"
+        yield f") -> {gives(room, kind)}: ..."
+
+
+def text() -> str:
+    """The whole stub."""
+    names = [
+        "MechanismName: TypeAlias = Literal[",
+        *(f'    "{name}",' for name in MECHANISMS),
+        "]",
+        "",
+    ]
+    return HEAD + "\n".join(
+        [
+            *names,
+            *overloads("mechanism", "mechanisms", MECHANISMS),
+            *overloads("method", "methods", METHODS),
+            *overloads("protocol", "protocols", PROTOCOLS),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    written = text()  # before the file is opened for writing
+    STUB.write_text(written, encoding="utf-8")
