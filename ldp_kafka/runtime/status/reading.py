@@ -209,7 +209,7 @@ class _Look:
             return {}
         asked = topology.method.phases > 1
         if flow.raw is None:
-            metas = self._metas("collect")
+            metas = self._metas(flow.reports.name)
             told = {at: (meta.get("second") or {}) if asked else meta for at, meta in metas.items()}
             return {at: each.get("closed") for at, each in told.items()}
         held = tails(self._config(flow.reports), flow.reports.name, self._extents(flow.reports))
@@ -217,9 +217,9 @@ class _Look:
             number: closed_by_reports(each, asked=asked) for number, each in held.records.items()
         }
 
-    def _metas(self, agent: str) -> dict[int, Mapping[str, Any]]:
-        """What the last snapshots of a collector's agent say of its partitions."""
-        role, spec = self._topology.reader(self._topology.agent(agent).topic)
+    def _metas(self, topic: str) -> dict[int, Mapping[str, Any]]:
+        """What the last snapshots of who folds a topic at the collector say of its partitions."""
+        role, spec = self._topology.reader(topic)
         state = role.state(spec)
         metas = newest_metas(self._config(state), state.name, self._extents(state))
         return {
@@ -292,7 +292,7 @@ class _Look:
             made = made if found is None else found
         # a coordinator releases what is merged when it has decided
         if flow.partials is not None and flow.sums is None:
-            meta = (_try(self._metas, "merge")[0] or {}).get(0, {})
+            meta = (_try(self._metas, flow.partials.name)[0] or {}).get(0, {})
             made = replace(made, passed=meta.get("released"), first=meta.get("first"))
         return replace(made, why=why)
 
