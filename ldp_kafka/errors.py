@@ -152,8 +152,8 @@ class Reason(_Code):
         "not_json",
         "the message is neither UTF-8 JSON nor an Arrow IPC stream",
         (
-            "write one JSON object a message; Avro, Protobuf and a schema registry's framing are"
-            " not read"
+            "write one JSON object a message, as plain UTF-8; Avro, Protobuf, CSV, compressed text,"
+            " Arrow's file format and a schema registry's framing are not read"
         ),
     )
     NOT_ARROW = (
