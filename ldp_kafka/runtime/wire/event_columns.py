@@ -12,9 +12,9 @@ from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import MARK
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
@@ -106,10 +106,14 @@ def _columns(records: Sequence[Any], fields: Fields, around: Sequence[Any] = ())
         return _at(around, path[1:]) if path[0] == OUTER else _at(records, path)
 
     try:
-        users = _users(found(fields.user))
+        users = (
+            _joined([_texts(found(part)) for part in fields.parts])
+            if fields.parts
+            else _ids(_texts(found(fields.user)))
+        )
         times = None if users is None else _times(found(fields.time), fields.unit)
         values = None if times is None else _values(found(fields.value), fields)
-    except (LookupError, TypeError, OverflowError, BadRecord):
+    except (LookupError, TypeError, ValueError, OverflowError):
         return None
     if users is None or times is None or values is None:
         return None
@@ -125,12 +129,24 @@ def _at(records: Sequence[Any], path: tuple[str | int, ...]) -> Sequence[Any]:
     return records
 
 
-def _users(found: Sequence[Any]) -> Ids | None:
+def _texts(found: Sequence[Any]) -> Sequence[str]:
+    """Ids, or a part of each. LookupError where one may be none."""
     kinds = set(map(type, found))
     if kinds == {int}:
-        found = list(map(str, found))
-    elif kinds != {str}:
+        return list(map(str, found))
+    if kinds != {str}:
+        raise LookupError
+    return found
+
+
+def _joined(parts: Sequence[Sequence[str]]) -> Ids | None:
+    """Ids made of parts, of which none is empty."""
+    if not all(map(all, parts)):
         return None
+    return _ids([orjson.dumps(row).decode() for row in zip(*parts, strict=True)])
+
+
+def _ids(found: Sequence[str]) -> Ids | None:
     joined = "".join(found)
     texts = found if joined.isascii() else [user.encode() for user in found]
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
