@@ -18,7 +18,7 @@ from ldp_kafka.runtime.wire.decoded_run import PlainRun
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 from ldp_kafka.runtime.wire.times import NUDGE, SECONDS, Unit, many_milliseconds, milliseconds
-from ldp_kafka.runtime.wire.user_ids import joined_id
+from ldp_kafka.runtime.wire.user_ids import MOST_CHARACTERS, joined_id, nfc
 from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = ["read", "read_plain"]
@@ -27,6 +27,7 @@ __all__ = ["read", "read_plain"]
 _WRONG = {1: Reason.CATEGORY, 2: Reason.NOT_FINITE, 3: Reason.VALUE}
 _CATEGORY, _NOT_FINITE, _VALUE = _WRONG
 _CODES = {reason: code for code, reason in _WRONG.items()}
+_WIDEST = 4 * MOST_CHARACTERS  # bytes
 _IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 
 
@@ -142,8 +143,19 @@ def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
     wide = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
     ends = np.frombuffer(offsets, wide, len(column) + 1, wide.itemsize * column.offset)
     ids = Ids(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends)
+    if ids.data[ends[0] : ends[-1]].max(initial=0) >= 128:  # not ASCII
+        ids = Ids.of([_normal(text) for text in column.to_pylist()])
+        ends = ids.offsets
     length = ends[1:] - ends[:-1]
     return ids, (length < 1) | (length > LONGEST)
+
+
+def _normal(text: str) -> str:
+    """An id in NFC; what is too long for one stays as it is."""
+    try:
+        return nfc(text)
+    except BadRecord:
+        return text
 
 
 def _joined(
@@ -258,12 +270,12 @@ def _filled(column: Any, kind: Any, missing: float) -> NDArray[Any]:
 
 
 def _spelled(column: Any, reason: Reason) -> Any:
-    """A dictionary column with its values written out; texts longer than a user id are empty then.
-    One long text said a million times must not fill the memory.
+    """A dictionary column with its values written out; texts longer than any id are empty then. One
+    long text said a million times must not fill the memory.
     """
     texts = column.dictionary
     if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
-        texts = pc.if_else(pc.greater(pc.binary_length(texts), LONGEST), "", texts).cast(texts.type)
+        texts = pc.if_else(pc.greater(pc.binary_length(texts), _WIDEST), "", texts).cast(texts.type)
         said = pc.sum(pc.binary_length(texts).take(column.indices)).as_py() or 0
         if said > 16 * MAX_BYTES:
             raise BadRecord(Reason.TOO_LARGE)

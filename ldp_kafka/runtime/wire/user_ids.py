@@ -1,22 +1,48 @@
-"""Users' ids: how what a message says of a user becomes the text that stands for one person."""
+"""Users' ids: how what a message says of a user becomes the text that stands for one person.
+
+Ids are text in Unicode's normalization form C (UAX 15): an accent may be written as a character of
+its own or not, and one person must not have two budgets by it. Characters that this Python's
+Unicode does not know yet stay as they are.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unicodedata import is_normalized, normalize
 
 import orjson
 
-from ldp_kafka.errors import BadRecord
-from ldp_kafka.runtime.wire.parsing import check_user
+from ldp_kafka.errors import BadRecord, Reason
+from ldp_kafka.runtime.wire.parsing import LONGEST, check_user
 
-__all__ = ["joined_id", "named_ids", "one_id", "split_id"]
+__all__ = ["MOST_CHARACTERS", "joined_id", "named_ids", "nfc", "one_id", "split_id"]
+
+MOST_CHARACTERS = 2 * LONGEST
+"""No text of more has an NFC of 256 bytes: three characters for two bytes are the most that one is
+written as. Longer ones are not normalized, which takes the square of a run of accents in time.
+"""
+
+
+def nfc(text: str) -> str:
+    """The text in NFC. BadRecord where it is too long to be an id.
+
+    Examples
+    --------
+    >>> nfc("e\u0301") == nfc("\u00e9") == "\u00e9"
+    True
+    """
+    if text.isascii():
+        return text
+    if len(text) > MOST_CHARACTERS:
+        raise BadRecord(Reason.USER)
+    return text if is_normalized("NFC", text) else normalize("NFC", text)
 
 
 def one_id(found: Any) -> str:
     """The id that one field holds, or a part of one: text, or a whole number below 2**64 in
-    magnitude, which is the text of its digits. BadRecord otherwise, and beyond 256 bytes.
+    magnitude, which is the text of its digits; in NFC. BadRecord otherwise, and beyond 256 bytes.
 
     Examples
     --------
@@ -25,6 +51,8 @@ def one_id(found: Any) -> str:
     """
     if type(found) is int:
         found = str(found) if abs(found) < 2**64 else ""
+    elif type(found) is str:
+        found = nfc(found)
     check_user(found)
     return str(found)
 
