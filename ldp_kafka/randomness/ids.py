@@ -32,7 +32,10 @@ class Ids:
 
     @classmethod
     def of(cls, users: Iterable[str]) -> Ids:
-        """From texts. ValueError, which shows none, where one cannot be written as UTF-8."""
+        """From texts, as they are: which of them are one person is decided where a message is read
+        (`ldp_kafka.runtime.wire.user_ids`); here rows that are alike would have one noise.
+        ValueError, which shows none, where one cannot be written as UTF-8.
+        """
         try:
             encoded = [str(user).encode() for user in users]
         except UnicodeEncodeError:

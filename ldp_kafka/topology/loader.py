@@ -231,9 +231,11 @@ class _Work:
                 )
             # what has another default there
             given |= {"create": mine.get("create", False), "idle": mine.get("idle", RELAY_IDLE)}
-        fields: dict[str, Any] = {
-            key: self._path(key, given.pop(key)) for key in ("user", "value", "time")
-        }
+        user = given.pop("user")
+        fields: dict[str, Any] = {key: self._path(key, given.pop(key)) for key in ("value", "time")}
+        if isinstance(user, list):
+            fields["parts"] = tuple(self._path(f"user[{at}]", part) for at, part in enumerate(user))
+        fields["user"] = () if isinstance(user, list) else self._path("user", user)
         if "events" in given:
             fields["events"] = self._path("events", given.pop("events"))
         slot, idle, ahead = given.pop("slot"), given.pop("idle"), given.pop("max_ahead")

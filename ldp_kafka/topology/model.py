@@ -440,6 +440,7 @@ class Topology(Checked):
             per_user=self.per_user,
             **({"source": source.source} if self.flow.raw is None else {}),
             **({"relay": True} if source.relay else {}),
+            **({"parts": [list(part) for part in source.parts]} if source.parts else {}),
             **({} if source.events is None else {"events": list(source.events)}),
             **({} if source.time_unit is None else {"time_unit": source.time_unit}),
             **({} if source.coerce == "none" else {"coerce": source.coerce}),

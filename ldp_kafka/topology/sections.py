@@ -173,7 +173,9 @@ class Input(Checked):
     create : False where it belongs to someone else
     relay : whether it is someone else's, and copied into a raw log of ours
     format : a name in `ldp_kafka.topology.formats.INPUT_FORMATS`
-    user, value, time : field paths, as tuples of names and list positions
+    user, value, time : field paths, as tuples of names and list positions; ``user`` is empty where
+        an id is made of several fields
+    parts : paths of these; empty where ``user`` is the one field
     slot_ms : length of a slot, at least 1 ms
     lateness : slots that the watermark stays behind the latest event, 0..1000
     hold : closed slots whose values wait for a request, 2..1000; of methods with a coordinator
@@ -213,6 +215,7 @@ class Input(Checked):
     coerce: str = "none"
     time_unit: str | None = None
     events: Path | None = None
+    parts: tuple[Path, ...] = ()
 
     @property
     def written(self) -> bool:
@@ -222,7 +225,12 @@ class Input(Checked):
     @property
     def who_and_when(self) -> tuple[object, ...]:
         """By what a message says whose its events are, and of when."""
-        return self.user, self.time, self.time_unit, self.events
+        return self.id_fields, self.time, self.time_unit, self.events
+
+    @property
+    def id_fields(self) -> tuple[Path, ...]:
+        """The fields that a user's id is made of: most often one."""
+        return self.parts or (self.user,)
 
     @property
     def batches(self) -> bool:
@@ -287,6 +295,9 @@ class Input(Checked):
             yield "input.format", f"must be one of {', '.join(INPUT_FORMATS)}"
             return
         fields = {"user": self.user, "value": self.value, "time": self.time}
+        if self.parts:
+            del fields["user"]
+            fields |= {f"user[{at}]": part for at, part in enumerate(self.parts)}
         if len(set(fields.values())) < len(fields):
             yield "input", "user, value and time must be three different fields"
         if self.events is not None and INPUT_FORMATS[self.format].batches:

@@ -233,6 +233,13 @@ UNFIT = [
         ),
     ),
     (
+        {"input": ", user: [$.user, $.site]"},
+        (
+            "b must take user and time from the same fields, and in the same way, as a: what is"
+            " lost of one user in one run is summed"
+        ),
+    ),
+    (
         {"input": ", time: $.when"},
         (
             "b must take user and time from the same fields, and in the same way, as a: what is"

@@ -87,6 +87,7 @@ KEYS = [
     ("time: $.time", "time: $.time\n  time_unit: ms", "layout"),
     ("time: $.time", "time: $.time\n  events: $", "layout"),
     ("time: $.time", "time: $.time\n  events: $.readings", "layout"),
+    ("user: $.user", "user: [$.a, $.b]", "layout"),
     ("coerce: none", "coerce: numbers", "layout"),
     ("slot: 1h", "slot: 2h", "fingerprint"),
     ("lateness: 1", "lateness: 2", "layout"),

@@ -20,6 +20,7 @@ from ldp_kafka.runtime.replay.source import SlotEvents, Source
 from ldp_kafka.runtime.wire.arrow import lists, write_batch
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.wire.times import UNITS, in_unit
+from ldp_kafka.runtime.wire.user_ids import named_ids, split_id
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.paths import OUTER, Path
@@ -86,7 +87,7 @@ def messages(
         batch = BATCH if INPUT_FORMATS[topology.input.format].batches else 1
     if not batch >= 1:
         raise ConfigurationError("the events in one message (--batch) must be 1 or more")
-    names = (topology.input.user, topology.input.value, topology.input.time)
+    names = (*topology.input.id_fields, topology.input.value, topology.input.time)
     if batch > 1 and not all(len(path) == 1 and isinstance(path[0], str) for path in names):
         raise ConfigurationError(
             "batches have plain columns: input.user, value and time must be such as $.user, or"
@@ -98,7 +99,7 @@ def messages(
 
 def _messages(topology: Topology, source: Source, batch: int, ticks: bool) -> Iterator[Raw]:
     partitions = topology.input.partitions
-    home = partitions_of(source.users, partitions)
+    home = partitions_of(named_ids(source.users, len(topology.input.parts)), partitions)
     write = (
         _Batches(topology, source.users).write
         if batch > 1
@@ -151,8 +152,9 @@ class _Batches:
 
     def __init__(self, topology: Topology, users: list[str]) -> None:
         source = topology.input
-        self._names = [str(path[0]) for path in (source.user, source.time, source.value)]
-        self._users = pa.array(users, pa.string())
+        self._names = [str(path[0]) for path in (*source.id_fields, source.time, source.value)]
+        parts = zip(*_in_parts(users, len(source.parts)), strict=True)
+        self._users = [pa.array(part, pa.string()) for part in parts]
         self._categories = topology.privacy.category_names
         # where numbers are of another unit, a column has its own
         self._times = pa.int64() if source.time_unit is None else pa.timestamp("ms")
@@ -160,7 +162,7 @@ class _Batches:
     def write(self, partition: int, events: SlotEvents, rows: NDArray[np.intp]) -> Iterator[Raw]:
         times, values = events.times[rows], _named(events.values[rows], self._categories)
         columns = [
-            self._users.take(pa.array(events.who[rows])),
+            *(part.take(pa.array(events.who[rows])) for part in self._users),
             pa.array(times).cast(self._times),
             lists(values),
         ]
@@ -174,8 +176,10 @@ class _Singles:
 
     def __init__(self, topology: Topology, users: list[str]) -> None:
         source = topology.input
-        self._paths = (source.user, source.time, source.value)
-        self._users, self._categories = users, topology.privacy.category_names
+        self._paths = (*source.id_fields, source.time, source.value)
+        self._ids = named_ids(users, len(source.parts))
+        self._users = _in_parts(users, len(source.parts))
+        self._categories = topology.privacy.category_names
         self._events = source.events
         self._unit = None if source.time_unit is None else UNITS[source.time_unit]
 
@@ -185,14 +189,13 @@ class _Singles:
             _named(events.values[rows], self._categories).tolist(),
         )
         for who, time, value in zip(events.who[rows].tolist(), times, values, strict=True):
-            user = self._users[who]
-            message = self._message(user, in_unit(time, self._unit), value)
+            message = self._message(*self._users[who], in_unit(time, self._unit), value)
             yield Raw(
                 partition,
                 time,
                 json.dumps(message, separators=(",", ":")).encode(),
                 1,
-                user.encode(),
+                self._ids[who].encode(),
             )
 
     def _message(self, *leaves: Any) -> Any:
@@ -205,6 +208,11 @@ class _Singles:
             else:
                 event = _placed(event, path, leaf)
         return event if self._events is None else _placed(around, self._events, [event])
+
+
+def _in_parts(users: list[str], parts: int) -> list[list[str]]:
+    """What the fields of each user's id say; 0 parts: there is one field."""
+    return [split_id(user, parts) if parts else [user] for user in users]
 
 
 def _named(values: NDArray[Any], categories: tuple[str, ...] | None) -> NDArray[Any]:

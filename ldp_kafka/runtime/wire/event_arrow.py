@@ -18,7 +18,8 @@ from ldp_kafka.runtime.wire.decoded_run import PlainRun
 from ldp_kafka.runtime.wire.fields import Decoded, Fields
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 from ldp_kafka.runtime.wire.times import NUDGE, SECONDS, Unit, many_milliseconds, milliseconds
-from ldp_kafka.topology.paths import OUTER
+from ldp_kafka.runtime.wire.user_ids import MOST_CHARACTERS, joined_id, nfc
+from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = ["read", "read_plain"]
 
@@ -26,6 +27,7 @@ __all__ = ["read", "read_plain"]
 _WRONG = {1: Reason.CATEGORY, 2: Reason.NOT_FINITE, 3: Reason.VALUE}
 _CATEGORY, _NOT_FINITE, _VALUE = _WRONG
 _CODES = {reason: code for code, reason in _WRONG.items()}
+_WIDEST = 4 * MOST_CHARACTERS  # bytes
 _IN_MILLISECOND = {"us": 1000, "ns": 1_000_000}
 
 
@@ -45,13 +47,14 @@ def read_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
     """
     if len(messages) < 2:
         return ()
-    paths = (fields.user, Reason.USER), (fields.time, Reason.TIME), (fields.value, Reason.VALUE)
-    groups: dict[tuple[Any, ...], list[tuple[int, dict[Reason, Any]]]] = {}
+    paths = [(part, Reason.USER) for part in fields.parts or (fields.user,)]
+    paths += [(fields.time, Reason.TIME), (fields.value, Reason.VALUE)]
+    groups: dict[tuple[Any, ...], list[tuple[int, dict[Path, Any]]]] = {}
     for at, message in enumerate(messages):
         try:
             check_size(message)
             rows = _rows(message)
-            columns = {what: _column(rows, path, what) for path, what in paths}
+            columns = {path: _column(rows, path, what) for path, what in paths}
         except (BadRecord, pa.ArrowException, ValueError):
             continue
         kinds = tuple([column.type for column in columns.values()])
@@ -65,18 +68,18 @@ def read_plain(messages: Sequence[bytes], fields: Fields) -> Sequence[PlainRun]:
     return [run for run in found if run is not None]
 
 
-def _together(group: Sequence[tuple[int, dict[Reason, Any]]], fields: Fields) -> PlainRun | None:
+def _together(group: Sequence[tuple[int, dict[Path, Any]]], fields: Fields) -> PlainRun | None:
     """The rows of several messages as one run; None where they are to be read one by one."""
     try:
         decoded = _decoded(
-            lambda _, what: pa.concat_arrays([columns[what] for _, columns in group]), fields
+            lambda path, _: pa.concat_arrays([columns[path] for _, columns in group]), fields
         )
     except (BadRecord, pa.ArrowException, ValueError):
         return None
     if not decoded.events:
         return None
     places = np.array([at for at, _ in group], np.intp)
-    sizes = np.array([len(columns[Reason.USER]) for _, columns in group], np.intp)
+    sizes = np.array([len(columns[fields.time]) for _, columns in group], np.intp)
     if decoded.rows is None:
         return PlainRun(decoded.events, places, sizes)
     plain = np.ones(len(group), np.bool_)
@@ -93,14 +96,18 @@ def _rows(message: bytes) -> Any:
     return rows
 
 
-def _decoded(column: Callable[[tuple[str | int, ...], Reason], Any], fields: Fields) -> Decoded:
+def _decoded(column: Callable[[Path, Reason], Any], fields: Fields) -> Decoded:
     """What columns hold, row by row.
 
     Parameters
     ----------
     column : the one at a path; BadRecord for this reason where there is none
     """
-    users, no_user = _users(column(fields.user, Reason.USER))
+    users, no_user = (
+        _joined([_users(column(part, Reason.USER)) for part in fields.parts])
+        if fields.parts
+        else _users(column(fields.user, Reason.USER))
+    )
     times, no_time = _times(column(fields.time, Reason.TIME), len(users), fields.unit)
     values, bad_value = _values(column(fields.value, Reason.VALUE), len(users), fields)
     if not (no_user.any() or no_time.any() or bad_value.any()):
@@ -136,8 +143,34 @@ def _users(column: Any) -> tuple[Ids, NDArray[np.bool_]]:
     wide = np.dtype(np.int64 if pa.types.is_large_string(column.type) else np.int32)
     ends = np.frombuffer(offsets, wide, len(column) + 1, wide.itemsize * column.offset)
     ids = Ids(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends)
+    if ids.data[ends[0] : ends[-1]].max(initial=0) >= 128:  # not ASCII
+        ids = Ids.of([_normal(text) for text in column.to_pylist()])
+        ends = ids.offsets
     length = ends[1:] - ends[:-1]
     return ids, (length < 1) | (length > LONGEST)
+
+
+def _normal(text: str) -> str:
+    """An id in NFC; what is too long for one stays as it is."""
+    try:
+        return nfc(text)
+    except BadRecord:
+        return text
+
+
+def _joined(
+    parts: Sequence[tuple[Ids, NDArray[np.bool_]]],
+) -> tuple[Ids, NDArray[np.bool_]]:
+    """Ids made of parts, and which are none."""
+    bad = np.logical_or.reduce([none for _, none in parts])
+    users = []
+    for row, found in enumerate(zip(*(texts.texts() for texts, _ in parts), strict=True)):
+        try:
+            users.append("" if bad[row] else joined_id(found))
+        except BadRecord:  # too long together
+            users.append("")
+            bad[row] = True
+    return Ids.of(users), bad
 
 
 def _values(column: Any, n: int, fields: Fields) -> tuple[NDArray[Any], NDArray[np.uint8]]:
@@ -237,12 +270,12 @@ def _filled(column: Any, kind: Any, missing: float) -> NDArray[Any]:
 
 
 def _spelled(column: Any, reason: Reason) -> Any:
-    """A dictionary column with its values written out; texts longer than a user id are empty then.
-    One long text said a million times must not fill the memory.
+    """A dictionary column with its values written out; texts longer than any id are empty then. One
+    long text said a million times must not fill the memory.
     """
     texts = column.dictionary
     if pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type):
-        texts = pc.if_else(pc.greater(pc.binary_length(texts), LONGEST), "", texts).cast(texts.type)
+        texts = pc.if_else(pc.greater(pc.binary_length(texts), _WIDEST), "", texts).cast(texts.type)
         said = pc.sum(pc.binary_length(texts).take(column.indices)).as_py() or 0
         if said > 16 * MAX_BYTES:
             raise BadRecord(Reason.TOO_LARGE)
@@ -292,7 +325,7 @@ def _read_times(
     return times, bad
 
 
-def _column(rows: Any, path: tuple[str | int, ...], what: Reason) -> Any:
+def _column(rows: Any, path: Path, what: Reason) -> Any:
     """The column at a path: its first step names it, further ones fields of structs."""
     if path[0] == OUTER:  # nothing is around a batch; and Arrow's last column is -1
         raise BadRecord(what)

@@ -12,9 +12,9 @@ from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
-from ldp_kafka.errors import BadRecord
 from ldp_kafka.records import Events, Ids
 from ldp_kafka.runtime.wire.arrow import MARK
 from ldp_kafka.runtime.wire.decoded_run import PlainRun
@@ -22,6 +22,7 @@ from ldp_kafka.runtime.wire.fields import Fields, at
 from ldp_kafka.runtime.wire.number_text import number_of
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST
 from ldp_kafka.runtime.wire.times import SECONDS, Unit, many_milliseconds, milliseconds
+from ldp_kafka.runtime.wire.user_ids import nfc
 from ldp_kafka.topology.paths import OUTER
 
 __all__ = ["MOST", "plain_runs"]
@@ -106,10 +107,14 @@ def _columns(records: Sequence[Any], fields: Fields, around: Sequence[Any] = ())
         return _at(around, path[1:]) if path[0] == OUTER else _at(records, path)
 
     try:
-        users = _users(found(fields.user))
+        users = (
+            _joined([_texts(found(part)) for part in fields.parts])
+            if fields.parts
+            else _ids(*_texts(found(fields.user)))
+        )
         times = None if users is None else _times(found(fields.time), fields.unit)
         values = None if times is None else _values(found(fields.value), fields)
-    except (LookupError, TypeError, OverflowError, BadRecord):
+    except (LookupError, TypeError, ValueError, OverflowError):
         return None
     if users is None or times is None or values is None:
         return None
@@ -125,13 +130,32 @@ def _at(records: Sequence[Any], path: tuple[str | int, ...]) -> Sequence[Any]:
     return records
 
 
-def _users(found: Sequence[Any]) -> Ids | None:
+def _texts(found: Sequence[Any]) -> tuple[Sequence[str], str]:
+    """Ids, or a part of each, in NFC, and all of them in one text. LookupError where one may be
+    none.
+    """
     kinds = set(map(type, found))
     if kinds == {int}:
         found = list(map(str, found))
     elif kinds != {str}:
-        return None
+        raise LookupError
     joined = "".join(found)
+    if joined.isascii():
+        return found, joined
+    found = list(map(nfc, found))
+    return found, "".join(found)
+
+
+def _joined(parts: Sequence[tuple[Sequence[str], str]]) -> Ids | None:
+    """Ids made of parts, of which none is empty."""
+    texts = [found for found, _ in parts]
+    if not all(map(all, texts)):
+        return None
+    ids = [orjson.dumps(row).decode() for row in zip(*texts, strict=True)]
+    return _ids(ids, "".join(ids))
+
+
+def _ids(found: Sequence[str], joined: str) -> Ids | None:
     texts = found if joined.isascii() else [user.encode() for user in found]
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     if lengths.min() < 1 or lengths.max() > LONGEST:

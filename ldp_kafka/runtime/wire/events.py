@@ -55,7 +55,7 @@ class EventReader:
 
     Parameters
     ----------
-    user, value, time, categories, dimension, coerce, time_unit, events : see
+    user, value, time, categories, dimension, coerce, time_unit, events, parts : see
         `ldp_kafka.runtime.wire.fields.Fields`
     """
 
@@ -70,6 +70,7 @@ class EventReader:
         coerce: bool = False,
         time_unit: str | None = None,
         events: Sequence[str | int] | None = None,
+        parts: Sequence[Sequence[str | int]] = (),
     ) -> None:
         self._fields = Fields(
             user,
@@ -80,6 +81,7 @@ class EventReader:
             coerce=coerce,
             time_unit=time_unit,
             events=events,
+            parts=parts,
         )
         # the last one begins with nothing: it is that of all that is of no other
         self._formats = sorted(FORMATS.values(), key=lambda one: -len(one.begins))
@@ -147,4 +149,5 @@ def event_reader(topology: Topology) -> EventReader:
         coerce=source.coerce == "numbers",
         time_unit=source.time_unit,
         events=source.events,
+        parts=source.parts,
     )

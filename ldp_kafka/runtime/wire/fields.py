@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import Events
 from ldp_kafka.runtime.wire.number_text import number_of
-from ldp_kafka.runtime.wire.parsing import check_user
 from ldp_kafka.runtime.wire.times import SECONDS, UNITS, milliseconds
+from ldp_kafka.runtime.wire.user_ids import joined_id, one_id
 from ldp_kafka.topology.paths import OUTER
 
 __all__ = ["SECONDS", "Decoded", "Fields", "at"]
@@ -45,6 +45,7 @@ class Fields:
     Parameters
     ----------
     user, value, time : paths of the fields, as sequences of names and indices
+    parts : paths of the fields that make a user's id together; empty where ``user`` is it
     categories : number of categories, or their names; None for numbers
     dimension : coordinates of a value that is a list of numbers; 0 for single ones
     events : path of the array that a message's events are in; None: a message is one event. With it
@@ -65,8 +66,10 @@ class Fields:
         coerce: bool = False,
         time_unit: str | None = None,
         events: Sequence[str | int] | None = None,
+        parts: Sequence[Sequence[str | int]] = (),
     ) -> None:
         self.user, self.value, self.time = tuple(user), tuple(value), tuple(time)
+        self.parts = tuple(tuple(part) for part in parts)
         self.dimension = dimension
         self.count = categories if isinstance(categories, int) else None
         self.codes = (
@@ -90,16 +93,10 @@ class Fields:
             return at(message, path[1:]) if path[0] == OUTER else at(record, path)
 
         return (
-            self._user_of(found(self.user)),
+            joined_id(map(found, self.parts)) if self.parts else one_id(found(self.user)),
             milliseconds(found(self.time), self.unit),
             self._value_of(found(self.value)),
         )
-
-    def _user_of(self, found: Any) -> str:
-        if type(found) is int:
-            found = str(found) if abs(found) < 2**64 else ""
-        check_user(found)
-        return str(found)
 
     def _value_of(self, found: Any) -> float | int | list[float]:
         if not self.dimension:

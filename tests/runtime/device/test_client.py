@@ -140,6 +140,14 @@ def test_it_reports_what_an_edge_worker_would(text, tmp_path):
         Metrics("d", "collect", "m").count(folded)
 
 
+def test_two_spellings_of_an_id_are_one_user(tmp_path):
+    """As at the edge: one character, or a letter and an accent."""
+    with opened(tmp_path) as client:
+        assert client.report(50.0, NOW, user="m\u00e9") == "sent"
+        assert client.report(50.0, NOW, user="me\u0301") is Status.LATE
+        assert client.report(50.0, NOW, user="me") == "sent"
+
+
 def test_one_draw_a_slot(tmp_path):
     """An event at or before the user's last slot produces nothing, whatever its value, and says
     nothing of it.

@@ -38,6 +38,9 @@ READERS = {
     "inner": EventReader(("user",), ("value",), ("time",), events=("r", 0)),
     "around": EventReader((OUTER, "m", "id"), ("value",), ("time",), events=("r",)),
     "times around": EventReader(("user",), ("value",), (OUTER, "time"), 7, events=("r",)),
+    "parts": EventReader(
+        (), ("value",), ("time",), events=("r",), parts=((OUTER, "m", "id"), ("user",))
+    ),
     "coerced": EventReader(
         (OUTER, "m", "id"), ("value",), ("time",), events=("r",), coerce=True, time_unit="s"
     ),
@@ -47,6 +50,7 @@ WRAPS = {
     "inner": '{{"r":[[{}],1]}}',
     "around": '{{"m":{{"id":{user}}},"r":[{}]}}',
     "times around": '{{"time":{time},"r":[{}]}}',
+    "parts": '{{"m":{{"id":{user}}},"r":[{}]}}',
     "coerced": '{{"m":{{"id":{user}}},"r":[{}]}}',
 }
 TEXT = """

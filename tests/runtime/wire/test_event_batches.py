@@ -20,7 +20,7 @@ from tests.runtime.wire.test_events import arrow
 NOON = 1_700_000_000_000
 SHAPES = (
     "flat", "names", "numbers", "vector", "codes", "coerced", "coerced numbers", "coerced vector",
-    "seconds", "microseconds",
+    "seconds", "microseconds", "parts",
 )  # fmt: skip
 USERS = {
     pa.string(): ["m1", "é", "", None, "x" * 256, "x" * 257, "a\0b"],
@@ -79,7 +79,9 @@ def _batch(dice, shape):
         columns[dice.choice(["user", "time", "value"])] = pa.array(["x"] * n)
     if dice.random() < 0.05:
         del columns[dice.choice(list(columns))]
-    if dice.random() < 0.3:
+    if shape == "parts":
+        columns["more"] = _column(dice, USERS, pa.int64(), n)
+    elif dice.random() < 0.3:
         columns["more"] = pa.array(range(n))
     marks = [None] * 8 + [{"ldp_kafka": "1", "type": "event"}, {"ldp_kafka": "2"}]
     if not columns:

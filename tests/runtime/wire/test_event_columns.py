@@ -29,6 +29,7 @@ READERS = {
     "codes": EventReader(("user",), ("value",), ("time",), 3, 2),
     "seconds": EventReader(("user",), ("value",), ("time",), time_unit="s"),
     "microseconds": EventReader(("user",), ("value",), ("time",), time_unit="us"),
+    "parts": EventReader((), ("value",), ("time",), parts=(("user",), ("more",))),
     "coerced": EventReader(("user",), ("value",), ("time",), coerce=True),
     "coerced numbers": EventReader(("user",), ("value",), ("time",), 7, coerce=True),
     "coerced vector": EventReader(("user",), ("value",), ("time",), None, 2, coerce=True),
@@ -107,7 +108,9 @@ def _message(dice, shape):
         ]
     else:
         fields = [f'"user":{user}', f'"value":{value}', f'"time":{time}']
-    if dice.random() < 0.2:
+    if shape == "parts" and usual:
+        fields.append('"more":' + dice.choice(['"1"', '"m1"', '"é"']))
+    elif dice.random() < 0.2:
         fields.append(f'"more":{dice.choice(OTHERS + NUMBERS + TEXTS)}')
     if dice.random() < 0.1:
         fields.append(dice.choice(fields))
