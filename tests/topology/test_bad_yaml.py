@@ -104,7 +104,9 @@ MISTAKES = [
         "a field's bare name",
         "  user: $.meter_id",
         "  user: meter_id",
-        ("9: input.user: must be a field path such as $.a.b, $['a b'] or $.a[0]; got \"meter_id\""),
+        (
+            "9: input.user: must be a field path such as $.a.b, $['a b'] or $.a[0], or a list of them; got \"meter_id\""
+        ),
     ),
     (
         "a field's name with a space",
