@@ -91,6 +91,20 @@ def test_an_extent_is_what_the_fold_reads(value, stamp, slots):
     assert found.time == fold.latest([at(value, stamp=stamp)])
 
 
+def test_an_extent_of_an_array_is_that_of_its_elements():
+    """Those that are events; a partition's users are looked at one by one."""
+    array = b'{"r":[' + b",".join([event(5), b"7", event(3), b"{}", event(9)]) + b"]}"
+    topology = made(more=", events: $.r")
+    found = line(topology).extent(at(array))
+    assert (found.slots - FIRST).tolist() == [5, 3, 9]
+    assert found.time == line(made()).extent(at(event(9))).time
+    homes = made(more=", events: $.r, partitioning: murmur2")
+    many = b'{"r":[' + b",".join(event(1, user) for user in "abcdef") + b"]}"
+    parts = [Relaying.of(homes, n, Mark(0, -1, None)).extent(at(many)) for n in (0, 1)]
+    assert sum(len(each.slots) for each in parts) == 6
+    assert all(len(each.slots) for each in parts)
+
+
 def test_a_user_who_is_not_at_home_says_nothing():
     """As in the fold, which knows where users belong."""
     topology = made(more=", partitioning: murmur2")
