@@ -21,19 +21,14 @@ def nothing(topology: Topology, found: Releases) -> Iterator[str]:
         )
         return
     yield f"{topic} holds no release yet"
-    source, roles = topology.input, [role.name for role in topology.roles]
+    source = topology.input
     late = f", by {_many(source.lateness, 'slot')} more (input.lateness)" if source.lateness else ""
     every = "its partition" if source.partitions == 1 else f"each of {source.partitions} partitions"
     yield (
         f"a slot of {span(source.slot_ms)} is released, at the earliest, when events or ticks in"
         f" {every} are later than its end{late}"
     )
-    yield (
-        f"look at: `ldp-kafka run` runs, with {_and(roles)}; values come into"
-        f" {topology.flow.raw.name if topology.flow.raw is not None else topology.reports_topic};"
-        " `ldp-kafka state inspect` shows watermarks, and what was closed and acknowledged, of"
-        " each partition; a partition without events waits for ticks (input.idle)"
-    )
+    yield f"`ldp-kafka status {topology.file}` says what the next release waits for"
 
 
 def notes(topology: Topology, found: Releases) -> Iterator[str]:
@@ -51,8 +46,3 @@ def notes(topology: Topology, found: Releases) -> Iterator[str]:
 
 def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
-
-
-def _and(names: list[str]) -> str:
-    words = [f"--role {name}" for name in names]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -141,7 +141,8 @@ def _released(facts: Facts, now: int) -> str:
     held = f"{found.topic}: {_many(found.total, 'record')}"
     if found.slot is None:
         return f"{held}; not read: {found.why}" if found.why else f"{held}, none of them a release"
-    ago = f", written {age(now - found.written)} ago" if (found.written or -1) >= 0 else ""
+    when = found.written
+    ago = "" if when is None or when < 0 else f", written {age(now - when)} ago"
     slot = slot_name(found.slot, facts.closing.slot_ms)
     return f"{held}; latest: {found.statistic} of slot {slot}{ago}"
 

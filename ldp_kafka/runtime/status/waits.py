@@ -99,25 +99,26 @@ def _empty(facts: Facts) -> str | None:
     # of a topic that is relayed, what is not copied yet is no event yet
     if not (facts.given_messages == 0 or (nothing and facts.given == facts.log)):
         return None
-    if facts.devices:
-        return f"waits for reports of devices: {facts.given} is empty"
-    ticks = "" if facts.given_messages == 0 else ": it holds ticks and requests only"
-    return f"waits for events: {facts.given} {'has none' + ticks if ticks else 'is empty'}"
+    what = "reports of devices" if facts.devices else "events"
+    held = "is empty" if facts.given_messages == 0 else "has none, but ticks or requests"
+    return f"waits for {what}: {facts.given} {held}"
 
 
 def _letters(facts: Facts) -> str | None:
     bad, sampled = facts.bad, sum(each.sampled for each in facts.input)
     if not bad or any(each.events for each in facts.input):
         return None
-    held = sum(each.messages or 0 for each in facts.input)
-    of = f"the {held:,} messages" if held <= sampled else f"the last {sampled:,} messages"
+    of = f"the {sampled:,} messages of {facts.log}"
+    if not all(_is_whole(each) for each in facts.input):
+        of = f"the last {sampled:,} messages of {facts.log}"
     first, *others = bad
     more = f" (also {', '.join(others)})" if others else ""
-    what = "a report" if facts.devices else "an event"
-    return (
-        f"none of {of} of {facts.log} gives {what}, all are dead letters:"
-        f" {Reason(first).sentence}{more}"
-    )
+    rows = sum(bad.values())
+    said = f"all of {of} are dead letters"
+    if rows != sampled:
+        what = "report" if facts.devices else "event"
+        said = f"no {what} is in {of}, but {rows:,} dead letter{'s' * (rows > 1)}"
+    return f"{said}: {Reason(first).sentence}{more}"
 
 
 def _current(facts: Facts) -> str | None:
@@ -128,7 +129,8 @@ def _current(facts: Facts) -> str | None:
         return "up to date: all messages are read, and each report was released when it came"
     if done is None or event is None or event > done:
         return None
-    return f"up to date: no event is later than slot {_slot(facts, done)}, which is released"
+    part = "" if all(_is_whole(each) for each in facts.input) else " among the last messages"
+    return f"up to date: no event{part} is later than slot {_slot(facts, done)}, which is done"
 
 
 def _behind(facts: Facts) -> str | None:
@@ -161,12 +163,12 @@ def _idle(facts: Facts) -> str | None:
     return (
         f"waits for {which}: {_come_to(facts, late[0])}; slot {_slot(facts, due)} is released when"
         f" an event or tick of {_slot(facts, facts.closing.closer(due))} or later comes"
-        f" there{_ticks(facts)}"
+        f" {'in each of them' if len(late) > 1 else 'there'}{_ticks(facts)}"
     )
 
 
 def _silent(facts: Facts) -> str | None:
-    if _lags(facts) or not _all_known(facts):
+    if _lags(facts) or not _all_known(facts) or facts.releases.total is None:
         return None
     due, through = _due(facts), facts.through
     if facts.closing.waits != NONE and (due is None or through is None or through < due):
@@ -181,7 +183,7 @@ def _silent(facts: Facts) -> str | None:
 
 def _open(facts: Facts) -> str | None:
     due, closing = _due(facts), facts.closing
-    if due is None or closing.waits == NONE:
+    if due is None or closing.waits == NONE or not facts.input:
         return None
     why = [f"`lateness: {closing.lateness}`"] if closing.lateness else []
     why += [f"the method's delay of {closing.behind} slots"] if closing.behind else []
@@ -189,12 +191,13 @@ def _open(facts: Facts) -> str | None:
     why += [f"`hold: {closing.hold}` (answers to requests)"] if closing.hold else []
     keeps = f"{', '.join(why)} {'keeps' if len(why) == 1 else 'keep'} it" if why else "it is"
     where = " in each partition" if closing.waits == ALL and len(facts.input) > 1 else ""
-    last = min(facts.input, key=lambda each: _least(each, facts), default=None)
-    far = "" if last is None else f"; partition {last.number}: {_come_to(facts, last)}"
+    # it waits for the last of them, or for any
+    find = min if closing.waits == ALL else max
+    far = find(facts.input, key=lambda each: _through(each, facts))
     return (
         f"waits until slot {_slot(facts, due)} closes: its events go to {_slot(facts, due + 1)},"
         f" and {keeps} open until an event or tick of {_slot(facts, closing.closer(due))} or later"
-        f" comes{where}{far}"
+        f" comes{where}; partition {far.number}: {_come_to(facts, far)}"
     )
 
 
@@ -258,13 +261,15 @@ def _due(facts: Facts) -> int | None:
     done = found.through
     if done is not None:
         return done + 1
+    if found.total != 0 and found.first is None:  # there are some, which could not be read
+        return None
     if found.first is not None:
         return found.first
     oldest = [each.oldest for each in facts.input if each.oldest is not None]
     return min(oldest, default=None)
 
 
-def _least(partition: InputPartition, facts: Facts) -> int:
+def _through(partition: InputPartition, facts: Facts) -> int:
     through = partition.through(facts.closing)
     return -(2**62) if through is None else through
 

@@ -130,7 +130,7 @@ def test_the_first_minutes(fold):
     add(0, b"[", b'{"user": "m1"}', event(0, value=None))
     facts, found = look(fold)
     assert found.rule == "dead_letters"
-    assert "none of the 3 messages of fold.raw gives an event" in found.line
+    assert "all of the 3 messages of fold.raw are dead letters" in found.line
     assert sum(facts.bad.values()) == 3
 
     add(0, *(event(slot, user) for slot in range(SLOTS) for user in ("m1", "m2")))

@@ -140,24 +140,31 @@ SAYS = {
     ),
     "empty: ticks": (
         replace(FLOWS, input=tuple(replace(each, messages=1, sampled=1) for each in EMPTY)),
-        "waits for events: meters.raw has none: it holds ticks and requests only",
+        "waits for events: meters.raw has none, but ticks or requests",
     ),
     "dead_letters": (
         replace(FLOWS, input=BAD, releases=NOTHING),
         (
-            "none of the 16 messages of meters.raw gives an event, all are dead letters: user:"
-            " the user is missing, empty, longer than 256 bytes, or neither text nor a whole"
-            " number; let input.user name the field that has the id, and send it in every event"
-            " (also value)"
+            "all of the 16 messages of meters.raw are dead letters: user: the user is missing,"
+            " empty, longer than 256 bytes, or neither text nor a whole number; let input.user name"
+            " the field that has the id, and send it in every event (also value)"
         ),
+    ),
+    "dead_letters: ticks too": (
+        replace(FLOWS, input=(replace(BAD[0], messages=9, sampled=9), EMPTY[1]), releases=NOTHING),
+        "no event is in the 9 messages of meters.raw, but 8 dead letters: user: ",
     ),
     "dead_letters: a sample": (
         replace(FLOWS, input=(replace(BAD[0], messages=900), EMPTY[1])),
-        "none of the last 8 messages of meters.raw gives an event",
+        "all of the last 8 messages of meters.raw are dead letters: ",
     ),
     "current": (
         replace(FLOWS, releases=DONE),
-        "up to date: no event is later than slot 2016-07-18 12:00 UTC, which is released",
+        "up to date: no event is later than slot 2016-07-18 12:00 UTC, which is done",
+    ),
+    "current: of a sample": (
+        replace(FLOWS, releases=DONE, input=tuple(replace(e, sampled=5) for e in FLOWS.input)),
+        "up to date: no event among the last messages is later than slot 2016-07-18 12:00 UTC,",
     ),
     "current: passed over": (
         replace(FLOWS, releases=replace(NOTHING, passed=NOON)),
@@ -227,6 +234,14 @@ SAYS = {
         ),
         "waits for partition 1 of meters.raw: its slots are closed through 2016-07-18 07:00 UTC",
     ),
+    "idle: two of three": (
+        replace(
+            FLOWS,
+            input=(partition(0), *(partition(at, NOON - 5, NOON - 5) for at in (1, 2))),
+            releases=Releases("meters.releases", 1, 1, NOON - 8, "mean", 0),
+        ),
+        "or later comes in each of them",
+    ),
     "silent": (
         replace(FLOWS, releases=NOTHING),
         "waits for reports: all messages are read, and no release came of what is closed",
@@ -259,6 +274,18 @@ SAYS = {
     "open: a window": (
         replace(FLOWS, closing=Closing(OWN, HOUR, hop=100), releases=NOTHING, groups=groups(3)),
         "and a window of 100 slots keeps it open until an event or tick of",
+    ),
+    "open: any partition": (
+        replace(
+            FLOWS,
+            closing=Closing(OWN, HOUR, lateness=2),
+            input=BEHIND,
+        ),
+        "or later comes; partition 0: its latest event or tick is of 2016-07-18 12:00 UTC",
+    ),
+    "unknown: releases that cannot be read": (
+        replace(FLOWS, releases=Releases("meters.releases", 3, why="this login may not do that")),
+        "what it waits for is not known here: this login may not do that",
     ),
     "unknown": (
         replace(
