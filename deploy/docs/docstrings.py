@@ -1,0 +1,43 @@
+"""Our docstrings as Markdown: they are numpydoc, with marks of reStructuredText."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Extension, Object
+
+__all__ = ["Marks", "markdown"]
+
+# doctests, indented blocks and code keep what they have
+CODE = re.compile(r"(``.+?``|`[^`\n]+`|^ *(?:>>>|\.\.\.).*$|^    .*$)", re.MULTILINE)
+# an item of a section: its name, or names, and the beginning of what it is
+SECTION = re.compile(
+    r"^(?:Parameters|Attributes|Raises|Returns|Yields)\n-+\n(?:.+\n?|\n(?!\w.*\n---))*", re.MULTILINE
+)
+ITEM = re.compile(r"^(\*{0,2}\w[^\n:]*?) : (.+)$", re.MULTILINE)
+NAME = re.compile(r"`(ldp_kafka(?:\.\w+)+)`")
+
+
+def markdown(text: str) -> str:
+    """A docstring with literal blocks, powers and references to names as Markdown has them. Behind
+    a parameter's name stands what it is, in words: types are in the signature.
+    """
+    text = SECTION.sub(lambda found: ITEM.sub(r"\1\n    \2", found[0]), text)
+    text = re.sub(r"^::$\n*", "", text, flags=re.MULTILINE)
+    text = re.sub(r"(?<=\S)::$", ":", text, flags=re.MULTILINE)
+    parts = CODE.split(text)
+    parts[::2] = [re.sub(r"(?<=[\w)])\*{1,2}(?=[\w(-])", lambda star: "\\*" * len(star[0]), part) for part in parts[::2]]
+    return NAME.sub(
+        lambda found: f'<autoref optional identifier="{found[1]}"><code>{found[1]}</code></autoref>',
+        "".join(parts),
+    )
+
+
+class Marks(Extension):
+    """Rewrites each docstring before it is read."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        """Once for each function, class, module and attribute."""
+        if obj.docstring is not None:
+            obj.docstring.value = markdown(obj.docstring.value)
