@@ -13,9 +13,11 @@ __all__ = ["Marks", "markdown"]
 CODE = re.compile(r"(``.+?``|`[^`\n]+`|^ *(?:>>>|\.\.\.).*$|^    .*$)", re.MULTILINE)
 # an item of a section: its name, or names, and the beginning of what it is
 SECTION = re.compile(
-    r"^(?:Parameters|Attributes|Raises|Returns|Yields)\n-+\n(?:.+\n?|\n(?!\w.*\n---))*", re.MULTILINE
+    r"^(?:Parameters|Attributes|Raises|Returns|Yields)\n-+\n(?:.+\n?|\n(?!\w.*\n---))*",
+    re.MULTILINE,
 )
 ITEM = re.compile(r"^(\*{0,2}\w[^\n:]*?) : (.+)$", re.MULTILINE)
+POWER = re.compile(r"(?<=[\w)])\*{1,2}(?=[\w(-])")
 NAME = re.compile(r"`(ldp_kafka(?:\.\w+)+)`")
 
 
@@ -27,11 +29,8 @@ def markdown(text: str) -> str:
     text = re.sub(r"^::$\n*", "", text, flags=re.MULTILINE)
     text = re.sub(r"(?<=\S)::$", ":", text, flags=re.MULTILINE)
     parts = CODE.split(text)
-    parts[::2] = [re.sub(r"(?<=[\w)])\*{1,2}(?=[\w(-])", lambda star: "\\*" * len(star[0]), part) for part in parts[::2]]
-    return NAME.sub(
-        lambda found: f'<autoref optional identifier="{found[1]}"><code>{found[1]}</code></autoref>',
-        "".join(parts),
-    )
+    parts[::2] = [POWER.sub(lambda stars: "\\*" * len(stars[0]), part) for part in parts[::2]]
+    return NAME.sub(r'<autoref optional identifier="\1"><code>\1</code></autoref>', "".join(parts))
 
 
 class Marks(Extension):

@@ -31,8 +31,11 @@ def probabilities(values: tuple[float, ...]) -> dict[tuple[int, ...], float]:
     """Of each output, low (0) or high (1) in each slot of the window, exactly as the mechanism
     draws it.
     """
-    mechanism = lk.mechanism("duchi", epsilon=EPSILON / WINDOW, domain=(0.0, 1.0))
-    laws = [mechanism.law(value) for value in values]
+    domain = (0.0, 1.0)
+    method = lk.method(
+        "sw_direct", mechanism="duchi", epsilon=EPSILON, window=WINDOW, domain=domain
+    )
+    laws = [method.mechanism.law(value) for value in values]
     return {
         output: prod(
             law.weights[high] / law.denominator for law, high in zip(laws, output, strict=True)
@@ -48,7 +51,8 @@ def files() -> dict[str, bytes]:
 
 def drawn(colours: dict[str, str]) -> bytes:
     """The picture in these colours, the same bytes each time."""
-    with mpl.rc_context({"svg.hashsalt": "guarantee", "font.size": 11, "text.color": colours["ink"]}):
+    style = {"svg.hashsalt": "guarantee", "font.size": 11, "text.color": colours["ink"]}
+    with mpl.rc_context(style):
         figure = Figure(figsize=(10, 4.4), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(2, 3))
         streams(left, colours)

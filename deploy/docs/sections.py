@@ -27,17 +27,17 @@ slug_of = slugify(case="lower")
 
 
 def unfenced(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Number, text and whether it is outside all fenced blocks, of each line."""
+    """Number, text and whether it is outside all fenced blocks, of each line. The line that opens a
+    block is outside of it.
+    """
     fence = ""
     for number, line in enumerate(text.splitlines()):
-        found = FENCE.match(line)
-        if found and not fence:
-            fence = found[1]
-        elif found and line.strip().startswith(fence):
-            yield number, line, False
-            fence = ""
-            continue
         yield number, line, not fence
+        if found := FENCE.match(line):
+            if not fence:
+                fence = found[1]
+            elif line.strip().startswith(fence):
+                fence = ""
 
 
 def headings(text: str) -> list[tuple[int, int, str]]:
@@ -60,10 +60,9 @@ def section(text: str, slug: str | None) -> tuple[str, list[str]]:
     if at is None:
         raise KeyError(slug)
     first, level, _ = found[at]
-    end = next(
-        (other for other, one in enumerate(found[at + 1 :], at + 1) if level == 1 or one[1] <= level),
-        len(found),
-    )
+    end = at + 1
+    while end < len(found) and level > 1 and found[end][1] > level:
+        end += 1
     last = found[end][0] if end < len(found) else len(lines)
     return "\n".join(lines[first + 1 : last]), [each for _, _, each in found[at:end]]
 
@@ -111,10 +110,6 @@ class Pages:
             here = slugs[0]
             return body if here in own else f'<span id="{here}"></span>\n\n{body}'
 
-        text = LINK.sub(
-            lambda link: self.target(page, "", link[0][5:]) if link[0].startswith("repo:") else link[0],
-            text,
-        )
         return INCLUDE.sub(included, text)
 
     def target(self, page: str, file: str, link: str) -> str:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 from tests.deploy.code_blocks import ROOT
 
@@ -53,7 +54,7 @@ class Shell:
         )
         self._say("set -eo pipefail; trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT")
 
-    def __enter__(self) -> Shell:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -108,7 +108,12 @@ def parsed(words):
 
 @pytest.mark.parametrize(
     "wrong",
-    ["ldp-kafka runn x.yaml", "ldp-kafka run --rol perturb x.yaml", "poe nothing", "x | ldp-kafka a"],
+    [
+        "ldp-kafka runn x.yaml",
+        "ldp-kafka run --rol perturb x.yaml",
+        "poe nothing",
+        "x | ldp-kafka a",
+    ],
 )
 def test_the_check_has_teeth(wrong):
     with pytest.raises((click.ClickException, AssertionError)):
