@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import indent
 from typing import Any
 
 from griffe import Extension, Object
@@ -13,11 +14,16 @@ __all__ = ["Marks", "markdown"]
 CODE = re.compile(r"(``.+?``|`[^`\n]+`|^ *(?:>>>|\.\.\.).*$|^    .*$)", re.MULTILINE)
 # an item of a section: its name, or names, and the beginning of what it is
 SECTION = re.compile(
-    r"^(?:Parameters|Attributes|Raises|Returns|Yields)\n-+\n(?:.+\n?|\n(?!\w.*\n---))*",
+    r"^(?:Parameters|Attributes|Raises)\n-+\n(?:.+\n?|\n(?!\w.*\n---))*",
     re.MULTILINE,
 )
 ITEM = re.compile(r"^(\*{0,2}\w[^\n:]*?) : (.+)$", re.MULTILINE)
+# what is returned has no name, and its type is in the signature
+RETURNED = re.compile(r"^((?:Returns|Yields)\n-+\n)((?:\S.*\n?)+)", re.MULTILINE)
 POWER = re.compile(r"(?<=[\w)])\*{1,2}(?=[\w(-])")
+# a section has its own way with doctests
+DOCTEST = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
+EXAMPLES = re.compile(r"^Examples\n-+$", re.MULTILINE)
 NAME = re.compile(r"`(ldp_kafka(?:\.\w+)+)`")
 
 
@@ -26,6 +32,10 @@ def markdown(text: str) -> str:
     a parameter's name stands what it is, in words: types are in the signature.
     """
     text = SECTION.sub(lambda found: ITEM.sub(r"\1\n    \2", found[0]), text)
+    text = RETURNED.sub(lambda found: f"{found[1]}:\n{indent(found[2], '    ')}", text)
+    found = EXAMPLES.search(text)
+    end = found.start() if found else len(text)
+    text = DOCTEST.sub(r"```pycon\n\g<0>\n```", text[:end]) + text[end:]
     text = re.sub(r"^::$\n*", "", text, flags=re.MULTILINE)
     text = re.sub(r"(?<=\S)::$", ":", text, flags=re.MULTILINE)
     parts = CODE.split(text)

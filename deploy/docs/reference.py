@@ -26,17 +26,29 @@ REGISTRIES: dict[str, dict[str, Any]] = {
     "statistics": STATISTICS,
 }
 """Folders of the reference, with a page for each name."""
+KINDS: tuple[type, ...] = (lk.Method, lk.DelayMethod, lk.Protocol)
 # what a name's page has of its class: members are those of the base class, which has a page
-ALONE = "    options:\n      members: false\n      inherited_members: false\n"
+ALONE = "    options: {members: false, inherited_members: false, show_bases: false}\n"
 
 
 def pages() -> dict[str, str]:
     """Markdown of the page of each registered name, by the page's path."""
     return {
-        f"reference/{kind}/{name}.md": f"# `{name}`\n\n{documented(made)}\n{ALONE}"
+        f"reference/{kind}/{name}.md": f"# `{name}`\n\n{documented(made)}\n{ALONE}\n{shared(made)}"
         for kind, registry in REGISTRIES.items()
         for name, made in registry.items()
     }
+
+
+def shared(made: Any) -> str:
+    """Where the parameters and members are that all of a registry have."""
+    bases = [base for base in KINDS if inspect.isclass(made) and issubclass(made, base)]
+    bases += [lk.Mechanism] if made in lk.MECHANISMS.values() else []
+    return "".join(
+        f"Parameters and members that all of its kind have: [`{base.__name__}`]"
+        f"(../python/classes.md#{base.__module__}.{base.__qualname__}).\n"
+        for base in bases
+    )
 
 
 def documented(made: Any) -> str:

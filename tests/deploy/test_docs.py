@@ -272,6 +272,10 @@ def test_docstrings_as_markdown():
     assert markdown(
         "A.\n\nParameters\n----------\na, b : what\n    they are\n\nNotes\n-----\nx : y"
     ) == ("A.\n\nParameters\n----------\na, b\n    what\n    they are\n\nNotes\n-----\nx : y")
+    text = "A.\n\nReturns\n-------\n{}how many: all\n{}of them\n\nRaises\n------\n"
+    assert markdown(text.format("", "")) == text.format(":\n    ", "    ")
+    text = "A.\n\n{}>>> 2**3\n8{}\n\nB.\n\nExamples\n--------\n>>> 1\n1"
+    assert markdown(text.format("", "")) == text.format("```pycon\n", "\n```")
     assert 'identifier="ldp_kafka.errors.Reason"' in markdown("see `ldp_kafka.errors.Reason`")
 
 
