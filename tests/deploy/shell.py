@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +53,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
         self._say("set -eo pipefail; trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT")
 
@@ -58,7 +61,11 @@ class Shell:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.communicate("exit\n" if self.process.poll() is None else None, timeout=60)
+        try:
+            self.process.communicate("exit\n" if self.process.poll() is None else None, timeout=60)
+        except subprocess.TimeoutExpired:  # it waits for what has no end
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
 
     def _say(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -82,9 +89,6 @@ class Shell:
 
 def follow(quiet: float, arguments: list[str]) -> int:
     """Run ``ldp-kafka`` and press Ctrl-C once some releases have come and no more come."""
-    import select
-    import signal
-
     # the same bytes as for a file: what somebody pipes
     with subprocess.Popen(
         [sys.executable, "-m", "ldp_kafka", *arguments], stdout=subprocess.PIPE
