@@ -18,10 +18,9 @@ ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent / "pages"
 TABLE = "<!-- table: {} -->"
 
-texts = {path.relative_to(HERE).as_posix(): path.read_text("utf-8") for path in HERE.rglob("*.md")}
-pages = sections.Pages(ROOT, texts)
-rendered = {path: pages.render(path, text) for path, text in texts.items()}
 generated = reference.pages()
+rendered: dict[str, str] = {}
+"""Markdown of the pages that are written by hand, of this build."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -44,7 +43,12 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add generated pages, the picture, and the repo's files that pages link."""
+    """Read the pages; add generated ones, the picture, and the repo's files that pages link."""
+    found = {path.relative_to(HERE).as_posix(): path for path in HERE.rglob("*.md")}
+    texts = {name: path.read_text("utf-8") for name, path in found.items()}
+    pages = sections.Pages(ROOT, texts)
+    rendered.clear()
+    rendered.update({name: pages.render(name, text) for name, text in texts.items()})
     made: dict[str, str | bytes] = {**generated, **picture.files()}
     for path in sorted(pages.copies):
         made[f"files/{path}"] = (ROOT / path).read_bytes()
