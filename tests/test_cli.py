@@ -189,8 +189,11 @@ def test_replay_waits_for_what_is_not_there_yet(good, capsys, monkeypatch):
     assert not waited
     assert "no embedded broker runs for topology meters" in capsys.readouterr().err
     with EmbeddedBroker() as broker:
+        raw = load(good).input
         there = [
             lambda: publish("meters", broker),
+            # as `run` makes it, a moment before that of the reports, whose readers are looked at
+            lambda: broker.create_topic(raw.topic, raw.partitions),
             lambda: prepare(load(good), broker),
             lambda: pytest.fail("it is there"),
         ]

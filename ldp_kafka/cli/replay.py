@@ -112,8 +112,7 @@ def replay(
     addresses = _addresses(loaded, 0 if wait is None else parse_duration(wait))
     edge = setup.client_config(loaded, "edge", addresses[0])
     collector = setup.client_config(loaded, "collector", addresses[1])
-    bounded = loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
-    unread = Unread(loaded, edge, collector, UNREAD_BYTES) if bounded else None
+    unread = Unread(loaded, edge, collector, UNREAD_BYTES) if _bounded(loaded) else None
     # a relay keeps the pace itself
     asked = loaded.flow.requests is not None and not loaded.input.relay
     paced = decided(loaded, collector) if asked else nullcontext()
@@ -161,31 +160,41 @@ def replay(
 
 
 def _addresses(loaded: Topology, wait_ms: int) -> tuple[str, str]:
-    """The bootstrap servers of both sides, once the raw topic is there. BrokerError where it is not
-    within so many milliseconds.
+    """The bootstrap servers of both sides, once the topics are there that are written and looked
+    at. BrokerError where one is not within so many milliseconds.
     """
     from ldp_kafka.errors import BrokerError
     from ldp_kafka.runtime.kafka import admin, setup
 
+    needed = [("edge", loaded.input.topic, loaded.input.create)]
+    if _bounded(loaded) and not loaded.curated:  # `run` makes the raw topic before it
+        needed.append(("collector", loaded.reports_topic, True))
     until = time.monotonic() + wait_ms / 1000
     while True:
         try:
             found = setup.resolve(loaded)
-            edge = setup.client_config(loaded, "edge", found[0])
-            if admin.partitions_of(edge, loaded.input.topic) is not None:
-                return found
-            raise BrokerError(
-                f"there is no topic {loaded.input.topic}: "
-                + (
-                    "`ldp-kafka topics` or `ldp-kafka run` makes it"
-                    if loaded.input.create
-                    else "its owner has to create it"
-                )
-            )
+            for (side, topic, ours), address in zip(needed, found, strict=False):
+                config = setup.client_config(loaded, side, address)
+                if admin.partitions_of(config, topic) is None:
+                    raise BrokerError(
+                        f"there is no topic {topic}: "
+                        + (
+                            "`ldp-kafka topics` or `ldp-kafka run` makes it"
+                            if ours
+                            else "its owner has to create it"
+                        )
+                    )
         except BrokerError:
             if time.monotonic() >= until:
                 raise
-        time.sleep(0.2)
+            time.sleep(0.2)
+        else:
+            return found
+
+
+def _bounded(loaded: Topology) -> bool:
+    """Whether a broker keeps everything in memory: then no more is sent than is read."""
+    return loaded.edge_kafka.embedded or loaded.collector_kafka.embedded
 
 
 def _source(
