@@ -20,6 +20,7 @@ from ldp_kafka.cli.options import (
 
 if TYPE_CHECKING:
     from ldp_kafka.errors import TopologyError
+    from ldp_kafka.runtime.worker.logs import Format
     from ldp_kafka.topology import Topology
 
 __all__ = ["plan", "run", "schema", "topics", "validate"]
@@ -53,24 +54,46 @@ __all__ = ["plan", "run", "schema", "topics", "validate"]
     metavar="DURATION",
     help="End once the workers have had nothing to read for so long, such as 10s.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Of the log on standard error, a line each.",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Log snapshots too, and the way to every error."
+)
 def run(
     topology: Path,
     role: str | None,
     metrics_port: int | None,
     metrics_host: str,
     until_idle: str | None,
+    log_format: Format,
+    verbose: bool,
 ) -> int:
     """Run the workers of a topology until they are stopped."""
+    from ldp_kafka.errors import TopologyError
+    from ldp_kafka.runtime.worker.supervisor import refuse
     from ldp_kafka.runtime.worker.supervisor import run as start
     from ldp_kafka.topology.durations import parse_duration
 
     idle = None if until_idle is None else parse_duration(until_idle)
+    try:
+        loaded = load_topology(topology)
+    except TopologyError as error:
+        if log_format == "text":
+            raise
+        return refuse(error, role)
     return start(
-        load_topology(topology),
+        loaded,
         role=role,
         metrics_port=metrics_port,
         metrics_host=metrics_host,
         until_idle_ms=idle,
+        log_format=log_format,
+        verbose=verbose,
     )
 
 

@@ -20,9 +20,10 @@ from ldp_kafka.runtime.recovery.policies import Place, Quiet, Stall, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
+from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import end
 
-__all__ = ["Watch"]
+__all__ = ["IDLE", "Watch"]
 
 IDLE = 60.0  # seconds without an event after which a partition counts as idle in the metrics
 ASK = 5.0  # seconds between two looks at the lag
@@ -47,6 +48,8 @@ class Watch:
     stop : ends the worker in order
     recovering : whether the tables of an assignment are on their way: nothing is delivered then,
         however long it takes; `app.Worker.guard` looks whether it goes on
+    diary : is told of outages, and of partitions without events
+    idle_after : seconds without an event after which it is
     """
 
     def __init__(
@@ -61,10 +64,14 @@ class Watch:
         until_idle: float | None,
         stop: Callable[[], Awaitable[None]],
         recovering: Callable[[], bool] = lambda: False,
+        diary: Diary | None = None,
+        idle_after: float = IDLE,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
         self.metrics, self.send, self.stop = metrics, send, stop
         self.recovering = recovering
+        self.diary = Diary("", "") if diary is None else diary
+        self._idle_after, self._had = idle_after, dict[Place, float]()
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
         self.ticks = {
@@ -91,6 +98,7 @@ class Watch:
         except _UnansweredError as error:
             now = time.monotonic()
             self._silent = now if self._silent is None else self._silent
+            self.diary.away(str(error.__cause__ or error))
             self.quiet.look(None, now)
             if now - self._silent > SILENCE:
                 end(error.__cause__ or error)
@@ -100,6 +108,8 @@ class Watch:
     async def _look(self) -> None:
         assigned, now = self.assigned(), time.monotonic()
         self._figures(assigned, now)
+        self._say_idle(assigned, now)
+        self.diary.look()
         for agent in self.agents:
             if agent.spec.name in self.ticks:
                 await self.tick(agent, assigned)
@@ -124,6 +134,18 @@ class Watch:
         found = [budget for e in epochs if (budget := e.stage.budget(e.state)) is not None]
         if found:
             self.metrics.spent(max(spent for spent, _ in found), found[0][1])
+
+    def _say_idle(self, assigned: set[Place], now: float) -> None:
+        """Which partitions get no events, of the logs in which each holds releases back."""
+        self._had = {place: self._had.get(place, now) for place in assigned}
+        if self.recovering() or self._silent is not None:
+            return  # nothing can come
+        for agent in self.agents:
+            if agent.spec.raw or agent.spec.ticks:
+                seen = {n: at for (topic, n), at in self._had.items() if topic == agent.spec.topic}
+                seen |= {n: epoch.seen for n, epoch in agent.epochs.items() if n in seen}
+                idle = [n for n, at in seen.items() if now - at >= self._idle_after]
+                self.diary.idle(agent.spec.topic, idle, self._idle_after)
 
     async def _lag(self, assigned: set[Place]) -> int:
         """Messages that are not acknowledged. GapError where a partition stands still, StateError
@@ -177,4 +199,5 @@ class Watch:
         except BrokerError as error:
             raise _UnansweredError from error
         self._silent = None
+        self.diary.back()
         return answer

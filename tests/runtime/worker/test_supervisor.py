@@ -9,11 +9,13 @@ import sys
 import threading
 
 from ldp_kafka.runtime.worker import supervisor
+from ldp_kafka.runtime.worker.logs import Log
 
 
 def child(code: str) -> supervisor._Child:
     return supervisor._Child(
-        lambda: subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL)
+        lambda: subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL),
+        Log("t", "perturb"),
     )
 
 

@@ -34,7 +34,7 @@ class Fake:
             raise Ended(error)
 
         monkeypatch.setattr(module, "end", end)
-        spec = SimpleNamespace(topic=PLACE[0], partitions=1, ticks=False, name="perturb")
+        spec = SimpleNamespace(topic=PLACE[0], partitions=1, raw=True, ticks=False, name="perturb")
         self.watch = Watch(
             [SimpleNamespace(epochs={}, spec=spec)],
             lambda: {PLACE},
