@@ -17,7 +17,7 @@ from typing import Any
 
 from ldp_kafka.errors import LdpKafkaError
 
-__all__ = ["chain", "frames", "message_of", "said"]
+__all__ = ["chain", "frames", "message_of", "said", "shown", "ways"]
 
 LENGTH = 500  # characters of a message
 ITEMS = 20  # of a collection
@@ -42,6 +42,8 @@ def said(error: BaseException) -> str:
     if not known and kind.__module__.partition(".")[0] not in _CLIENTS:
         return kind.__name__
     text = one_line(str(error))
+    if kind.__name__ in text:  # aiokafka's begin with it
+        return text
     return f"{kind.__name__}: {text}" if text else kind.__name__
 
 
@@ -125,3 +127,12 @@ def chain(crash: BaseException | None) -> Iterator[BaseException]:
         yield crash
         seen.add(id(crash))
         crash = crash.__cause__ or crash.__context__
+
+
+def ways(error: BaseException) -> list[str]:
+    """The way to an exception and to what it came of, the last first."""
+    found: list[str] = []
+    for each in chain(error):
+        way = frames(each.__traceback__)
+        found += [f"of {type(each).__name__}:", *way] if found else way
+    return found

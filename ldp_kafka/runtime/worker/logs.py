@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from ldp_kafka.errors import InvariantError
 from ldp_kafka.runtime.worker.events import TEXTS, Event
-from ldp_kafka.runtime.worker.foreign import chain, frames, message_of, said
+from ldp_kafka.runtime.worker.foreign import frames, message_of, said, ways
 from ldp_kafka.runtime.worker.rates import RateLimiter, shape
 
 __all__ = [
@@ -62,9 +62,6 @@ class Entry(NamedTuple):
     event: Event
     fields: Mapping[str, Any]
 
-    def __str__(self) -> str:
-        return as_text(self)
-
 
 def as_json(entry: Entry) -> str:
     """One JSON object."""
@@ -90,7 +87,7 @@ def as_text(entry: Entry) -> str:
     pairs = [f"{name}={_value(value)}" for name, value in fields.items()]
     head = [_time(entry), _level(entry).upper(), entry.topology or "-", entry.role or "-"]
     line = " ".join([*head, entry.event.value.name, *pairs])
-    return " | ".join(": ".join([line, *words]).splitlines())
+    return " | ".join(part.strip() for part in ": ".join([line, *words]).splitlines())
 
 
 def _time(entry: Entry) -> str:
@@ -129,7 +126,7 @@ class Log:
         if self._logger.isEnabledFor(loud):
             place = {} if partition is None else {"partition": partition}
             entry = Entry(time.time(), loud, self._topology, self._role, event, {**place, **more})
-            self._logger.log(loud, "%s", entry)
+            self._logger.log(loud, as_text(entry), extra={"entry": entry})
 
 
 class Writer(logging.Handler):
@@ -161,8 +158,8 @@ class Writer(logging.Handler):
         """Write a line, or count it."""
         try:
             self.catch_up()
-            ours = record.args[0] if isinstance(record.args, tuple) and record.args else None
-            if record.name == EVENTS and isinstance(ours, Entry):
+            ours = getattr(record, "entry", None)
+            if isinstance(ours, Entry):
                 self.write(ours)
                 return
             message = message_of(record)
@@ -207,29 +204,20 @@ class Writer(logging.Handler):
         sys.stderr.write(f"{self._form(entry)}\n")
         sys.stderr.flush()
 
-    def last(self, entry: Entry, *, at_once: bool) -> None:
+    def last(self, level: int, fields: Mapping[str, Any], *, at_once: bool) -> None:
         """The line before the process ends; ``at_once``: whatever other threads hold."""
         if not at_once:
             with self.held():
                 self.catch_up(everything=True)
-            self.write(entry)
+                self.write(self.entry(Event.END, level, fields))
             return
         if self.lock is None or self.lock.acquire(timeout=_PATIENCE):
             self.catch_up(everything=True)
-        os.write(2, f"{self._form(entry)}\n".encode())
+        os.write(2, f"{self._form(self.entry(Event.END, level, fields))}\n".encode())
 
     def held(self) -> AbstractContextManager[Any]:
         """No other thread writes meanwhile."""
         return nullcontext() if self.lock is None else self.lock
-
-
-def ways(error: BaseException) -> list[str]:
-    """The way to an exception and to what it came of, the last first."""
-    found: list[str] = []
-    for each in chain(error):
-        way = frames(each.__traceback__)
-        found += [f"of {type(each).__name__}:", *way] if found else way
-    return found
 
 
 _writer: Writer | None = None
@@ -312,6 +300,5 @@ def ended(
     fields: dict[str, Any] = {"code": code, "reason": reason}
     if error is not None:
         fields["frames"] = ways(error)
-    level = logging.ERROR if code else logging.INFO
-    _writer.last(_writer.entry(Event.END, level, fields), at_once=at_once)
+    _writer.last(logging.ERROR if code else logging.INFO, fields, at_once=at_once)
     return True

@@ -13,7 +13,7 @@ __all__ = ["MINUTE", "RateLimiter", "Tally", "shape"]
 MINUTE = 60.0  # seconds
 MOST = 3  # lines of one shape in a minute
 SHAPES = 1000  # that are told apart at a time
-LENGTH = 80  # characters by which shapes are told apart
+LENGTH = 120  # characters by which shapes are told apart
 _NUMBER = re.compile(
     r"0x[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+(?:\.\d+)*", re.IGNORECASE
 )

@@ -265,6 +265,7 @@ def test_messages_flow_of_the_newest_assignment_alone(monkeypatch, end, begun):
 
     async def told() -> list[str]:
         made, said = restoring(rebalance=1, begun=begun), []
+        made.app.flow_control = SimpleNamespace(suspend=lambda: None)
         made.app.ready = lambda: said.append("ready")
         await getattr(made, end)(3)
         return said
