@@ -72,6 +72,8 @@ class Watch:
         self.recovering = recovering
         self.diary = Diary("", "") if diary is None else diary
         self._idle_after, self._had = idle_after, dict[Place, float]()
+        self._open = 0.0
+        """Since when messages can come."""
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
         self.ticks = {
@@ -139,12 +141,15 @@ class Watch:
         """Which partitions get no events, of the logs in which each holds releases back."""
         self._had = {place: self._had.get(place, now) for place in assigned}
         if self.recovering() or self._silent is not None:
-            return  # nothing can come
+            self._open = now  # nothing could come until now
+            return
         for agent in self.agents:
             if agent.spec.raw or agent.spec.ticks:
                 seen = {n: at for (topic, n), at in self._had.items() if topic == agent.spec.topic}
                 seen |= {n: epoch.seen for n, epoch in agent.epochs.items() if n in seen}
-                idle = [n for n, at in seen.items() if now - at >= self._idle_after]
+                idle = [
+                    n for n, at in seen.items() if now - max(at, self._open) >= self._idle_after
+                ]
                 self.diary.idle(agent.spec.topic, idle, self._idle_after)
 
     async def _lag(self, assigned: set[Place]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import namedtuple
+from typing import NamedTuple
 
 import pytest
 from aiokafka.errors import NodeNotReadyError
@@ -16,7 +16,14 @@ from ldp_kafka.records import Event
 from ldp_kafka.runtime.worker.foreign import message_of, said, ways
 
 SECRET = "meter-4711 used 37.5 kWh"
-Pending = namedtuple("Pending", "channel key value")
+
+
+class Pending(NamedTuple):
+    """As Faust's of a message that is to be sent."""
+
+    channel: str
+    key: bytes | None
+    value: bytes
 
 
 def logged(template, *args, name="faust"):

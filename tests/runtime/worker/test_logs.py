@@ -163,8 +163,8 @@ def test_an_exception_is_a_line_without_its_text(capsys, verbose):
     with logs.writing("json", "t", "perturb", verbose=verbose):
         try:
             float("poison 31337.4242")
-        except ValueError as error:
-            logging.getLogger("faust").error("crashed: %r", error, exc_info=error)
+        except ValueError:
+            logging.getLogger("faust").exception("crashed: %r", sys.exception())
     (line,) = lines(capsys)
     assert (line["message"], line["error"]) == ("crashed: ValueError", "ValueError")
     assert line["at"].endswith("in test_an_exception_is_a_line_without_its_text")
