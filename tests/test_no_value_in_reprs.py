@@ -38,6 +38,7 @@ from ldp_kafka.runtime.status.sample import Tails
 from ldp_kafka.runtime.wire.codec import encode
 from ldp_kafka.runtime.worker.chunks import chunks
 from ldp_kafka.runtime.worker.fetches import Lot
+from ldp_kafka.runtime.worker.foreign import shown as argument
 from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, shown
@@ -135,6 +136,9 @@ PUBLIC = {
         runtime.status.facts.Letters runtime.status.facts.Releases
         runtime.status.facts.Side runtime.status.facts.TopicState runtime.status.view.Part
         runtime.status.waits.Verdict
+    """,
+    "lines of the operator's log, whose fields `runtime.worker.events` lists": """
+        runtime.worker.events.Kind runtime.worker.logs.Entry runtime.worker.rates.Counted
     """,
     "a checkpoint, which hides itself, and places in logs": """
         runtime.recovery.rules.Case runtime.recovery.start.Start runtime.tools.rotate_key._Part
@@ -367,6 +371,9 @@ INSTANCES = {
     ),
     "runtime.runs.Run": lambda _: said_by(*chunks(fetched())),
     "runtime.worker.fetches.Lot": lambda _: said_by(Lot(fetched())),
+    "runtime.worker.foreign._Shown": lambda _: said_by(
+        argument([TEXT.encode(), ValueError(TEXT), lk.Event(TEXT, 0, LOUD), {0: TEXT.encode()}])
+    ),
     "runtime.kafka.security.Security": lambda _: said_by(
         Security(
             {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +22,7 @@ from ldp_kafka.cli.problems import problem_json, say_unset
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from ldp_kafka.runtime.worker.logs import Format
     from ldp_kafka.topology import Topology
 
 __all__ = ["plan", "run", "schema", "topics"]
@@ -56,23 +56,42 @@ __all__ = ["plan", "run", "schema", "topics"]
     metavar="DURATION",
     help="End once the workers have had nothing to read for so long, such as 10s.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Of the log on standard error, a line each.",
+)
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Log snapshots too, and the way to every error."
+)
 def run(
     topology: Path,
     role: str | None,
     metrics_port: int | None,
     metrics_host: str,
     until_idle: str | None,
+    log_format: Format,
+    verbose: bool,
 ) -> int:
     """Run the workers of a topology until they are stopped.
 
     Without --role, it says in one line what the next release waits for, as `ldp-kafka status` does,
     where none has come for two slots' time, or nothing comes in at all.
     """
+    from ldp_kafka.errors import TopologyError
+    from ldp_kafka.runtime.worker.supervisor import refuse
     from ldp_kafka.runtime.worker.supervisor import run as start
     from ldp_kafka.topology.durations import parse_duration
 
     idle = None if until_idle is None else parse_duration(until_idle)
-    loaded = load_topology(topology)
+    try:
+        loaded = load_topology(topology)
+    except TopologyError as error:
+        if log_format == "text":
+            raise
+        return refuse(error, role)
     with _watching(loaded) if role is None else nullcontext():
         return start(
             loaded,
@@ -80,14 +99,19 @@ def run(
             metrics_port=metrics_port,
             metrics_host=metrics_host,
             until_idle_ms=idle,
+            log_format=log_format,
+            verbose=verbose,
         )
 
 
 def _watching(topology: Topology) -> AbstractContextManager[None]:
     """Says what the next release waits for, where none comes."""
     from ldp_kafka.runtime.status.watch import watching
+    from ldp_kafka.runtime.worker.events import Event
+    from ldp_kafka.runtime.worker.logs import Log
 
-    return watching(topology, partial(click.echo, err=True))
+    log = Log(topology.name, "")
+    return watching(topology, lambda line: log.say(Event.WAITS, message=line))
 
 
 @click.command(epilog=example("ldp-kafka plan topology.yaml --users 100000"))

@@ -220,6 +220,9 @@ class Stage(Protocol[S]):
         where no user has one here.
         """
 
+    def users(self, state: S) -> int | None:
+        """How many users, or streams, the state knows; None where it holds nothing of them."""
+
     def look(self, meta: Mapping[str, Any], shards: Mapping[str, bytes]) -> Look:
         """What `meta` and `dump` wrote, looked at shard by shard without being loaded; a shard
         that cannot be read is a problem, a ``meta`` that cannot is an error.

@@ -33,6 +33,11 @@ class Snapshot:
         """Of all that is written."""
         return sum(map(len, self.records.values()))
 
+    @property
+    def partition(self) -> int:
+        """Whose state it is, by its keys."""
+        return int(self.meta[0].partition("/")[0])
+
     def __repr__(self) -> str:
         return f"Snapshot({len(self.shards)} shards)"  # never what they hold
 

@@ -193,6 +193,9 @@ class Collect:
         del state
         return -1
 
+    def users(self, state: CollectState) -> None:
+        del state
+
     def budget(self, state: CollectState) -> None:
         del state
 

@@ -328,6 +328,9 @@ class CollectDevices:
     def watermark(self, state: DevicesState) -> int:
         return state.watermark
 
+    def users(self, state: DevicesState) -> None:
+        del state
+
     def budget(self, state: DevicesState) -> None:
         del state
 

@@ -219,6 +219,9 @@ class Coordinate:
         del state
         return -1
 
+    def users(self, state: CoordinateState) -> None:
+        del state
+
     def budget(self, state: CoordinateState) -> None:
         del state
 

@@ -199,6 +199,9 @@ class Curate(KeyedStage):
     def watermark(self, state: CurateState) -> int:
         return state.watermark
 
+    def users(self, state: CurateState) -> int:
+        return state.users.state.count
+
     def budget(self, state: CurateState) -> None:
         """None: each value is charged once, when its window closes."""
         del state

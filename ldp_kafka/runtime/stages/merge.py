@@ -214,6 +214,9 @@ class Merge:
         del state
         return -1
 
+    def users(self, state: MergeState) -> None:
+        del state
+
     def budget(self, state: MergeState) -> None:
         del state
 

@@ -174,6 +174,9 @@ class MergePhases:
         del state
         return -1
 
+    def users(self, state: PhasesState) -> None:
+        del state
+
     def budget(self, state: PhasesState) -> None:
         del state
 

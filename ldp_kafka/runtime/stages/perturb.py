@@ -396,6 +396,9 @@ class Perturb(KeyedStage):
     def watermark(self, state: PerturbState) -> int:
         return state.watermark
 
+    def users(self, state: PerturbState) -> int:
+        return state.users.state.count
+
     def budget(self, state: PerturbState) -> tuple[int, int]:
         ledger = self.method.ledger
         return ledger.largest(state.users.state), ledger.budget

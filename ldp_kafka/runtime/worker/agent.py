@@ -16,6 +16,7 @@ from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.worker.chunks import messages_of, pause_of
+from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.topology.roles import Agent as Spec
 
@@ -29,6 +30,7 @@ class Host(Protocol):
 
     app: Any
     limits: Limits
+    diary: Diary
 
     def assigned(self) -> set[Place]:
         """The partitions that this worker has of the topics that its agents fold."""
@@ -186,8 +188,8 @@ class Agent:
 
     def begin(self, partition: int) -> Epoch[Any]:
         """Begin an epoch of a partition. StateError or BrokerError where it may not."""
-        stage = self.stage(partition)
-        return begin(
+        stage, since = self.stage(partition), time.monotonic()
+        made = begin(
             stage,
             self.host.facts(self.spec, partition, stage),
             self.table.data,
@@ -198,6 +200,9 @@ class Agent:
             clock=time.monotonic,
             limits=self.host.limits,
         )
+        users, seconds = stage.users(made.state), time.monotonic() - since
+        self.host.diary.recovered(self.spec.topic, partition, users, made.offset, seconds)
+        return made
 
     def send(self, partition: int, folded: Output, seconds: float) -> None:
         """See `recovery.epoch.Sink`, here and below."""
@@ -211,6 +216,7 @@ class Agent:
 
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
         self.host.saved(snapshot, seconds)
+        self.host.diary.saved(self.spec.topic, snapshot, seconds)
 
     async def revoked(self, _: Any, revoked: Any, **__: Any) -> None:
         """Faust revokes all partitions at every rebalance: epochs end, the table stays."""

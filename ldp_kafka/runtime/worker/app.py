@@ -9,13 +9,12 @@ before any offset can move.
 from __future__ import annotations
 
 import json
-import logging
 import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,11 +35,14 @@ from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import check_newest
+from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import WAIT, Agent
 from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
+from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.driver import App, dropped
 from ldp_kafka.runtime.worker.exits import RETRY, end, standing
+from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
 from ldp_kafka.runtime.worker.probes import Assignment, Probes
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
@@ -86,7 +88,13 @@ class Worker:
         self.producers = Producers(configs, topics)
         specs = self.role.agents
         self.app = self._faust(side, specs)
-        self.offsets = GroupOffsets(topology, role, specs, side.config, sides[COLLECTOR].config)
+        own, collector = side.asking, sides[COLLECTOR].asking
+        self.offsets = GroupOffsets(topology, role, specs, own, collector)
+        self.diary = Diary(topology.name, role)
+        self.app.given = self.given
+        self.app.ready = lambda: self.diary.ready(sum(len(a.table.data) for a in self.agents))
+        self.reason = "told to end"
+        """Why it ends, where it ends in order."""
         self.agents = [
             Agent(self, spec, partial(roles.make, topology, spec, randomness=noise))
             for spec in specs
@@ -103,6 +111,7 @@ class Worker:
             recovering=lambda: self.app.recovering is not None,
             idle_after=idle_after(topology.input.slot_ms, topology.hop),
             looked=self.probes.looked,
+            diary=self.diary,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
         self.releases = topology.releases_topic in written and not topology.curated
@@ -157,6 +166,11 @@ class Worker:
             env={},
         )
 
+    def given(self, assigned: Collection[Any]) -> None:
+        """Partitions were assigned, of its logs and of its tables."""
+        folded = self.app.folded
+        self.diary.assigned((at.topic, at.partition) for at in assigned if at.topic in folded)
+
     # what agents ask of their host, see `agent.Host`
 
     def assigned(self) -> set[Place]:
@@ -183,6 +197,7 @@ class Worker:
         begin = time.monotonic()
         self.producers.send(folded.sent)
         self.metrics.count(folded, partition)
+        self.diary.folded(partition, folded)
         self.metrics.step(seconds + time.monotonic() - begin)
         if folded.oldest is not None:
             self.metrics.window(lag(self.topology, folded.oldest), partition)
@@ -253,7 +268,8 @@ class Worker:
         threading.Thread(target=keep, daemon=True, name="guard").start()
 
     async def stop(self) -> None:
-        """End in order; writes nothing for it."""
+        """End in order, since nothing is left to read; writes nothing for it."""
+        self.reason = "nothing was left to read"
         await self.process.stop()
 
     def told_to_end(self) -> None:
@@ -272,12 +288,17 @@ class Worker:
             self.check()
         except LdpKafkaError as error:
             end(error)
+        code = self._run()
+        self.diary.look(everything=True)
+        logs.ended(self.reason, code)
+        return code
+
+    def _run(self) -> int:
         uvloop.install()
-        self.process = Process(self.app, loglevel="WARNING", quiet=True, redirect_stdouts=False)
+        # the log is ours, `logs`
+        self.process = Process(self.app, quiet=True, redirect_stdouts=False, override_logging=False)
         self.process.spinner = None  # it would hide the cursor
-        # A rebalance is no warning, nor a snapshot that takes longer than its timer
-        for noisy in ("aiokafka", "mode.timers"):
-            logging.getLogger(noisy).setLevel(logging.ERROR)
+        logs.hush()
         self.process.saved = lambda: self.last_saved
         self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
         self.guard()
@@ -297,6 +318,8 @@ class Worker:
                 end(lacking)
             if stop.code and not passing(crash):
                 end(crash or f"Faust ended with {stop.code}")
+            if stop.code:
+                self.reason = f"Faust's client gave up: {crash and said(crash)}"
             return RETRY if stop.code else 0
         finally:
             self.stop_copying()

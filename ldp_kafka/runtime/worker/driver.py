@@ -8,7 +8,7 @@ faster is in `chunks`, which can be left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -186,19 +186,26 @@ class TableRecovery(Recovery):  # type: ignore[misc]
         if self._generation_id == generation_id:
             self.recovered = False
             self.rebalance = self.app.rebalancing_count
+            self.app.given(assigned)
 
     async def on_recovery_completed(self, generation_id: int = 0) -> None:
         """The tables are there: partitions go to where their group stands, and messages flow."""
         self.completing = generation_id
         self.app.flow_control.suspend()
         await super().on_recovery_completed(generation_id)
-        self.recovered = True
+        self.flows()
 
     async def _resume_streams(self, generation_id: int = 0) -> None:
         """The same where there were no tables to recover."""
         self.app.flow_control.suspend()
         await super()._resume_streams(generation_id)
+        self.flows()
+
+    def flows(self) -> None:
+        """Messages flow: of the newest assignment, if no rebalance has begun since."""
         self.recovered = True
+        if self.rebalance == self.app.rebalancing_count:
+            self.app.ready()
 
     async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's
         await super()._wait(coro, timeout)
@@ -273,6 +280,10 @@ class App(faust.App):  # type: ignore[misc]
         self.partitions, self.folded = partitions, folded
         self.read_committed = read_committed
         self.consumers = consumers
+        self.given: Callable[[Collection[Any]], None] = lambda _: None
+        """Is told of each assignment, at its beginning."""
+        self.ready: Callable[[], None] = lambda: None
+        """Is told when its tables are there, and messages flow."""
 
     def _new_consumer(self) -> Any:
         self.transport.Consumer = self.consumers

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import traceback
 from collections import Counter
 from typing import Any, NoReturn
 
-from ldp_kafka.errors import ConfigurationError, LdpKafkaError
+from ldp_kafka.errors import ConfigurationError, InvariantError, LdpKafkaError
+from ldp_kafka.runtime.worker import logs
+from ldp_kafka.runtime.worker.foreign import frames
 
-__all__ = ["HALT", "RETRY", "WRONG", "end", "leave", "standing"]
+__all__ = ["HALT", "RETRY", "WRONG", "end", "fail", "leave", "standing"]
 
 # exit codes; 2: it may not run as it is configured; 75 is EX_TEMPFAIL: start me again
 HALT, WRONG, RETRY = (1, 2, 75)
@@ -21,18 +22,30 @@ def end(error: BaseException | str, code: int | None = None) -> NoReturn:
     """End the process now, with the reason and never a value: of an unknown exception its type and
     where it was raised, not its text.
     """
+    text, code, raised = _said(error, code)
+    if not logs.ended(text, code, raised, at_once=True):
+        way = [] if raised is None else frames(raised.__traceback__)
+        os.write(2, "\n  ".join([f"ldp-kafka: {text}", *way, ""]).rstrip(" ").encode())
+    os._exit(code)
+
+
+def fail(error: Exception, code: int | None = None) -> int:
+    """Say why the process ends, as `end` does, where it ends by itself; its exit code."""
+    text, code, raised = _said(error, code)
+    logs.ended(text, code, raised)
+    return code
+
+
+def _said(error: BaseException | str, code: int | None) -> tuple[str, int, BaseException | None]:
+    """Of an end: the reason, the exit code, and whose way is to be said: a bug's; with ``-v`` that
+    of every error.
+    """
     if isinstance(error, LdpKafkaError):
-        text, code = str(error), code or _code(error)
-    elif isinstance(error, BaseException):
-        frames = "".join(
-            f"\n  {frame.filename}:{frame.lineno} in {frame.name}"
-            for frame in traceback.extract_tb(error.__traceback__)
-        )
-        text = f"unexpected {type(error).__name__}{frames}"
-    else:
-        text = error
-    os.write(2, f"ldp-kafka: {text}\n".encode())
-    os._exit(code or HALT)
+        bug = isinstance(error, InvariantError) or logs.verbose()
+        return str(error), code or _code(error), error if bug else None
+    if isinstance(error, BaseException):
+        return f"unexpected {type(error).__name__}", code or HALT, error
+    return error, code or HALT, None
 
 
 def _code(error: LdpKafkaError) -> int:
@@ -43,7 +56,8 @@ def _code(error: LdpKafkaError) -> int:
 
 def leave(text: str) -> NoReturn:
     """End the process now, in order, and say what was left out."""
-    os.write(2, f"ldp-kafka: {text}\n".encode())
+    if not logs.ended(text, 0, at_once=True):
+        os.write(2, f"ldp-kafka: {text}\n".encode())
     os._exit(0)
 
 

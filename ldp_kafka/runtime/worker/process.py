@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import faust
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.worker.exits import end, leave, standing
+from ldp_kafka.runtime.worker.foreign import chain
 
 __all__ = ["Process", "forbidden", "passing"]
 
@@ -93,7 +94,7 @@ def passing(crash: BaseException | None) -> bool:
             frame.f_globals.get("__name__", "").startswith(CLIENT)
             for frame, _ in traceback.walk_tb(each.__traceback__)
         )
-        for each in _chain(crash)
+        for each in chain(crash)
     )
 
 
@@ -101,7 +102,7 @@ def forbidden(crash: BaseException | None) -> ConfigurationError | None:
     """What to say of a crash that came of a right that is missing, or was taken away: another start
     would come to the same. None for any other.
     """
-    for each in _chain(crash):
+    for each in chain(crash):
         kind = _LACKING.get(type(each).__name__)
         if kind is not None:
             names = " ".join(str(name) for name in each.args)
@@ -110,14 +111,3 @@ def forbidden(crash: BaseException | None) -> ConfigurationError | None:
                 " what it needs"
             )
     return None
-
-
-def _chain(crash: BaseException | None) -> Iterator[BaseException]:
-    """A crash, what it came of, and so on. One that is raised again while what came of it is
-    handled is its own cause: Faust has such.
-    """
-    seen: set[int] = set()
-    while crash is not None and id(crash) not in seen:
-        yield crash
-        seen.add(id(crash))
-        crash = crash.__cause__ or crash.__context__

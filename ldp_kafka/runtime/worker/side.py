@@ -7,6 +7,7 @@ from typing import Any
 import faust
 
 from ldp_kafka.runtime.kafka.security import security
+from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
 from ldp_kafka.topology import KafkaSide
 
 __all__ = ["Side"]
@@ -27,8 +28,17 @@ class Side:
             **kafka.client,
             "bootstrap.servers": bootstrap,
             "log_level": 3,
+            "logger": LIBRDKAFKA,
         }
         self.security = security(kafka.client)
+
+    @property
+    def asking(self) -> dict[str, Any]:
+        """Settings of a client that only asks: nobody polls it, so nobody would hear what it says;
+        why a question has no answer is in its error.
+        """
+        config = {name: value for name, value in self.config.items() if name != "logger"}
+        return config if "debug" in config else {**config, "log_level": 0}
 
     def faust(self) -> dict[str, Any]:
         """What Faust's App takes to connect."""

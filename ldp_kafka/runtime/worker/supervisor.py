@@ -12,13 +12,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.worker.exits import HALT, RETRY, WRONG, end
+from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
+from ldp_kafka.runtime.worker import logs
+from ldp_kafka.runtime.worker.events import Event
+from ldp_kafka.runtime.worker.exits import HALT, RETRY, WRONG, end, fail
+from ldp_kafka.runtime.worker.logs import Format, Log
 from ldp_kafka.runtime.worker.probes import Probes
 from ldp_kafka.topology import Topology, admit
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
+from ldp_kafka.version import __version__
 
-__all__ = ["run"]
+__all__ = ["refuse", "run"]
 
 SUPERVISED = "LDP_KAFKA_SUPERVISED"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between restarts
@@ -31,6 +35,8 @@ def run(
     metrics_port: int | None = None,
     metrics_host: str = "127.0.0.1",
     until_idle_ms: int | None = None,
+    log_format: Format = "text",
+    verbose: bool = False,
 ) -> int:
     """Run a role of a topology, or all of them in one child process each; returns the exit code.
 
@@ -40,6 +46,9 @@ def run(
     metrics_port : for Prometheus; 0 or None: a free one, printed; with several roles each next one
         has the next port
     until_idle_ms : end after so long without anything to read
+    log_format : ``json`` or ``text``, a line each on standard error; as JSON also what is wrong
+        before the work begins, which else is raised
+    verbose : what the log has beside what an operator needs
 
     Raises
     ------
@@ -47,9 +56,32 @@ def run(
         the edge's budget has left
     BrokerError : no broker answers
     """
-    if role is None:
-        return _supervise(topology, metrics_port or 0, metrics_host, until_idle_ms)
-    return _work(topology, topology.role(role), metrics_port or 0, metrics_host, until_idle_ms)
+    port = metrics_port or 0
+    with logs.writing(log_format, topology.name, role or "", verbose=verbose):
+        try:
+            if role is None:
+                return _supervise(topology, port, metrics_host, until_idle_ms, log_format)
+            return _work(topology, topology.role(role), port, metrics_host, until_idle_ms)
+        except Exception as error:
+            if log_format == "text" and isinstance(error, LdpKafkaError):
+                raise  # whoever calls says it
+            return fail(error, WRONG if isinstance(error, ConfigurationError) else HALT)
+
+
+def refuse(error: ConfigurationError, role: str | None) -> int:
+    """Say in a log of JSON why there is nothing to run; the exit code."""
+    with logs.writing("json", "", role or ""):
+        return fail(error, WRONG)
+
+
+def _begin(topology: Topology, role: str) -> None:
+    """Say what begins."""
+    Log(topology.name, role).say(
+        Event.START,
+        version=__version__,
+        fingerprint=topology.fingerprint,
+        guarantee=topology.guarantee.describe(linked=topology.linked),
+    )
 
 
 def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: int | None) -> int:
@@ -59,6 +91,7 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     from ldp_kafka.runtime.kafka.setup import client_config, resolve
     from ldp_kafka.runtime.keys import edge_randomness, read_key
 
+    _begin(topology, role.name)
     until = admit(topology) if role.needs_key else None  # a collector does not have the edge's file
     key = read_key(topology.edge.key_file) if role.needs_key else None
     shared = topology.collector_kafka is topology.edge_kafka
@@ -76,9 +109,9 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
         if key is not None:
             deployment = read_deployment(topology, client_config(topology, EDGE, edge))
             noise = edge_randomness(topology, key, deployment)
-    except BrokerError:
+    except BrokerError as error:
         if os.environ.get(SUPERVISED):
-            return RETRY
+            return fail(error)
         raise
     if os.environ.get(SUPERVISED):
         _die_with_parent()
@@ -120,8 +153,9 @@ def _ready(topology: Topology, role: Role | None = None, host: Any = None) -> No
     warnings = [warning for each in roles for warning in _allowed(topology, each)]
     if prepare(topology, host, role=role):  # of a topic that was not there nothing was known
         warnings = [warning for each in roles for warning in _allowed(topology, each)]
+    log = Log(topology.name, "" if role is None else role.name)
     for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr, flush=True)  # noqa: T201
+        log.say(Event.RIGHTS, message=warning)
 
 
 def _allowed(topology: Topology, role: Role) -> list[str]:
@@ -159,8 +193,8 @@ def _end_at(moment_ms: int, name: str) -> None:
 class _Child:
     """One role's process and when it may be started again."""
 
-    def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
-        self._start = start
+    def __init__(self, start: Callable[[], subprocess.Popen[bytes]], log: Log) -> None:
+        self._start, self.log = start, log
         self.process = start()
         self.pause, self.again = FIRST_PAUSE, 0.0
         self.begun = time.monotonic()
@@ -172,6 +206,7 @@ class _Child:
             else min(2 * self.pause, LONGEST_PAUSE)
         )
         self.again = time.monotonic() + self.pause
+        self.log.say(Event.RESTART, code=self.process.poll(), seconds=self.pause)
 
     def restart(self) -> None:
         self.again, self.begun = 0.0, time.monotonic()
@@ -180,7 +215,9 @@ class _Child:
         self.process = self._start()
 
 
-def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | None) -> int:
+def _supervise(
+    topology: Topology, port: int, host: str, until_idle_ms: int | None, log_format: Format
+) -> int:
     from ldp_kafka.runtime.keys import read_key
 
     if any(role.needs_key for role in topology.roles):
@@ -188,7 +225,7 @@ def _supervise(topology: Topology, port: int, host: str, until_idle_ms: int | No
         read_key(topology.edge.key_file)
     with ExitStack() as stack:
         _ready(topology, host=_host(topology, stack))
-        return _keep(topology, port, host, until_idle_ms)
+        return _keep(topology, port, host, until_idle_ms, log_format)
 
 
 def _host(topology: Topology, stack: ExitStack) -> Any:
@@ -214,7 +251,9 @@ def _host(topology: Topology, stack: ExitStack) -> Any:
     return None
 
 
-def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -> int:
+def _keep(
+    topology: Topology, port: int, host: str, until_idle_ms: int | None, log_format: Format
+) -> int:
     """Children, until they have ended or this process is told to."""
     stop = threading.Event()
     before = {
@@ -222,11 +261,16 @@ def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -
         for number in (signal.SIGTERM, signal.SIGINT)
     }
     children = [
-        _Child(_starter(topology, role.name, port + at if port else 0, host, until_idle_ms))
+        _Child(
+            _starter(
+                topology, role.name, port + at if port else 0, host, until_idle_ms, log_format
+            ),
+            Log(topology.name, role.name),
+        )
         for at, role in enumerate(topology.roles)
     ]
     try:
-        return _watch(children, stop)
+        code = _watch(children, stop)
     finally:
         for child in children:
             if child.process.poll() is None:
@@ -241,10 +285,18 @@ def _keep(topology: Topology, port: int, host: str, until_idle_ms: int | None) -
                 child.process.stdin.close()
         for number, handler in before.items():
             signal.signal(number, handler)
+    halted = "a role has halted: its last line says why" if code else "nothing was left to read"
+    logs.ended("told to end" if stop.is_set() else halted, code)
+    return code
 
 
 def _starter(
-    topology: Topology, role: str, port: int, host: str, until_idle_ms: int | None
+    topology: Topology,
+    role: str,
+    port: int,
+    host: str,
+    until_idle_ms: int | None,
+    log_format: Format,
 ) -> Callable[[], subprocess.Popen[bytes]]:
     words = [
         sys.executable,
@@ -258,6 +310,9 @@ def _starter(
         str(port),
         "--metrics-host",
         host,
+        "--log-format",
+        log_format,
+        *(["-v"] if logs.verbose() else []),
     ]
     if until_idle_ms is not None:
         words += ["--until-idle", f"{until_idle_ms}ms"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from ldp_kafka.runtime.recovery.policies import Place, Quiet, Stall, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
+from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import end
 
 __all__ = ["Watch", "idle_after"]
@@ -56,6 +57,7 @@ class Watch:
         however long it takes; `app.Worker.guard` looks whether it goes on
     idle_after : seconds without an event after which a partition counts as idle, see `idle_after`
     looked : is told of each look that has come to its end
+    diary : is told of outages, and of partitions without events
     """
 
     def __init__(
@@ -72,10 +74,12 @@ class Watch:
         recovering: Callable[[], bool] = lambda: False,
         idle_after: float = IDLE,
         looked: Callable[[], None] = lambda: None,
+        diary: Diary | None = None,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
         self.metrics, self.send, self.stop = metrics, send, stop
         self.recovering, self.idle_after, self.looked = recovering, idle_after, looked
+        self.diary = Diary("", "") if diary is None else diary
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
         self.ticks = {
@@ -103,6 +107,7 @@ class Watch:
         except _UnansweredError as error:
             now = time.monotonic()
             self._silent = now if self._silent is None else self._silent
+            self.diary.away(str(error.__cause__ or error))
             self.quiet.look(None, now)
             if now - self._silent > SILENCE:
                 end(error.__cause__ or error)
@@ -112,7 +117,11 @@ class Watch:
 
     async def _look(self) -> None:
         assigned, now = self.assigned(), time.monotonic()
-        self._figures(assigned, now)
+        waited = self._idle(assigned, now)
+        self._figures(assigned, waited)
+        if not self._shut:
+            self._say_idle(waited)
+        self.diary.look()
         for agent in self.agents:
             if agent.spec.name in self.ticks:
                 await self.tick(agent, assigned)
@@ -129,17 +138,18 @@ class Watch:
             self.quiet.seconds = None
             await self.stop()
 
-    def _figures(self, assigned: set[Place], now: float) -> None:
+    def _figures(self, assigned: set[Place], waited: Mapping[Place, float]) -> None:
         self.metrics.partitions(len(assigned))
         epochs = [epoch for agent in self.agents for epoch in agent.epochs.values()]
-        self.metrics.idle(*self._idle(assigned, now))
+        idle = sum(each > self.idle_after for each in waited.values())
+        self.metrics.idle(idle, max(waited.values(), default=0.0))
         found = [budget for e in epochs if (budget := e.stage.budget(e.state)) is not None]
         if found:
             self.metrics.spent(max(spent for spent, _ in found), found[0][1])
 
-    def _idle(self, assigned: set[Place], now: float) -> tuple[int, float]:
-        """How many partitions have had no event for too long, and for how long the one has that
-        has waited longest: of those that get no ticks, since ticks move the others on.
+    def _idle(self, assigned: set[Place], now: float) -> dict[Place, float]:
+        """For how many seconds each partition has had no event, of those that get no ticks: ticks
+        move the others on. While nothing can come, for none.
         """
         seen = {
             (agent.spec.topic, number): epoch.seen
@@ -147,14 +157,26 @@ class Watch:
             for number, epoch in agent.epochs.items()
         }
         ticked = {agent.spec.topic for agent in self.agents if agent.spec.name in self.ticks}
-        since = dict.fromkeys(assigned, now) if self.recovering() else self._last
+        since = dict.fromkeys(assigned, now) if self._shut else self._last
         self._last = {
             place: max(since.get(place, seen.get(place, now)), seen.get(place, 0.0))
             for place in assigned
             if place[0] not in ticked
         }
-        waited = [now - last for last in self._last.values()]
-        return sum(each > self.idle_after for each in waited), max(waited, default=0.0)
+        return {place: now - last for place, last in self._last.items()}
+
+    @property
+    def _shut(self) -> bool:
+        """Whether nothing can come: tables are recovered, or the broker is away."""
+        return self.recovering() or self._silent is not None
+
+    def _say_idle(self, waited: Mapping[Place, float]) -> None:
+        """Which partitions get no events, of the logs in which each holds releases back."""
+        for agent in self.agents:
+            if agent.spec.raw or agent.spec.ticks:
+                mine = {n: each for (topic, n), each in waited.items() if topic == agent.spec.topic}
+                idle = [n for n, each in mine.items() if each > self.idle_after]
+                self.diary.idle(agent.spec.topic, idle, self.idle_after)
 
     async def _lag(self, assigned: set[Place]) -> int:
         """Messages that are not acknowledged. GapError where a partition stands still, StateError
@@ -207,4 +229,5 @@ class Watch:
         except BrokerError as error:
             raise _UnansweredError from error
         self._silent = None
+        self.diary.back()
         return answer

@@ -21,6 +21,7 @@ from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.chunks import ChunkMessage, chunks
+from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.topology import loads
 
 TEXT = """
@@ -49,6 +50,7 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
         facts=lambda spec, partition, stage: read_facts(offsets, spec, partition, stage),
         changelog=lambda _: changelog or table or {},
         send=lambda *_: None,
+        diary=Diary("t", role),
     )
     make = (
         (lambda n: make_perturb(topology, n, edge_randomness(topology, bytes(32), "here")))

@@ -247,13 +247,30 @@ def test_an_assignment_tells_the_recovery_its_rebalance(monkeypatch):
     monkeypatch.setattr(Recovery, "on_rebalance", assigned)
 
     async def known(generation: int) -> int:
-        made = restoring(rebalance=1, begun=2)
-        made.app.consumer_generation_id = 7
-        await made.on_rebalance(set(), set(), set(), generation)
+        made, told = restoring(rebalance=1, begun=2), []
+        made.app.consumer_generation_id, made.app.given = 7, told.append
+        await made.on_rebalance({"places"}, set(), set(), generation)
+        assert told == ([{"places"}] if made.rebalance == 2 else [])
         return made.rebalance
 
     assert asyncio.run(known(6)) == 1
     assert asyncio.run(known(7)) == 2
+
+
+@pytest.mark.parametrize("begun", [1, 2])
+@pytest.mark.parametrize("end", ["on_recovery_completed", "_resume_streams"])
+def test_messages_flow_of_the_newest_assignment_alone(monkeypatch, end, begun):
+    """Nobody is told that a worker is ready whose next assignment is on its way."""
+    monkeypatch.setattr(Recovery, end, lambda *_, **__: asyncio.sleep(0))
+
+    async def told() -> list[str]:
+        made, said = restoring(rebalance=1, begun=begun), []
+        made.app.flow_control = SimpleNamespace(suspend=lambda: None)
+        made.app.ready = lambda: said.append("ready")
+        await getattr(made, end)(3)
+        return said
+
+    assert asyncio.run(told()) == (["ready"] if begun == 1 else [])
 
 
 @pytest.mark.parametrize(

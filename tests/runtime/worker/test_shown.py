@@ -10,6 +10,7 @@ from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages.releases import publisher
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from ldp_kafka.runtime.worker.app import Worker
+from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.topology import loads
 from tests.cases import cases
 
@@ -41,6 +42,7 @@ def test_an_event_hides_nothing_of_the_release_beside_it():
         metrics=metrics,
         producers=SimpleNamespace(send=lambda _: None),
         releases=True,
+        diary=Diary("meters", "collect"),
     )
     answers = made.method.blank(50)
     folded = Output(DeadLetters("dead", "partials", 0))
@@ -73,6 +75,7 @@ def test_the_lag_of_windows_is_that_of_the_earliest_slot_they_released(
     metrics = Metrics("shops", role, "naive", setting=made.setting)
     sent = SimpleNamespace(send=lambda _: None)
     worker = SimpleNamespace(topology=made, metrics=metrics, producers=sent, releases=False)
+    worker.diary = Diary("shops", role)
     monkeypatch.setattr(time, "time", lambda: made.slot_start(100) / 1000 + 7.5)
     for slots in ((), (97, 95, 96), ()):
         folded = Output(DeadLetters("dead", "raw", 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
 from ldp_kafka.runtime.recovery.policies import STALL
+from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker import watch as module
+from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.watch import SILENCE, Watch, idle_after
 
 PLACE = ("t.raw", 0)
@@ -25,7 +28,7 @@ class Fake:
     raised, anything else is the lag.
     """
 
-    def __init__(self, monkeypatch, partitions=1, until_idle=None):
+    def __init__(self, monkeypatch, partitions=1, until_idle=None, spec=(), after=3600.0):
         self.now, self.answer, self.stopped, self.lags = 1000.0, 0, [], []
         self.idle, self.looks = [], 0
         self.recovering = False
@@ -35,10 +38,12 @@ class Fake:
             raise Ended(error)
 
         monkeypatch.setattr(module, "end", end)
-        spec = SimpleNamespace(topic=PLACE[0], partitions=1, ticks=False, name="perturb")
+        own = {"topic": PLACE[0], "partitions": 1, "raw": True, "ticks": False, "name": "perturb"}
+        self.agent = SimpleNamespace(epochs={}, spec=SimpleNamespace(**own | dict(spec)))
+        self.places = {PLACE}
         self.watch = Watch(
-            [SimpleNamespace(epochs={}, spec=spec)],
-            lambda: {PLACE},
+            [self.agent],
+            lambda: self.places,
             SimpleNamespace(lag=self.lag, partitions=lambda topic: partitions, waiting=lambda: 0),
             SimpleNamespace(
                 partitions=lambda count: None,
@@ -50,8 +55,9 @@ class Fake:
             until_idle=until_idle,
             stop=self.stop,
             recovering=lambda: self.recovering,
-            idle_after=3600.0,
+            idle_after=after,
             looked=self.looked,
+            diary=Diary("t", "perturb", clock=lambda: self.now),
         )
 
     def lag(self, assigned):
@@ -194,3 +200,81 @@ def test_each_look_that_ends_is_told(monkeypatch):
     fake.answer = TIMEOUT
     fake.look(6)
     assert fake.looks == 2
+
+
+def told(capsys):
+    """The lines of the log since the last look."""
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+@pytest.mark.parametrize("error", [TIMEOUT, BrokerError("it knows none just now")])
+def test_an_outage_is_said_at_its_beginning_and_at_its_end(monkeypatch, capsys, error):
+    """Once each, however often the broker is asked."""
+    with logs.writing("json", "t", "perturb"):
+        fake = Fake(monkeypatch)
+        fake.look(6)
+        fake.answer = error
+        for _ in range(3):
+            fake.look(6)
+        (begin,) = told(capsys)
+        fake.answer = 0
+        fake.look(6)
+        fake.look(6)
+        (end,) = told(capsys)
+    assert (begin["event"], begin["level"]) == ("outage", "warning")
+    assert "did not say" in begin["reason"] or "just now" in begin["reason"]
+    assert (end["event"], end["seconds"]) == ("outage_over", 18.0)
+
+
+def test_partitions_that_get_no_events_are_said(monkeypatch, capsys):
+    """From their assignment on, or from their last event; nothing while nothing could come."""
+
+    def idle():
+        return [line.get("partitions") for line in told(capsys) if line["event"] == "idle"]
+
+    with logs.writing("json", "t", "perturb"):
+        fake = Fake(monkeypatch, after=89.5)
+        fake.places = {(PLACE[0], 0), (PLACE[0], 1), ("t.other", 0)}
+        fake.agent.epochs[1] = SimpleNamespace(seen=fake.now, unsaved=False, stage=Blank, state=0)
+        fake.look(1)
+        fake.agent.epochs[1].seen = fake.now + 60
+        fake.look(89)
+        assert idle() == []
+        fake.look(1)
+        assert idle() == [[0]]
+        fake.recovering = True
+        fake.look(500)
+        assert idle() == []
+        fake.recovering, fake.answer = False, TIMEOUT
+        fake.look(89)
+        for _ in range(4):
+            fake.look(6)
+        fake.answer = 0
+        fake.look(6)
+        fake.look(89)
+        assert idle() == []
+        fake.look(1)
+        assert idle() == [[0, 1]]
+        fake.places = {(PLACE[0], 1)}
+        fake.agent.epochs[1].seen = fake.now
+        fake.look(1)
+        assert [line["event"] for line in told(capsys)] == ["busy"]
+
+
+@pytest.mark.parametrize(("raw", "ticks"), [(False, False), (False, True), (True, False)])
+def test_logs_in_which_a_partition_holds_nothing_back_are_left_out(monkeypatch, capsys, raw, ticks):
+    """A collector's partition is idle where the edge's is: the edge says it."""
+    with logs.writing("json", "t", "collect"):
+        fake = Fake(monkeypatch, spec={"raw": raw}, after=89.5)
+        fake.agent.spec.ticks, fake.watch.ticks = ticks, {}
+        for _ in range(3):
+            fake.look(60)
+        assert len(told(capsys)) == (raw or ticks)
+
+
+class Blank:
+    """A stage without a budget."""
+
+    @staticmethod
+    def budget(state):
+        del state
