@@ -105,7 +105,8 @@ MISTAKES = [
         "  user: $.meter_id",
         "  user: meter_id",
         (
-            "9: input.user: must be a field path such as $.a.b, $['a b'] or $.a[0], or a list of them; got \"meter_id\""
+            "9: input.user: must be a field path such as $.a.b, $['a b'] or $.a[0], or a list of"
+            ' them; got "meter_id"'
         ),
     ),
     (

@@ -121,7 +121,7 @@ class Worker:
         self.probes.assignment = lambda: self.app.stands
         self.probes.partitions = lambda: len(self.assigned())
         topics = tuple(spec.topic for spec in specs)
-        self.backlog = Backlog(self.offsets, self.given, topics, metrics, self.probes)
+        self.backlog = Backlog(self.offsets, self.holds, topics, metrics, self.probes)
         self.app.timer(1.0)(self.watch.look)
 
     def _copying(self, sides: Mapping[str, Side]) -> Iterator[Copying]:
@@ -179,7 +179,7 @@ class Worker:
         topics = self.app.folded
         return {(each.topic, each.partition) for each in places if each.topic in topics}
 
-    def given(self) -> set[Place]:
+    def holds(self) -> set[Place]:
         """The same, from any thread; none while they are being given out."""
         stands = self.app.stands
         return self.assigned() if stands in (Assignment.RECOVERING, Assignment.RECOVERED) else set()
