@@ -334,6 +334,13 @@ def test_the_command(fold, capsys):
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "fold: waits for events: fold.raw is empty"
     assert "topics: all" in out and "fold-perturb" in out
+    login = Path(fold.path).with_name("reader.conf")
+    login.write_text("client.id=reader\n")
+    assert main(["status", fold.path, "--login", str(login)]) == 0
+    login.write_text("security.protcol=SASL_SSL\n")
+    capsys.readouterr()
+    assert main(["status", fold.path, "--login", str(login)]) == 2
+    assert "security.protocol" in capsys.readouterr().err
     bad = {"user": "secret-id", "time": "77:77", "value": 9.87654}
     write(fold, fold.topology.raw_topic, 0, [json.dumps(bad).encode()])
     assert main(["status", fold.path, "--json"]) == 1
