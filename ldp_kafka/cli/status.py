@@ -12,7 +12,8 @@ __all__ = ["status"]
 
 _CODES = """\b
 Exit codes:
-    0  it runs: up to date, or something that comes by itself is waited for
+    0  it runs: up to date, or waits for what may come by itself: events, ticks,
+       workers that have still to read
     1  somebody has to do something: brokers, topics or workers are missing, or
        every message is a dead letter
     2  used wrongly, or nothing here may ask the brokers of either side

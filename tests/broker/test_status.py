@@ -115,7 +115,9 @@ def _beside_workers(kafka, topology, path, capsys):
     assert "an event or tick of 2026-01-01 02:00 UTC or later comes there" in line
 
     send(kafka, raw, 1, range(6))
-    found, _ = comes_to(path, capsys, "open")
+    comes_to(path, capsys, "open")
+    found, _ = status(path, capsys)  # all of it, as it is by now
+    assert found["waits_for"]["rule"] == "open"
     assert "until slot 2026-01-01 04:00 UTC closes" in found["waits_for"]["line"]
     assert found["releases"]["slot"] == BEGIN // HOUR + 3
     assert found["releases"]["statistic"] == "mean"
@@ -129,5 +131,8 @@ def _beside_workers(kafka, topology, path, capsys):
     assert producer.flush(20) == 0
     found, code = comes_to(path, capsys, "current")
     assert code == 0
+    end = time.monotonic() + PATIENCE
+    while found["dead_letters"][0]["total"] < 2 and time.monotonic() < end:
+        found, _ = status(path, capsys)
     [edge, _] = found["dead_letters"]
     assert [(each["reason"], each["number"]) for each in edge["reasons"]] == [("user", 2)]

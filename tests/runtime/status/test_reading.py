@@ -72,6 +72,12 @@ def write(fold, topic, partition, values, keys=None, timestamp=START):
     assert producer.flush(10) == 0
 
 
+def topics(fold):
+    """All of them, without header records, which take their time."""
+    for each in fold.topology.flow.topics:
+        fold.broker.create_topic(each.name, each.partitions)
+
+
 def event(slot, user="m1", value=1.0):
     return json.dumps({"user": user, "time": START + slot * SLOT, "value": value}).encode()
 
@@ -176,7 +182,7 @@ def test_the_first_minutes(fold):
 def test_dead_letters_are_counted_by_reason(fold):
     """With the cure of each."""
     made = fold.topology
-    prepare(made, fold.broker)
+    topics(fold)
     bad = [b"[", b"{", b'{"time": 0, "value": 1.0}']
     run = local.run(made, cases.randomness(made), [cases.log(bad), []])
     write(fold, made.dead_letters_topic, 0, [each.value for each in run.dead_letters])
@@ -216,10 +222,10 @@ SHIPPED = sorted((Path(ldp_kafka.__file__).parents[1] / "topologies").glob("*.ya
 def test_every_shipped_topology_can_be_asked(broker, monkeypatch, tmp_path):
     """Whatever its roles are, by its first topics."""
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("LDP_KAFKA_BOOTSTRAP", broker.bootstrap_servers)
     assert len(SHIPPED) > 5
     for path in SHIPPED:
         made = load(path)
-        publish(made.name, broker)
         for topic in made.flow.topics:
             broker.create_topic(topic.name, topic.partitions)
         facts = read_facts(made)
@@ -232,14 +238,14 @@ def test_every_shipped_topology_can_be_asked(broker, monkeypatch, tmp_path):
 def test_looking_leaves_nothing_behind(fold):
     """No group, no member, no offset; and no topic."""
     made = fold.topology
-    prepare(made, fold.broker)
+    topics(fold)
     write(fold, made.raw_topic, 0, [event(0)])
     before = groups(fold), admin.committed(fold.config, "fold-perturb", made.raw_topic, range(2))
-    topics = set(AdminClient(fold.config).list_topics(timeout=10).topics)
+    there = set(AdminClient(fold.config).list_topics(timeout=10).topics)
     look(fold)
     after = groups(fold), admin.committed(fold.config, "fold-perturb", made.raw_topic, range(2))
     assert before == after
-    assert set(AdminClient(fold.config).list_topics(timeout=10).topics) == topics
+    assert set(AdminClient(fold.config).list_topics(timeout=10).topics) == there
 
 
 DEVICES = """
@@ -287,8 +293,7 @@ output: {{statistics: [mean]}}
 
 def test_a_side_whose_login_is_not_here(fold, tmp_path, capsys):
     """The collector's people see theirs, and why not the rest."""
-    made = fold.topology
-    prepare(made, fold.broker)
+    topics(fold)
     path = tmp_path / "two.yaml"
     path.write_text(TWO.format(address=fold.broker.bootstrap_servers, secret="${EDGE_PASSWORD}"))
     facts = read_facts(load(path))
@@ -334,6 +339,13 @@ def test_the_command(fold, capsys):
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "fold: waits for events: fold.raw is empty"
     assert "topics: all" in out and "fold-perturb" in out
+    login = Path(fold.path).with_name("reader.conf")
+    login.write_text("client.id=reader\n")
+    assert main(["status", fold.path, "--login", str(login)]) == 0
+    login.write_text("security.protcol=SASL_SSL\n")
+    capsys.readouterr()
+    assert main(["status", fold.path, "--login", str(login)]) == 2
+    assert "security.protocol" in capsys.readouterr().err
     bad = {"user": "secret-id", "time": "77:77", "value": 9.87654}
     write(fold, fold.topology.raw_topic, 0, [json.dumps(bad).encode()])
     assert main(["status", fold.path, "--json"]) == 1
