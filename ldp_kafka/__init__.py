@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ldp_kafka import errors, randomness
 from ldp_kafka.accounting import Guarantee
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms import MECHANISMS
 from ldp_kafka.mechanisms.base import Certificate, Estimate, Law, Mechanism
 from ldp_kafka.methods import METHODS, DelayMethod, Method
@@ -49,6 +50,7 @@ __all__ = [
     "AsyncClient",
     "Certificate",
     "Client",
+    "ConfigurationError",
     "DeadLetter",
     "DelayMethod",
     "Estimate",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.alias import WORD, AliasTable
-from ldp_kafka.mechanisms.base import Estimate, Law, check_values, in_chunks, own
+from ldp_kafka.mechanisms.base import Estimate, Law, check_values, in_chunks, own, whole
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["CAP", "GRID", "WORDS", "AdditiveNoise", "Noise", "check_cells"]
@@ -209,8 +209,6 @@ def check_cells(cells: int | None, default: int) -> int:
     """
     if cells is None:
         return default
-    if isinstance(cells, bool | np.bool) or not isinstance(cells, int | np.integer):
-        raise TypeError("cells must be a whole number")
-    if not (1 <= cells <= 2**16 and int(cells).bit_count() == 1):
+    if not (1 <= whole(cells, "cells") <= 2**16 and int(cells).bit_count() == 1):
         raise ConfigurationError("cells must be a power of two, at most 2**16")
     return int(cells)

@@ -36,6 +36,7 @@ __all__ = [
     "in_chunks",
     "own",
     "report_width",
+    "whole",
 ]
 
 CHUNK = 2**14  # rows that are perturbed at a time: what they need stays in the cache
@@ -298,22 +299,23 @@ def check_number(value: Any, name: str) -> float:
         raise ConfigurationError(f"{name} must be finite, as a float too") from error
 
 
-def check_whole(value: Any, name: str, least: int, most: int) -> int:
-    """``value`` as an int in ``least``..``most``; TypeError or ConfigurationError otherwise."""
+def whole(value: Any, name: str) -> int:
+    """``value`` as an int; TypeError unless it is a whole number."""
     if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be a whole number")
-    if not least <= value <= most:
+    return int(value)
+
+
+def check_whole(value: Any, name: str, least: int, most: int) -> int:
+    """``value`` as an int in ``least``..``most``; TypeError or ConfigurationError otherwise."""
+    if not least <= whole(value, name) <= most:
         raise ConfigurationError(f"{name} must lie between {least} and {most}")
     return int(value)
 
 
 def check_categories(categories: int) -> int:
     """``categories`` as an int in 2..2**20; TypeError or ConfigurationError otherwise."""
-    if isinstance(categories, bool | np.bool) or not isinstance(categories, int | np.integer):
-        raise TypeError("categories must be a whole number")
-    if not 2 <= categories <= 2**20:
-        raise ConfigurationError("categories must lie between 2 and 2**20")
-    return int(categories)
+    return check_whole(categories, "categories", 2, 2**20)
 
 
 def as_array(values: Any, kinds: str, message: str) -> NDArray[Any]:

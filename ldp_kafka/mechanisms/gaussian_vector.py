@@ -18,6 +18,7 @@ from ldp_kafka.mechanisms.base import (
     check_epsilon,
     check_number,
     check_vectors,
+    check_whole,
     exp_below,
     in_chunks,
     own,
@@ -231,8 +232,4 @@ def _check_diameter(diameter: float) -> float:
 
 
 def _check_dimension(dimension: int) -> int:
-    if isinstance(dimension, bool | np.bool) or not isinstance(dimension, int | np.integer):
-        raise TypeError("dimension must be a whole number")
-    if not 1 <= dimension <= 2**20:
-        raise ConfigurationError("dimension must lie between 1 and 2**20")
-    return int(dimension)
+    return check_whole(dimension, "dimension", 1, 2**20)

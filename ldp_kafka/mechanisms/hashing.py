@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import whole
 
 __all__ = ["SEED_WORDS", "LinearHash", "check_prime"]
 
@@ -178,9 +179,7 @@ def check_prime(prime: int | None, categories: int) -> int:
     least = max(categories, 3)
     if prime is None:
         return next(number for number in range(least, MOST_PRIME) if _is_prime(number))
-    if isinstance(prime, bool | np.bool) or not isinstance(prime, int | np.integer):
-        raise TypeError("prime must be a whole number")
-    if not (least <= prime < MOST_PRIME and _is_prime(int(prime))):
+    if not (least <= whole(prime, "prime") < MOST_PRIME and _is_prime(int(prime))):
         raise ConfigurationError(
             "prime must be a prime number, at least categories and 3, below 2**21"
         )

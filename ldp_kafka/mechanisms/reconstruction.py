@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.mechanisms.base import check_number, check_whole
 
 __all__ = ["Band", "Distribution", "reconstruct"]
 
@@ -199,19 +200,11 @@ def _smoothed(shares: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _check(bins: int, smooth: bool, tolerance: float | None, iterations: int) -> None:
     for name, value, most in (("bins", bins, BINS), ("iterations", iterations, 10**9)):
-        if isinstance(value, bool | np.bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} must be a whole number")
-        if not 2 <= value <= most:
-            raise ConfigurationError(f"{name} must lie between 2 and {most}")
+        check_whole(value, name, 2, most)
     if not isinstance(smooth, bool | np.bool):
         raise TypeError("smooth must be True or False")
-    if tolerance is not None:
-        if isinstance(tolerance, bool | np.bool) or not isinstance(
-            tolerance, int | float | np.integer | np.floating
-        ):
-            raise TypeError("tolerance must be a number")
-        if not 0 <= tolerance < float("inf"):
-            raise ConfigurationError("tolerance must be at least 0 and finite")
+    if tolerance is not None and not 0 <= check_number(tolerance, "tolerance") < float("inf"):
+        raise ConfigurationError("tolerance must be at least 0 and finite")
 
 
 def _counts(mechanism: Band, histogram: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from ldp_kafka.mechanisms.base import (
     exp_below,
     in_chunks,
     own,
+    whole,
 )
 from ldp_kafka.mechanisms.reconstruction import Distribution, reconstruct
 from ldp_kafka.randomness import Randomness
@@ -331,8 +332,6 @@ def choose(target: NDArray[np.uint32], other: NDArray[np.uint32], where: NDArray
 
 def check_grid(cells: int) -> int:
     """``cells`` as a power of two in 64..2**14; TypeError or ConfigurationError otherwise."""
-    if isinstance(cells, bool | np.bool) or not isinstance(cells, int | np.integer):
-        raise TypeError("cells must be a whole number")
-    if not (64 <= cells <= 2**14 and int(cells).bit_count() == 1):
+    if not (64 <= whole(cells, "cells") <= 2**14 and int(cells).bit_count() == 1):
         raise ConfigurationError("cells must be a power of two between 64 and 2**14")
     return int(cells)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_number, check_vectors
+from ldp_kafka.mechanisms.base import Estimate, check_number, check_vectors, check_whole
 from ldp_kafka.methods.base import FIXED, SENT, Step
 from ldp_kafka.methods.cgm import CorrelatedGaussian, reuse_ratios
 from ldp_kafka.methods.chain import Aimed, Chain, check_bound
@@ -110,10 +110,7 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
     }
 
     def __init__(self, *, dimension: int, diameter: float = 1.0, **parameters: Any) -> None:
-        if isinstance(dimension, bool | np.bool) or not isinstance(dimension, int | np.integer):
-            raise TypeError("dimension must be a whole number")
-        if not 1 <= dimension <= MOST:
-            raise ConfigurationError(f"dimension must lie between 1 and {MOST}")
+        self._dimension = check_whole(dimension, "dimension", 1, MOST)
         length = check_number(diameter, "diameter")
         if not 2.0**-500 < length < 2.0**500:
             raise ConfigurationError("diameter must be positive and finite")
@@ -121,7 +118,6 @@ class CorrelatedGaussianVector(CorrelatedGaussian):
             raise ConfigurationError(
                 "vectors have a diameter, and no domain; their changes are additive"
             )
-        self._dimension = int(dimension)
         super().__init__(domain=(-length / 2, length / 2), **parameters)
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.accounting import MICRO, Field, State
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_vectors
+from ldp_kafka.mechanisms.base import Estimate, check_vectors, check_whole
 from ldp_kafka.methods.base import Method
 from ldp_kafka.methods.capp import ClippedAccumulatedPerturbation
 from ldp_kafka.methods.direct import Direct
@@ -60,17 +60,14 @@ class Split(Method):
         calibration: str = "sound",
         categories: int | None = None,
     ) -> None:
-        if isinstance(dimension, bool | np.bool) or not isinstance(dimension, int | np.integer):
-            raise TypeError("dimension must be a whole number")
-        if not 1 <= dimension <= MOST:
-            raise ConfigurationError(f"dimension must lie between 1 and {MOST}")
+        self._dimension = check_whole(dimension, "dimension", 1, MOST)
         if not isinstance(inner, str) or inner not in INNER:
             raise ConfigurationError(f"inner must be one of {', '.join(INNER)}")
         if block is not None and not issubclass(INNER[inner], AccumulatedPerturbation):
             raise ConfigurationError(
                 f"block must not be given for {inner}: it keeps no deviation over reports"
             )
-        self._dimension, self.inner, self.block = int(dimension), inner, block
+        self.inner, self.block = inner, block
         super().__init__(
             epsilon=epsilon,
             window=window,

@@ -59,8 +59,8 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
         if topology.windowed.contribution is None:
             yield (
                 "contribution is not given: noise hides any change of a slot's whole value, which"
-                " for an aggregate of many people is more than one of them can make; say how far"
-                " one moves it and the noise is so much smaller"
+                " for an aggregate of many people is more than one of them can make; give the"
+                " most that one can change, and the noise shrinks to that"
             )
         return
     for name in topology.statistics.linkers:
@@ -115,8 +115,8 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
         )
     if topology.edge.budget_file is None:
         yield (
-            "edge.budget_file is not set: other topologies on"
-            f" {source.topic} add to what is lost of its users, and nobody sums"
+            "edge.budget_file is not set: what other topologies on"
+            f" {source.topic} spend on the same users comes on top, and nobody adds it up"
         )
     if source.partitioning == "trusted":
         yield (
@@ -124,15 +124,18 @@ def _input_warnings(topology: Topology) -> Iterator[str]:
             " a user in two of them spends the budget twice"
         )
     if source.gaps == "allow":
-        yield "gaps allow: an offset that was skipped cannot be told from one that never was"
+        yield (
+            "gaps allow: records that are lost cannot be told from offsets that compaction and"
+            " transactions leave out"
+        )
 
 
 def _relay_warnings(topology: Topology) -> Iterator[str]:
     source, raw = topology.input, topology.raw_topic
     yield (
         f"{raw} holds all values of {source.topic} a second time, under the timestamps that they"
-        " had: give it at least the retention and the max.message.bytes of the other, and nobody"
-        " more to read it"
+        " had: give it at least the retention and the max.message.bytes of the other, and let"
+        " nobody else read it"
     )
     if source.idle_ms is None:
         yield (

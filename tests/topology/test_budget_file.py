@@ -484,7 +484,7 @@ def test_plan_ends_as_run_does(house, capsys, monkeypatch, name, change):
     assert json.loads(said.out)["edge_budget"]["admitted"] is False
 
 
-NOBODY_SUMS = "edge.budget_file is not set: other topologies on meters.raw add to what is lost"
+NOBODY_SUMS = "edge.budget_file is not set: what other topologies on meters.raw spend"
 
 
 def test_plan_warns_where_nobody_sums(house, capsys, monkeypatch):

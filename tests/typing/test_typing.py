@@ -179,7 +179,7 @@ def test_what_the_stub_offers_is_taken_and_what_it_does_not_is_refused(function,
 def test_completion_shows_the_public_names_and_no_others():
     """Those that come when they are asked for too."""
     assert dir(lk) == sorted(lk.__all__)
-    assert {"Client", "AsyncClient", "releases", "errors", "Record"} <= set(dir(lk))
+    assert {"Client", "AsyncClient", "ConfigurationError", "Record", "errors"} <= set(dir(lk))
     assert dir(lk.errors) == sorted(lk.errors.__all__)
     assert {"Reason", "BadRecord"} <= set(dir(lk.errors))
     for module in (lk, lk.errors):

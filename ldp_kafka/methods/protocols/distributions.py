@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate
+from ldp_kafka.mechanisms.base import Estimate, check_whole
 from ldp_kafka.mechanisms.reconstruction import Band, reconstruct
 from ldp_kafka.methods.protocols.oracle import Oracle
 from ldp_kafka.methods.values import Numbers
@@ -173,8 +173,4 @@ def report_law(mechanism: Band, shares: NDArray[np.float64]) -> NDArray[np.float
 
 def check_bins(bins: Any) -> int:
     """``bins`` as an int in 2..256; TypeError or ConfigurationError otherwise."""
-    if isinstance(bins, bool | np.bool) or not isinstance(bins, int | np.integer):
-        raise TypeError("bins must be a whole number")
-    if not 2 <= bins <= BINS:
-        raise ConfigurationError(f"bins must lie between 2 and {BINS}")
-    return int(bins)
+    return check_whole(bins, "bins", 2, BINS)
