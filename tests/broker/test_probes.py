@@ -47,23 +47,26 @@ def test_ready_is_true_between_recovery_and_revocation(flow):
     """False before, and in each rebalance that the others' restarts bring; what they fold meanwhile
     is folded once. /live is true all the while.
     """
-    for _ in range(3):
+    ports, ready, live = [], [], []
+
+    def start() -> None:
+        """One by one: the log does not say whose a port is."""
         flow.start("perturb")
-    ports = [port_of(flow, number) for number in range(3)]
-    ready = [Watched(port, "/ready") for port in ports]
-    live = [Watched(port, "/live") for port in ports]
+        ports.append(port_of(flow, len(ports)))
+        ready.append(Watched(ports[-1], "/ready"))
+        live.append(Watched(ports[-1], "/live"))
+
+    for _ in range(3):
+        start()
     settled(ports)
     load = Load(flow)
     time.sleep(1)
     for number in range(3):
         before = [len(each.seen) for each in ready]
-        role, process = flow.workers.pop(0)  # the oldest
+        _, process = flow.workers.pop(0)  # the oldest
         process.terminate()
         assert process.wait(30) == 0
-        flow.start(role)
-        ports.append(port_of(flow, len(ports)))
-        ready.append(Watched(ports[-1], "/ready"))
-        live.append(Watched(ports[-1], "/live"))
+        start()
         settled(ports[-3:])
         for at in range(number + 1, number + 3):  # those that stayed
             since = ready[at].seen[before[at] :]
