@@ -15,6 +15,7 @@ __all__ = ["SHAPES", "Shape", "healthy", "notation"]
 
 LATE = (1 / 30, 1 / 6, 1 / 12)  # slots from a slot's end to its batch, in turn
 BUSY = 1 / 8  # slots for which a batch is worked off
+FIRST = 1 / 4  # slots for which the first start works off what had come before it
 HOP = 4  # slots of a window, in the topology that has some
 
 Series = dict[str, list[float | None]]
@@ -46,8 +47,8 @@ class Shape(NamedTuple):
 HOUR, DAY = 3600, 86400
 SHAPES = {
     "1s": Shape(1, 60, 4 * HOUR),
-    "1h": Shape(HOUR, 60, 30 * HOUR),
-    "1d": Shape(DAY, 600, 10 * DAY),
+    "1h": Shape(HOUR, 120, 30 * HOUR),
+    "1d": Shape(DAY, 1800, 10 * DAY),
 }
 
 
@@ -79,6 +80,8 @@ def healthy(shape: Shape) -> Series:
     def lag(time: int) -> float:
         if shape.slot <= shape.step:
             return 5000 if time % HOUR < 420 else 300
+        if time < FIRST * shape.slot:
+            return 40_000
         last = shape.last(time)
         return 0 if last is None or time - last > BUSY * shape.slot else 40_000
 

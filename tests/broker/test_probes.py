@@ -1,0 +1,90 @@
+"""Whether a worker is ready, through a rolling restart of three of them under load."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import pytest
+
+from tests.broker.flow import Flow
+from tests.runtime.worker.test_probes import Watched, port_of, probe
+
+RECOVERED = (200, "its partitions are recovered (1)")
+
+
+@pytest.fixture
+def flow(kafka, tmp_path, prefix):
+    made = Flow(kafka, tmp_path, prefix, statistics="mean", partitions=3)
+    yield made
+    made.close()
+
+
+class Load(threading.Thread):
+    """A slot of events now and then, until it is over."""
+
+    def __init__(self, flow: Flow) -> None:
+        super().__init__(daemon=True)
+        self.flow, self.over, self.slots, self.rnd = flow, threading.Event(), 0, random.Random(3)
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(0.3):
+            self.flow.slot(self.rnd, self.slots, 60)
+            self.slots += 1
+
+
+def settled(ports: list[int], limit: float = 40.0) -> None:
+    """Until each has its partition, and says so."""
+    until = time.monotonic() + limit
+    while [probe(port, "/ready") for port in ports] != [RECOVERED] * len(ports):
+        assert time.monotonic() < until, [probe(port, "/ready") for port in ports]
+        time.sleep(0.05)
+
+
+def test_ready_is_true_between_recovery_and_revocation(flow):
+    """False before, and in each rebalance that the others' restarts bring; what they fold meanwhile
+    is folded once. /live is true all the while.
+    """
+    ports, ready, live = [], [], []
+
+    def start() -> None:
+        """One by one: the log does not say whose a port is."""
+        flow.start("perturb")
+        ports.append(port_of(flow, len(ports)))
+        ready.append(Watched(ports[-1], "/ready"))
+        live.append(Watched(ports[-1], "/live"))
+
+    for _ in range(3):
+        start()
+    settled(ports)
+    load = Load(flow)
+    time.sleep(1)
+    for number in range(3):
+        before = [len(each.seen) for each in ready]
+        _, process = flow.workers.pop(0)  # the oldest
+        process.terminate()
+        assert process.wait(30) == 0
+        start()
+        settled(ports[-3:])
+        for at in range(number + 1, number + 3):  # those that stayed
+            since = ready[at].seen[before[at] :]
+            assert any(code == 503 and "are revoked" in why for code, why in since), since
+    load.over.set()
+    load.join(30)
+    flow.finish(load.slots)
+    flow.start("collect")
+    expected = flow.expected()
+    flow.wait(expected)
+    for answered in (each.close() for each in ready):
+        assert answered[0][0] == 503
+        assert RECOVERED in answered
+        for code, why in answered:
+            assert code == (200 if "are recovered" in why else 503), (code, why)
+    for ended in ready[:3]:
+        assert [each for each in ended.seen if each[0]][-1] == (503, "it ends")
+    assert {code for each in live for code, _ in each.close()} == {200}
+    verdict = flow.judge(expected)
+    assert verdict.clean and not verdict.exits and verdict.reports > 300, verdict
+    flow.stop()
