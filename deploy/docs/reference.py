@@ -207,7 +207,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "commands": commands,
     "metrics": measured,
     "functions": members(inspect.isfunction),
-    "classes": members(inspect.isclass),
+    # errors have a page
+    "classes": members(
+        lambda made: inspect.isclass(made) and made.__module__ != lk.errors.__name__
+    ),
     "reasons": lambda: table(
         ("reason", "what is wrong", "what to do"),
         [(f"`{one.value}`", one.meaning, one.cure) for one in Reason],

@@ -15,6 +15,8 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.cli import cli
+from ldp_kafka.runtime.wire.events import event_reader
+from ldp_kafka.runtime.worker.probes import Probes
 from ldp_kafka.topology import loads
 from ldp_kafka.topology.document import read
 from ldp_kafka.topology.schema import problems
@@ -124,20 +126,45 @@ def test_the_check_has_teeth(wrong):
     "block", [block for block in HERE if block.language in {"json", "yaml"}], ids=str
 )
 def test_data_are_what_they_look_like(block, monkeypatch):
-    """A topology loads, a part of one where it is completed; a budget file fits its schema; JSON is
-    a record.
+    """A topology loads, a part of one where it is completed; a budget file fits its schema; probes
+    are there; JSON is a record of ours, or a message for the topology that comes next.
     """
-    if block.language == "json":
+    if block.language == "json" and "ldp_kafka" in json.loads(block.text):
         [record] = lk.decode(block.text.encode())
         assert record.topology == json.loads(block.text)["topology"]
+        return
+    if block.language == "json":
+        monkeypatch.setenv("LDP_KAFKA_BOOTSTRAP", "kafka:9092")
+        follows = next(
+            each
+            for each in blocks(block.page)
+            if each.line > block.line and each.language == "yaml" and "input:" in each.text
+        )
+        found = event_reader(loads(whole(follows.text))).read(block.text.encode())
+        assert found.events is not None and not found.bad
+        return
+    if "Probe: " in block.text:
+        probes = read(block.text, "pod.yaml", {}).data
+        assert {each["httpGet"]["path"] for each in probes.values()} <= {*Probes().pages}
         return
     for variable in re.findall(r"\$\{(\w+)\}", block.text):
         monkeypatch.setenv(variable, f"a{variable}")
     if block.text.startswith("edge: ") and "\nadmits:" in block.text:
         assert not list(problems(read(block.text, "budget.yaml", {}), "edge"))
         return
-    named = re.search(r"^topology: ", block.text, re.MULTILINE)
-    assert loads(block.text if named else f"topology: t\n{block.text}").guarantee.epsilon > 0
+    assert loads(whole(block.text)).guarantee.epsilon > 0
+
+
+def whole(text):
+    """A topology, with what a part of one lacks."""
+    for key, more in (
+        ("topology", "t"),
+        ("privacy", "{method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}"),
+        ("output", "{statistics: [mean]}"),
+    ):
+        if not re.search(rf"^{key}:", text, re.MULTILINE):
+            text = f"{key}: {more}\n{text}"
+    return text
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ def test_everything_that_is_public_is_there(pages):
     """The members of ``lk.__all__``, by the name of what they are."""
     found = {
         name
-        for page in ("", "classes/")
+        for page in ("", "classes/", "errors/")
         for name in pages[f"reference/python/{page}index.html"].ids
     }
     for name in lk.__all__:
