@@ -228,6 +228,14 @@ class Input(Checked):
         return self.id_fields, self.time, self.time_unit, self.events
 
     @property
+    def fields(self) -> dict[str, Path]:
+        """Where each field is, by its key in the file: ``user``, or ``user[0]`` and so on, and
+        ``value`` and ``time``.
+        """
+        users = {f"user[{at}]": part for at, part in enumerate(self.parts)} or {"user": self.user}
+        return users | {"value": self.value, "time": self.time}
+
+    @property
     def id_fields(self) -> tuple[Path, ...]:
         """The fields that a user's id is made of: most often one."""
         return self.parts or (self.user,)
@@ -294,10 +302,7 @@ class Input(Checked):
         if self.format not in INPUT_FORMATS:
             yield "input.format", f"must be one of {', '.join(INPUT_FORMATS)}"
             return
-        fields = {"user": self.user, "value": self.value, "time": self.time}
-        if self.parts:
-            del fields["user"]
-            fields |= {f"user[{at}]": part for at, part in enumerate(self.parts)}
+        fields = self.fields
         if len(set(fields.values())) < len(fields):
             yield "input", "user, value and time must be three different fields"
         if self.events is not None and INPUT_FORMATS[self.format].batches:

@@ -79,7 +79,7 @@ class Client:
     Parameters
     ----------
     topology : of the reports, or the path of its file; all devices and the collector have the same
-    user : who reports where `report` names nobody; 1 to 256 bytes
+    user : who reports where `report` names nobody; 1 to 256 bytes in NFC, as which it is read
     database : path of the SQLite file with budgets and unsent reports, mode 0600
     key_file : path of the device's own secret, at least 32 random bytes, mode 0600; default: the
         topology's ``edge.key_file``, or ``LDP_KAFKA_EDGE_KEY`` (base64)
