@@ -20,14 +20,13 @@ from ldp_kafka.mechanisms.base import (
     in_chunks,
     own,
 )
-from ldp_kafka.mechanisms.geometric import factor, falling, lift
+from ldp_kafka.mechanisms.geometric import factor, falling, lift, steps_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["NoisyComparison", "table_of"]
 
 SCALES = 46.0  # noise scales from 0 beyond which differences count as that far: e^46 is above 2**64
 WIDEST = 2**19  # steps of a table, at least one for each reach
-_UP = np.uint64(32)  # of the word that rounds, the upper bits
 
 
 class NoisyComparison:
@@ -100,9 +99,7 @@ class NoisyComparison:
         place = np.maximum(differences, self._low * self.unit)
         np.minimum(place, self._high * self.unit, out=place)
         place -= self._low * self.unit
-        index, part = np.divmod(place, self.unit)
-        index += (other >> _UP) * np.uint64(self.unit) < part.view(np.uint64) << _UP
-        answers: NDArray[np.bool_] = word < self._cut[index]
+        answers: NDArray[np.bool_] = word < self._cut[steps_of(place, self.unit, other)]
         return answers
 
     def chance(self, difference: int) -> Fraction:

@@ -6,12 +6,32 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ldp_kafka.mechanisms.base import exp_below
 
-__all__ = ["factor", "falling", "keeps", "lift"]
+__all__ = ["factor", "falling", "keeps", "lift", "steps_of"]
 
 FRACTION = 128  # bits after the point in which weights are computed: they are rounded once
 SPARE = 2.0**-48  # of epsilon: more than what the factor and the limit are rounded by
+
+_UP = np.uint64(32)  # of the word that rounds, the upper bits
+
+
+def steps_of(numbers: NDArray[np.int64], unit: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Whole numbers (n,) in steps of ``unit``, rounded without bias: up with the chance of what
+    lies above the step below, in units of 2**-32; ``words`` (n,) are secure.
+
+    Examples
+    --------
+    >>> least, most = np.array([[0], [2**64 - 1]], np.uint64)
+    >>> steps_of(np.array([7]), 4, least).tolist(), steps_of(np.array([7]), 4, most).tolist()
+    ([2], [1])
+    """
+    index, part = np.divmod(numbers, unit)
+    index += (words >> _UP) * np.uint64(unit) < part.view(np.uint64) << _UP
+    return index
 
 
 def factor(epsilon: float, steps: int) -> Fraction:

@@ -23,14 +23,13 @@ from ldp_kafka.mechanisms.base import (
     own,
 )
 from ldp_kafka.mechanisms.comparison import table_of
-from ldp_kafka.mechanisms.geometric import factor, falling, lift
+from ldp_kafka.mechanisms.geometric import factor, falling, lift, steps_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["SparseVector"]
 
 ROOM = 30.0  # noise scales of a comparison that the threshold's range goes beyond every value
 BELOW = 46.0  # noise scales of the threshold that its range goes below the middle
-_UP = np.uint64(32)  # of the word that rounds, the upper bits
 
 
 class SparseVector:
@@ -133,8 +132,7 @@ class SparseVector:
         word, other = words.view(np.uint64).T
         values, levels = both.T
         # not np.clip, which takes three times as long for a thousand
-        index, part = np.divmod(np.minimum(np.maximum(values, 0), self.most), self.unit)
-        index += (other >> _UP) * np.uint64(self.unit) < part.view(np.uint64) << _UP
+        index = steps_of(np.minimum(np.maximum(values, 0), self.most), self.unit, other)
         np.subtract(levels, index, out=index)
         index += self._far
         answers: NDArray[np.bool_] = word < self._cut[index]

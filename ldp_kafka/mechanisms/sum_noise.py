@@ -20,14 +20,13 @@ from ldp_kafka.mechanisms.base import (
     in_chunks,
     own,
 )
-from ldp_kafka.mechanisms.geometric import factor, falling, keeps, lift
+from ldp_kafka.mechanisms.geometric import factor, falling, keeps, lift, steps_of
 from ldp_kafka.randomness import Randomness
 
 __all__ = ["SumNoise"]
 
 # The range of outputs is at most so many steps: the bits of a word that choose one of them evenly.
 MOST_BITS = 40
-_UP = np.uint64(32)  # of the word that rounds, the upper bits
 
 
 class SumNoise:
@@ -115,9 +114,7 @@ class SumNoise:
         words = np.ascontiguousarray(randomness.words(len(sums), WORDS, first=first))
         word, other = words.view(np.uint64).T
         # not np.clip, which takes three times as long for a thousand
-        index, part = np.divmod(np.minimum(np.maximum(sums, 0), self.most), self.unit)
-        # up with the chance of what lies above the step, in units of 2**-32
-        index += (other >> _UP) * np.uint64(self.unit) < part.view(np.uint64) << _UP
+        index = steps_of(np.minimum(np.maximum(sums, 0), self.most), self.unit, other)
         noise = self._table.draw(np.ascontiguousarray(word))
         index += noise
         even = noise > self._reach

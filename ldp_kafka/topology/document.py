@@ -199,7 +199,8 @@ class _Builder:
         """
         missing: list[str] = []
         if meant := _OF_A_SHELL.fullmatch(text):
-            name = meant["name"]
+            # of a client's option it may be a password
+            name = "NAME" if "client" in path else meant["name"]
             self.refuse(
                 path,
                 f"must be written ${{{name}}} where it is a variable, $${name} where it is text",

@@ -335,3 +335,20 @@ def test_a_device_without_a_key_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError, match="needs a key"):
         provision(topology, Files(tmp_path / "x.db", None), "here")
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_variable_as_shells_write_it_is_refused_and_a_password_is_not_said(monkeypatch):
+    """It would be taken as text. Two dollars are one; more beside it are no variable."""
+    monkeypatch.setenv("PASSWORD", "0123")
+    text = TEXT.replace("${PASSWORD:-none}", "$HIDDEN")
+    with pytest.raises(TopologyError) as caught:
+        loads(text)
+    said = "kafka.client.sasl.password: must be written ${NAME} where it is a variable, $$NAME"
+    assert said in str(caught.value) and "HIDDEN" not in str(caught.value)
+    for written, meant in (
+        ("$$HIDDEN", "$HIDDEN"),
+        ("$HIDDEN.", "$HIDDEN."),
+        ("$hidden", "$hidden"),
+    ):
+        topology = loads(TEXT.replace("${PASSWORD:-none}", written))
+        assert topology.edge_kafka.client["sasl.password"] == meant
