@@ -401,7 +401,8 @@ class Metrics:
         if setting and setting not in SETTINGS:
             raise ConfigurationError(f"setting must be one of {', '.join(SETTINGS)}")
         self.role, self._setting = role, setting
-        disable_created_metrics()  # of the process: a second series for each counter
+        # of the process: a second series for each counter
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry() if registry is None else registry
         self._constant = (topology, role, method)
         self._counters: dict[str, Counter] = {}
@@ -629,7 +630,7 @@ def serve(
     app = _app(metrics.registry, probes)
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        kind = type("_Server", (_Server,), {"address_family": family})
+        kind: type[_Server] = type("_Server", (_Server,), {"address_family": family})
         server = make_server(str(address[0]), port, app, kind, _Handler)
     except OSError as error:
         raise ConfigurationError(f"metrics port {port} at {host}: {error.strerror}") from None

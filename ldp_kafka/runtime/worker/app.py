@@ -120,8 +120,8 @@ class Worker:
         self.last_saved = 0.0
         self.probes.assignment = lambda: self.app.stands
         self.probes.partitions = lambda: len(self.assigned())
-        topics = tuple(spec.topic for spec in specs)
-        self.backlog = Backlog(self.offsets, self.holds, topics, metrics, self.probes)
+        reads = [spec.topic for spec in specs]
+        self.backlog = Backlog(self.offsets, self.holds, reads, metrics, self.probes)
         self.app.timer(1.0)(self.watch.look)
 
     def _copying(self, sides: Mapping[str, Side]) -> Iterator[Copying]:

@@ -19,6 +19,7 @@ from faust.types import TP
 
 from ldp_kafka.runtime.worker import chunks, driver, fetches
 from ldp_kafka.runtime.worker.fetches import Lot
+from ldp_kafka.runtime.worker.probes import Assignment
 
 ROOM = Path(driver.__file__).parent
 
@@ -236,6 +237,24 @@ def test_a_recovery_ends_as_soon_as_another_rebalance_begins():
 
     assert asyncio.run(waited(during=0)) == "goes on"
     assert asyncio.run(waited(during=1)) == "ended"
+
+
+@pytest.mark.parametrize(
+    ("rebalance", "begun", "recovered", "stands"),
+    [
+        (0, 0, True, Assignment.NONE),
+        (0, 1, True, Assignment.NONE),
+        (1, 1, False, Assignment.RECOVERING),
+        (1, 1, True, Assignment.RECOVERED),
+        (1, 2, True, Assignment.REVOKED),
+        (1, 2, False, Assignment.REVOKED),
+    ],
+)
+def test_where_an_assignment_stands(rebalance, begun, recovered, stands):
+    """Faust calls its first state, in which nothing was assigned, recovered too."""
+    made = restoring(rebalance=rebalance, begun=begun)
+    made.recovered = recovered
+    assert made.stands is stands
 
 
 def test_an_assignment_tells_the_recovery_its_rebalance(monkeypatch):

@@ -279,11 +279,16 @@ def test_whether_the_broker_answers_is_told(clock):
 
 
 @pytest.fixture
-def flow(tmp_path, monkeypatch):
+def flow(tmp_path, monkeypatch, request):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with EmbeddedBroker() as broker:
         made = Flow(
-            broker.bootstrap_servers, tmp_path, "probes", statistics="mean", embedded=broker
+            broker.bootstrap_servers,
+            tmp_path,
+            "probes",
+            statistics="mean",
+            embedded=broker,
+            partitions=getattr(request, "param", 2),
         )
         yield made
         made.close()
@@ -372,4 +377,23 @@ def test_a_worker_is_ready_from_its_recovery_until_its_end(flow):
         time.sleep(0.02)
     other.close()
     flow.workers = flow.workers[1:]
+    flow.stop()
+
+
+@pytest.mark.parametrize("flow", [1], indirect=True)
+def test_a_worker_that_stands_by_is_ready(flow):
+    """There is nothing that it could wait for: an update that waits for it would wait for ever."""
+    ports = []
+    for number in range(2):
+        flow.start("perturb")
+        ports.append(port_of(flow, number))
+    wanted = {
+        (200, "it stands by: its consumer group has more workers than partitions"),
+        (200, "its partitions are recovered (1)"),
+    }
+    end = time.monotonic() + 60
+    while (found := {probe(port, "/ready") for port in ports}) != wanted:
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+    assert {probe(port, "/live")[0] for port in ports} == {200}
     flow.stop()
