@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -186,7 +186,7 @@ class Writer(logging.Handler):
         arguments.
         """
         fields = {"logger": record.name, "message": "a line could not be written"}
-        os.write(2, f"{self._form(self.entry(Event.LOG, record.levelno, fields))}\n".encode())
+        self._write_at_once(self.entry(Event.LOG, record.levelno, fields))
 
     def catch_up(self, *, everything: bool = False) -> None:
         """Say how many lines were left out."""
@@ -200,9 +200,12 @@ class Writer(logging.Handler):
         return Entry(time.time(), level, self._topology, self._role, event, fields)
 
     def write(self, entry: Entry) -> None:
-        """In one piece: several processes write to one place."""
-        sys.stderr.write(f"{self._form(entry)}\n")
-        sys.stderr.flush()
+        """In one piece: several processes write to one place. Where nobody reads the log any more,
+        the work goes on.
+        """
+        with suppress(OSError):
+            sys.stderr.write(f"{self._form(entry)}\n")
+            sys.stderr.flush()
 
     def last(self, level: int, fields: Mapping[str, Any], *, at_once: bool) -> None:
         """The line before the process ends; ``at_once``: whatever other threads hold."""
@@ -213,7 +216,12 @@ class Writer(logging.Handler):
             return
         if self.lock is None or self.lock.acquire(timeout=_PATIENCE):
             self.catch_up(everything=True)
-        os.write(2, f"{self._form(self.entry(Event.END, level, fields))}\n".encode())
+        self._write_at_once(self.entry(Event.END, level, fields))
+
+    def _write_at_once(self, entry: Entry) -> None:
+        """The same, past Python's own buffers and locks."""
+        with suppress(OSError):
+            os.write(2, f"{self._form(entry)}\n".encode())
 
     def held(self) -> AbstractContextManager[Any]:
         """No other thread writes meanwhile."""

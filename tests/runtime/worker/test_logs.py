@@ -193,6 +193,28 @@ def test_a_line_that_cannot_be_written_is_said(capfd, monkeypatch, writing):
     assert (line["logger"], line["message"]) == ("faust", "a line could not be written")
 
 
+def test_a_log_that_nobody_reads_any_more_ends_nothing(monkeypatch, writing):
+    """The reader of a pipe may die; a worker goes on, and keeps its exit code."""
+
+    class Gone:
+        def write(self, _):
+            raise BrokenPipeError
+
+    def gone(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    monkeypatch.setattr(logs.os, "write", gone)
+    logging.getLogger("faust").error("lost")
+    Log("t", "perturb").say(Event.READY, seconds=1.0, records=0)
+    for _ in range(9):
+        logging.getLogger("faust").error("lost")
+    logs.catch_up()
+    assert logs.ended("told to end", 0)
+    assert logs.ended("no answer", 75, at_once=True)
+    monkeypatch.undo()
+
+
 def test_who_is_hushed(writing):
     """aiokafka's warnings are of every rebalance; with -v they are wanted."""
     logs.hush()
