@@ -116,13 +116,11 @@ class Log:
         self._topology, self._role = topology, role
         self._logger = logging.getLogger(EVENTS)
 
-    def say(
-        self, event: Event, *, partition: int | None = None, level: int | None = None, **more: Any
-    ) -> None:
+    def say(self, event: Event, *, partition: int | None = None, **more: Any) -> None:
         """Write a line. InvariantError where it has a field that lines of its name have not."""
         if strange := more.keys() - event.value.fields:
             raise InvariantError(f"lines {event.value.name} have no field {', '.join(strange)}")
-        loud = event.value.level if level is None else level
+        loud = event.value.level
         if self._logger.isEnabledFor(loud):
             place = {} if partition is None else {"partition": partition}
             entry = Entry(time.time(), loud, self._topology, self._role, event, {**place, **more})
@@ -214,6 +212,7 @@ class Writer(logging.Handler):
                 self.catch_up(everything=True)
                 self.write(self.entry(Event.END, level, fields))
             return
+        # it is not given back: nobody writes after that line
         if self.lock is None or self.lock.acquire(timeout=_PATIENCE):
             self.catch_up(everything=True)
         self._write_at_once(self.entry(Event.END, level, fields))

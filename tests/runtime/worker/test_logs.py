@@ -292,6 +292,19 @@ def test_the_last_line_says_why(raises, code, reason, bug, verbose):
     assert "31337" not in "".join(found)
 
 
+@pytest.mark.parametrize(("ends", "rc"), [("raise BrokerError('x')", 75), ("leave('x')", 0)])
+def test_a_process_ends_whatever_becomes_of_its_log(ends, rc):
+    """A bug in what writes the last line leaves no worker that neither works nor ends; nor does a
+    thread that hangs while it writes one.
+    """
+    fails = "logs.ended = lambda *_, **__: 1 / 0"
+    assert ended(f"{fails}; {ends}")[1] == rc
+    hangs = "import threading, time; threading.Thread(target=logs._writer.acquire).start()"
+    found, code = ended(f"{hangs}; time.sleep(0.2); {ends}")
+    assert code == rc
+    assert json.loads(found[-1])["event"] == "end"
+
+
 def test_the_last_line_is_one_as_text_too():
     found, rc = ended("raise BrokerError('no answer; it waits here:\\n  2 x')", "text")
     assert rc == 75
