@@ -22,11 +22,14 @@ def end(error: BaseException | str, code: int | None = None) -> NoReturn:
     """End the process now, with the reason and never a value: of an unknown exception its type and
     where it was raised, not its text.
     """
-    text, code, raised = _said(error, code)
-    if not logs.ended(text, code, raised, at_once=True):
-        way = [] if raised is None else frames(raised.__traceback__)
-        os.write(2, "\n  ".join([f"ldp-kafka: {text}", *way, ""]).rstrip(" ").encode())
-    os._exit(code)
+    number = HALT
+    try:
+        text, number, raised = _said(error, code)
+        if not logs.ended(text, number, raised, at_once=True):
+            way = [] if raised is None else frames(raised.__traceback__)
+            os.write(2, "\n  ".join([f"ldp-kafka: {text}", *way, ""]).rstrip(" ").encode())
+    finally:
+        os._exit(number)  # whatever becomes of the log
 
 
 def fail(error: Exception, code: int | None = None) -> int:
@@ -56,9 +59,11 @@ def _code(error: LdpKafkaError) -> int:
 
 def leave(text: str) -> NoReturn:
     """End the process now, in order, and say what was left out."""
-    if not logs.ended(text, 0, at_once=True):
-        os.write(2, f"ldp-kafka: {text}\n".encode())
-    os._exit(0)
+    try:
+        if not logs.ended(text, 0, at_once=True):
+            os.write(2, f"ldp-kafka: {text}\n".encode())
+    finally:
+        os._exit(0)
 
 
 def standing() -> str:

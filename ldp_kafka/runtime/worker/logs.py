@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
@@ -116,13 +116,11 @@ class Log:
         self._topology, self._role = topology, role
         self._logger = logging.getLogger(EVENTS)
 
-    def say(
-        self, event: Event, *, partition: int | None = None, level: int | None = None, **more: Any
-    ) -> None:
+    def say(self, event: Event, *, partition: int | None = None, **more: Any) -> None:
         """Write a line. InvariantError where it has a field that lines of its name have not."""
         if strange := more.keys() - event.value.fields:
             raise InvariantError(f"lines {event.value.name} have no field {', '.join(strange)}")
-        loud = event.value.level if level is None else level
+        loud = event.value.level
         if self._logger.isEnabledFor(loud):
             place = {} if partition is None else {"partition": partition}
             entry = Entry(time.time(), loud, self._topology, self._role, event, {**place, **more})
@@ -186,7 +184,7 @@ class Writer(logging.Handler):
         arguments.
         """
         fields = {"logger": record.name, "message": "a line could not be written"}
-        os.write(2, f"{self._form(self.entry(Event.LOG, record.levelno, fields))}\n".encode())
+        self._write_at_once(self.entry(Event.LOG, record.levelno, fields))
 
     def catch_up(self, *, everything: bool = False) -> None:
         """Say how many lines were left out."""
@@ -200,9 +198,12 @@ class Writer(logging.Handler):
         return Entry(time.time(), level, self._topology, self._role, event, fields)
 
     def write(self, entry: Entry) -> None:
-        """In one piece: several processes write to one place."""
-        sys.stderr.write(f"{self._form(entry)}\n")
-        sys.stderr.flush()
+        """In one piece: several processes write to one place. Where nobody reads the log any more,
+        the work goes on.
+        """
+        with suppress(OSError):
+            sys.stderr.write(f"{self._form(entry)}\n")
+            sys.stderr.flush()
 
     def last(self, level: int, fields: Mapping[str, Any], *, at_once: bool) -> None:
         """The line before the process ends; ``at_once``: whatever other threads hold."""
@@ -211,9 +212,15 @@ class Writer(logging.Handler):
                 self.catch_up(everything=True)
                 self.write(self.entry(Event.END, level, fields))
             return
+        # it is not given back: nobody writes after that line
         if self.lock is None or self.lock.acquire(timeout=_PATIENCE):
             self.catch_up(everything=True)
-        os.write(2, f"{self._form(self.entry(Event.END, level, fields))}\n".encode())
+        self._write_at_once(self.entry(Event.END, level, fields))
+
+    def _write_at_once(self, entry: Entry) -> None:
+        """The same, past Python's own buffers and locks."""
+        with suppress(OSError):
+            os.write(2, f"{self._form(entry)}\n".encode())
 
     def held(self) -> AbstractContextManager[Any]:
         """No other thread writes meanwhile."""

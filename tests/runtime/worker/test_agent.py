@@ -5,6 +5,7 @@ tests/broker.
 from __future__ import annotations
 
 import asyncio
+import json
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -19,6 +20,7 @@ from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.chunks import ChunkMessage, chunks
 from ldp_kafka.runtime.worker.diary import Diary
@@ -332,3 +334,27 @@ def test_a_fold_takes_as_long_as_it_may():
         assert cost * sizes[-1] <= 0.05 or sizes[-1] == 1
         assert sizes[-1] == 4096 or cost * sizes[-1] > 0.05 / 4
     assert max(sizes) == 4096
+
+
+@pytest.mark.parametrize(("role", "users"), [("perturb", 1), ("collect", None)])
+def test_a_state_that_is_recovered_is_a_line(capsys, role, users):
+    """With how many users it knows, where it knows any."""
+    table = state(4, "perturb") if role == "perturb" else {}
+    made = agent((5, 0, 9, False) if table else (None, 0, 0, False), role=role, table=table)
+    with logs.writing("json", "t", role):
+        made.begin(0)
+    (line,) = [json.loads(each) for each in capsys.readouterr().err.splitlines()]
+    assert (line["event"], line["partition"], line["users"]) == ("recovered", 0, users)
+    assert (line["topic"], line["offset"]) == (made.spec.topic, 4 if table else -1)
+
+
+def test_a_snapshot_that_was_written_is_a_line(capsys):
+    made = agent((5, 0, 9, False), table=state(4))
+    made.host.saved = lambda *_: None
+    with logs.writing("json", "t", "perturb", verbose=True):
+        epoch = made.begin(0)
+        folded_one(epoch, 5)
+        made.saved(epoch.snapshot(), 0.5)
+    *_, line = [json.loads(each) for each in capsys.readouterr().err.splitlines()]
+    assert (line["event"], line["topic"], line["partition"]) == ("snapshot", "t.raw", 0)
+    assert line["seconds"] == 0.5

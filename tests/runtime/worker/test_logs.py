@@ -193,6 +193,28 @@ def test_a_line_that_cannot_be_written_is_said(capfd, monkeypatch, writing):
     assert (line["logger"], line["message"]) == ("faust", "a line could not be written")
 
 
+def test_a_log_that_nobody_reads_any_more_ends_nothing(monkeypatch, writing):
+    """The reader of a pipe may die; a worker goes on, and keeps its exit code."""
+
+    class Gone:
+        def write(self, _):
+            raise BrokenPipeError
+
+    def gone(*_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    monkeypatch.setattr(logs.os, "write", gone)
+    logging.getLogger("faust").error("lost")
+    Log("t", "perturb").say(Event.READY, seconds=1.0, records=0)
+    for _ in range(9):
+        logging.getLogger("faust").error("lost")
+    logs.catch_up()
+    assert logs.ended("told to end", 0)
+    assert logs.ended("no answer", 75, at_once=True)
+    monkeypatch.undo()
+
+
 def test_who_is_hushed(writing):
     """aiokafka's warnings are of every rebalance; with -v they are wanted."""
     logs.hush()
@@ -268,6 +290,19 @@ def test_the_last_line_says_why(raises, code, reason, bug, verbose):
     if "frames" in last:
         assert last["frames"][-1].endswith("in fold")
     assert "31337" not in "".join(found)
+
+
+@pytest.mark.parametrize(("ends", "rc"), [("raise BrokerError('x')", 75), ("leave('x')", 0)])
+def test_a_process_ends_whatever_becomes_of_its_log(ends, rc):
+    """A bug in what writes the last line leaves no worker that neither works nor ends; nor does a
+    thread that hangs while it writes one.
+    """
+    fails = "logs.ended = lambda *_, **__: 1 / 0"
+    assert ended(f"{fails}; {ends}")[1] == rc
+    hangs = "import threading, time; threading.Thread(target=logs._writer.acquire).start()"
+    found, code = ended(f"{hangs}; time.sleep(0.2); {ends}")
+    assert code == rc
+    assert json.loads(found[-1])["event"] == "end"
 
 
 def test_the_last_line_is_one_as_text_too():
