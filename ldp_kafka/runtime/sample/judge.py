@@ -50,7 +50,7 @@ class Missing:
     """A field that messages lack."""
 
     role: str
-    """``user``, ``time`` or ``value``."""
+    """``user`` (of several fields ``user[0]`` and so on), ``time`` or ``value``."""
     count: int
     nearest: str | None
     """A path that most of these messages have, and that may be meant."""

@@ -62,7 +62,7 @@ def _problem(problem: Problem) -> Iterator[str]:
 
 def _missing(topology: Topology, verdict: Verdict) -> Iterator[str]:
     for each in verdict.missing:
-        path = format_path(getattr(topology.input, each.role))
+        path = format_path(topology.input.fields[each.role])
         hint = "" if each.nearest is None else f": did you mean {each.nearest}?"
         yield f"  input.{each.role}: {path} is not in {each.count:,} of them{hint}"
     if verdict.names:
@@ -172,7 +172,7 @@ def as_json(topology: Topology, verdict: Verdict, name: str) -> dict[str, Any]:
         "missing": [
             {
                 "key": f"input.{each.role}",
-                "path": format_path(getattr(topology.input, each.role)),
+                "path": format_path(topology.input.fields[each.role]),
                 "count": each.count,
                 "did_you_mean": each.nearest,
             }

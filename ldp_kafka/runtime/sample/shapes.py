@@ -19,6 +19,7 @@ from ldp_kafka.runtime.wire.arrow import ARROW
 from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST, parse_json
 from ldp_kafka.runtime.wire.plain_json import parse_plain
 from ldp_kafka.runtime.wire.times import SECONDS
+from ldp_kafka.runtime.wire.user_ids import one_id
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import OUTER, Path, format_path
 
@@ -70,11 +71,7 @@ class Shapes:
 
     def __init__(self, topology: Topology) -> None:
         source = topology.input
-        self._paths: dict[str, Path] = {
-            "user": source.user,
-            "time": source.time,
-            "value": source.value,
-        }
+        self._paths = source.fields
         self._events, self._unit = source.events, source.time_unit
         names = topology.privacy.category_names
         self._folded = None if names is None else {name.strip().casefold() for name in names}
@@ -125,7 +122,10 @@ class Shapes:
         if reason not in _OF:
             return
         role = _OF[reason]
-        kinds[self._kind_for(role, self._find(event, found, role))] += 1
+        there = [self._find(event, found, name) for name in self._paths if _role_of(name) == role]
+        # of several fields of an id one is bad: the first that is no part of one
+        wrong = next((each for each in there if role == "user" and not _is_id(each)), there[0])
+        kinds[self._kind_for(role, wrong)] += 1
         self._lacks(event, found)
 
     @property
@@ -153,7 +153,7 @@ class Shapes:
         close = get_close_matches(mine, list(last.values()), 1)
         if close:
             return next(name for name, each in last.items() if each == close[0])
-        usual = {mine, *_USUAL[role]}
+        usual = {mine, *_USUAL[_role_of(role)]}
         of_role = [name for name, each in last.items() if usual & set(re.split(r"[\W_]", each))]
         return of_role[0] if len(of_role) == 1 else None
 
@@ -191,6 +191,20 @@ class Shapes:
             near = found.strip().casefold() in self._folded
             return "a category but for upper and lower case, or spaces" if near else "text"
         return _kind(found)
+
+
+def _role_of(field: str) -> str:
+    """``user`` of ``user[1]``."""
+    return field.partition("[")[0]
+
+
+def _is_id(found: Any) -> bool:
+    """Whether this can be a user's id, or a part of one."""
+    try:
+        one_id(found)
+    except BadRecord:
+        return False
+    return True
 
 
 def _loaded(found: Any, text: bytes) -> Any:

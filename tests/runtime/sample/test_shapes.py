@@ -189,3 +189,21 @@ output: {statistics: [mean]}
     assert "1 x events: " in text and "at line 2\n      there is: an object (1)" in text
     assert "input.time: $.ts is not in 1 of them\n" in text
     assert "numbers of us" in text
+
+
+def test_a_user_of_several_fields():
+    """Each is looked at by itself."""
+    of = loads(
+        """
+topology: meters
+input: {slot: 1h, user: [$.site, $.meter], value: $.kwh, time: $.ts}
+privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}
+output: {statistics: [mean]}
+"""
+    )
+    good = [plain(site="a", meter=at, kwh=1, ts=START) for at in range(5)]
+    lacking = [plain(site="a", metre=at, kwh=1, ts=START) for at in range(3)]
+    text, said = said_of(of, *good, *lacking, plain(site="a", meter=7.5, kwh=1, ts=START))
+    assert "there is: nothing (3); a number with a point (1)" in text
+    assert "input.user[1]: $.meter is not in 3 of them: did you mean $.metre?" in text
+    assert "users   5 ids of 9 bytes" in text and json.loads(said)["bad"] == 4
