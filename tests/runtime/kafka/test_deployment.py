@@ -66,8 +66,9 @@ def test_equal_values_are_not_told_by_equal_reports():
     assert reports("eu") == (eu, of_eu)
 
 
-def test_each_embedded_broker_is_a_deployment_of_its_own():
+def test_each_embedded_broker_is_a_deployment_of_its_own(tmp_path, monkeypatch):
     """Its run file says which, to all processes; without one the topology must."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     seen = set()
     for _ in range(2):
         with EmbeddedBroker() as broker:
