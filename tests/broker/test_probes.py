@@ -14,9 +14,9 @@ from tests.runtime.worker.test_probes import Watched, port_of, probe
 RECOVERED = (200, "its partitions are recovered (1)")
 
 
-@pytest.fixture
-def flow(kafka, tmp_path, prefix):
-    made = Flow(kafka, tmp_path, prefix, statistics="mean", partitions=3)
+@pytest.fixture(params=[3])
+def flow(kafka, tmp_path, prefix, request):
+    made = Flow(kafka, tmp_path, prefix, statistics="mean", partitions=request.param)
     yield made
     made.close()
 
@@ -87,4 +87,20 @@ def test_ready_is_true_between_recovery_and_revocation(flow):
     assert {code for each in live for code, _ in each.close()} == {200}
     verdict = flow.judge(expected)
     assert verdict.clean and not verdict.exits and verdict.reports > 300, verdict
+    flow.stop()
+
+
+@pytest.mark.parametrize("flow", [1], indirect=True)
+def test_a_worker_that_stands_by_is_ready(flow):
+    """There is nothing that it could wait for: an update that waits for it would wait for ever."""
+    ports = []
+    for number in range(2):
+        flow.start("perturb")
+        ports.append(port_of(flow, number))
+    wanted = {(200, "it stands by: its consumer group has more workers than partitions"), RECOVERED}
+    end = time.monotonic() + 40
+    while (found := {probe(port, "/ready") for port in ports}) != wanted:
+        assert time.monotonic() < end, found
+        time.sleep(0.05)
+    assert {probe(port, "/live")[0] for port in ports} == {200}
     flow.stop()

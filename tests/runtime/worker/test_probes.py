@@ -27,8 +27,7 @@ from ldp_kafka.runtime.worker.probes import (
     Probes,
     decide,
 )
-from tests.broker.flow import SLOT, Flow
-from tests.broker.flow import START as FIRST
+from tests.broker.flow import Flow
 
 WORKS = Facts(age=1000.0, turned=0.5, looked=1.0, partitions=2)
 LATE = STUCK + 1
@@ -279,16 +278,11 @@ def test_whether_the_broker_answers_is_told(clock):
 
 
 @pytest.fixture
-def flow(tmp_path, monkeypatch, request):
+def flow(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with EmbeddedBroker() as broker:
         made = Flow(
-            broker.bootstrap_servers,
-            tmp_path,
-            "probes",
-            statistics="mean",
-            embedded=broker,
-            partitions=getattr(request, "param", 2),
+            broker.bootstrap_servers, tmp_path, "probes", statistics="mean", embedded=broker
         )
         yield made
         made.close()
@@ -315,6 +309,12 @@ def probe(port: int, path: str) -> tuple[int, str]:
             return error.code, json.load(error)["why"]
     except (URLError, ConnectionError):
         return 0, ""
+
+
+def shown(port: int) -> list[str]:
+    """The lines of its metrics."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        return answer.read().decode().splitlines()
 
 
 class Watched(threading.Thread):
@@ -344,56 +344,28 @@ class Watched(threading.Thread):
 
 
 def test_a_worker_is_ready_from_its_recovery_until_its_end(flow):
-    """Through a rebalance, in which its partitions are revoked; /live is true all the while."""
-    first = flow.start("perturb")
+    """/live is true all the while. Rebalances are in `tests/broker/test_probes.py`: at this broker
+    they may end a worker.
+    """
+    worker = flow.start("perturb")
     port = port_of(flow, 0)
     live, ready = Watched(port, "/live"), Watched(port, "/ready")
     ready.until(lambda found: found == (200, "its partitions are recovered (2)"))
-    for user in range(20):
-        event = {"user": f"u{user}", "value": 1.0, "time": FIRST * SLOT}
-        flow.put(user % 2, json.dumps(event).encode())
-    flow.producer.flush(10)
-    flow.start("perturb")
-    other = Watched(port_of(flow, 1), "/ready")
-    both = (200, "its partitions are recovered (1)")
-    ready.until(lambda found: found == both)
-    other.until(lambda found: found == both)
-    first.send_signal(signal.SIGTERM)
-    assert first.wait(30) == 0
+    labels = 'method="capp",role="perturb",topology="probes"'
+    lines = shown(port)
+    assert f"ldp_slot_seconds{{{labels}}} 60.0" in lines
+    assert f"ldp_hop_slots{{{labels}}} 1.0" in lines
+    assert not [line for line in lines if "_created" in line]
+    end = time.monotonic() + 60
+    while not any(line.startswith(f"ldp_lag_messages{{{labels}}} ") for line in shown(port)):
+        assert time.monotonic() < end, shown(port)
+        time.sleep(0.1)
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
     lived, answered = live.close(), ready.close()
     assert {code for code, _ in lived} == {200}
-    words = [why for _, why in answered]
     assert answered[0][0] == 503
-    at, last = words.index("its partitions are recovered (2)"), words.index(both[1])
-    assert at < last
-    assert any("are revoked" in why for why in words[at:last]), words
+    assert answered[-1] == (503, "it ends")
     for code, why in answered:
         assert code == (200 if "are recovered" in why else 503), (code, why)
-    assert words[-1] == "it ends"
-    other.until(lambda found: "are revoked" in found[1])
-    end = time.monotonic() + 60
-    while probe(other.port, "/ready") != (200, "its partitions are recovered (2)"):
-        assert time.monotonic() < end, other.seen
-        time.sleep(0.02)
-    other.close()
-    flow.workers = flow.workers[1:]
-    flow.stop()
-
-
-@pytest.mark.parametrize("flow", [1], indirect=True)
-def test_a_worker_that_stands_by_is_ready(flow):
-    """There is nothing that it could wait for: an update that waits for it would wait for ever."""
-    ports = []
-    for number in range(2):
-        flow.start("perturb")
-        ports.append(port_of(flow, number))
-    wanted = {
-        (200, "it stands by: its consumer group has more workers than partitions"),
-        (200, "its partitions are recovered (1)"),
-    }
-    end = time.monotonic() + 60
-    while (found := {probe(port, "/ready") for port in ports}) != wanted:
-        assert time.monotonic() < end, found
-        time.sleep(0.05)
-    assert {probe(port, "/live")[0] for port in ports} == {200}
-    flow.stop()
+    flow.workers.clear()
