@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 
 import pytest
 from hypothesis import settings
@@ -12,6 +14,13 @@ from tests.depth import LONG
 # how long an example takes says how busy the machine is
 settings.register_profile("ldp_kafka", deadline=None)
 settings.load_profile("ldp_kafka")
+
+# a shell has its background jobs ignore Ctrl-C, and so would all that tests start and end with it
+if (
+    threading.current_thread() is threading.main_thread()
+    and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(optionalhook=True)

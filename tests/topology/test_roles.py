@@ -407,7 +407,7 @@ def test_a_new_role_gets_a_process(toy, monkeypatch):
         return lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
 
     monkeypatch.setattr(supervisor, "_starter", starter)
-    assert supervisor._keep(toy, 9101, "127.0.0.1", None) == 0
+    assert supervisor._keep(toy, 9101, "127.0.0.1", None, "text") == 0
     assert started == [
         ("meters", role, 9101 + at) for at, role in enumerate(["perturb", "collect", "toy"])
     ]
