@@ -257,3 +257,16 @@ def test_a_worker_ends_by_itself_once_nothing_was_left_for_so_long():
     assert not quiet.look(0, 39.0)
     assert quiet.look(0, 40.0)
     assert not Quiet(None, 0.0).look(0, 10**6)
+
+
+def test_the_watch_tells_the_probes_and_knows_the_slots():
+    """Else /live were 503 after two minutes of any worker; hourly batches are no idleness."""
+    code = BUILD.partition("app = ")[0] + (
+        'made = Worker(topology, "perturb", sides, metrics, bytes(32), None)\n'
+        "print(made.watch.looked == made.probes.looked, made.watch.idle_after, flush=True)\n"
+        "os._exit(0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout.split() == ["True", "10800.0"], done.stderr[-500:]
