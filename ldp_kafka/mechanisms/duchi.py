@@ -142,10 +142,12 @@ class Duchi:
         if n == 0:
             return Estimate(nan, inf, 0)
         q, slope, seen = self._far / WORD, (self._near - self._far) / WORD, upper / n
+        # no value has a smaller or a greater chance: of few reports all may be alike
+        chance = min(max(seen, q), q + slope)
         lo, hi = self.domain
         return Estimate(
             lo + (seen - q) / slope * (hi - lo),
-            (seen * (1 - seen) / n) ** 0.5 / slope * (hi - lo),
+            (chance * (1 - chance) / n) ** 0.5 / slope * (hi - lo),
             n,
         )
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ldp_kafka.accounting import MICRO
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.mechanisms.base import Estimate, Law, frequency_variance
+from ldp_kafka.methods.few_reports import FEW, widened
 from ldp_kafka.methods.values import FIXED, Categories, Numbers
 
 __all__ = ["INPUTS", "Oracle"]
@@ -81,8 +82,20 @@ class Oracle:
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
         """Means or frequencies (d,) with their standard errors (d,) from the merged sums of at
-        least one report of ``cost``; d = 1 for numbers.
+        least one report of ``cost``; d = 1 for numbers. Of a population few reports cannot tell how
+        far off they are: see `few_reports.widened`.
         """
+        found = self._found(cost, sums, population=population)
+        if not population or found.reports >= FEW:
+            return found
+        given = self._found(cost, sums, population=False)
+        if self.numeric:  # where the estimate lies may be far from where the values do
+            noise = (self.variance(cost) / found.reports) ** 0.5
+            given = given._replace(standard_error=np.maximum(given.standard_error, noise))
+        return widened(found, given, self.length / 2)
+
+    def _found(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
+        """The same as the mechanism has it."""
         found = self.values.estimate(self.at(cost).estimate_support(sums, population=population))
         return Estimate(
             np.atleast_1d(np.asarray(found.value, np.float64)),
@@ -95,7 +108,7 @@ class Oracle:
         (1 - f) of categories; what their reports vary by more than the mechanism explains.
         """
         whole, given = (
-            self.estimate(cost, sums, population=each).standard_error ** 2 for each in (True, False)
+            self._found(cost, sums, population=each).standard_error ** 2 for each in (True, False)
         )
         return np.asarray(np.maximum(whole - given, 0.0) * int(sums[0]))
 
