@@ -49,7 +49,12 @@ class Binned(Oracle):
         return sums
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """Shares of the reports, with the standard errors of a sample."""
+        """Shares of the reports, with the standard errors of a sample: what is decided by. What is
+        released has errors of its own, see `shares`.
+        """
+        return self._found(cost, sums, population=population)
+
+    def _found(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
         del cost, population
         n, outputs = int(sums[0]), len(sums) - 1
         group = np.arange(outputs) * self.bins // outputs
