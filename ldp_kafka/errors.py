@@ -143,8 +143,9 @@ class Reason(_Code):
     TOO_LARGE = (
         "too_large",
         (
-            "the message is larger than 2 MiB, or has more than 2**20 rows (2**17 in an array of"
-            " JSON), or says the same long text too often, or has too many lists of another length"
+            "the message is larger than 2 MiB, or has more than 1,048,576 rows (131,072 in an array"
+            " of JSON), or says the same long text too often, or has too many lists of another"
+            " length"
         ),
         "send several smaller messages",
     )

@@ -388,7 +388,8 @@ def test_validate_and_plan_promise_the_same(good, statistics, capsys):
     by = (
         "a pseudonym"
         if "per_user" in statistics
-        else "partition; by order or time beyond 16,384 events of one"
+        else "partition; also by order or time where 16,384 events or more lie in a partition's"
+        " open slots"
     )
     assert line.endswith(f"; not anonymous: reports of a user can be linked by {by}")
 

@@ -30,8 +30,8 @@ class SingleWindow(Timed):
     ----------
     epsilon, domain, calibration, mechanism : see `Method`; the mechanism perturbs the period
     window : slots in the privacy window and reports of a segment, 1..254
-    tau : length of the range of sampling periods that are not told apart, in slots, [2**-10, 2]; a
-        multiple of 2**-10 is taken
+    tau : length of the range of sampling periods that are not told apart, in slots, [1/1024, 2]; a
+        multiple of 1/1024 is taken
 
     Notes
     -----

@@ -379,7 +379,10 @@ class Topology(Checked):
         if self.flow.raw is None:
             return "connection or time of arrival"
         if self.report_rows:
-            return f"partition; by order or time beyond {self.report_rows:,} events of one"
+            return (
+                f"partition; also by order or time where {self.report_rows:,} events or more lie in"
+                " a partition's open slots"
+            )
         return "raw message, order or time"
 
     @cached_property

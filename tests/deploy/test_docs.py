@@ -292,6 +292,14 @@ def test_a_broken_link_stops_the_build(tmp_path):
     assert "#none" in done.stderr
 
 
+def test_no_power_of_a_number_became_bold(site):
+    """Markdown takes the marks of ``2**20 and 2**17`` in plain text for bold letters."""
+    pages = sorted(site.rglob("*.html"))
+    assert pages
+    eaten = re.compile(r"\d<(?:strong|em)>|</(?:strong|em)>\d")
+    assert [page for page in pages if eaten.search(page.read_text("utf-8"))] == []
+
+
 def test_search_finds_pages(site):
     """The index that the search box reads has the tutorial and the reference."""
     found = json.loads((site / "search" / "search_index.json").read_text())["docs"]

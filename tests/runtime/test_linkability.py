@@ -181,7 +181,10 @@ def test_between_bounds_a_household_leaves_chance(key):
     """Its slots are in different batches, each with those of all others."""
     topology = topology_of("arrow")
     assert is_chance(paired(*seen(topology, households()), key))
-    line = "partition; by order or time beyond 26,214 events of one"
+    line = (
+        "partition; also by order or time where 26,214 events or more lie in a partition's open"
+        " slots"
+    )
     assert says(topology, "can be linked by their partition, which stays the same", line)
 
 

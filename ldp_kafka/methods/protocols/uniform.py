@@ -1,4 +1,4 @@
-"""LBU, LSP, LPU: the protocols that decide nothing. They need no coordinator's request."""
+"""LBU, LSP, LPU: the protocols that ask for nothing. Their coordinator only releases."""
 
 from __future__ import annotations
 
