@@ -86,9 +86,10 @@ class Verdict:
         return sum(problem.count for problem in self.problems)
 
     @property
-    def bad_share(self) -> float:
-        """Of all rows, those that would be dead letters: 0 to 1."""
-        return self.bad / max(self.bad + self.events, 1)
+    def lost_share(self) -> float:
+        """Of all rows, those that would be dead letters, or late: 0 to 1."""
+        late = 0 if self.looks is None else self.looks.slots.late
+        return (self.bad + late) / max(self.bad + self.events, 1)
 
 
 def judge(
@@ -186,20 +187,24 @@ class _Tally:
             self._shapes.good([messages[i].value or b"" for i in good.tolist()])
         self._with_events += len(good)
         self._others += len(chunk) - len({*good.tolist(), *self._at(messages, bad)})
+        slot_ms = self._topology.input.slot_ms
+        # the latest time that came before each message: `advance` brings `at` to the last one's
+        before = np.maximum.accumulate(np.concatenate([(at.watermark,), latest]))[:-1]
         steps = advance(
             at,
             np.arange(len(messages)),
             latest,
-            slot_ms=self._topology.input.slot_ms,
+            slot_ms=slot_ms,
             lateness=self._topology.input.lateness,
             passed=lambda: Passed(at.closed),
         )
         times = rows.slots
         slots = self._topology.slot_of(times)
         in_time = slots > steps.closed_before[rows.message]
+        back = before[rows.message] // slot_ms - slots
         texts = rows.users.texts()
         users = np.array([self._ids.setdefault(each, len(self._ids)) for each in texts], np.int64)
-        self._events.append(Events(users, times, slots, rows.message + start, in_time))
+        self._events.append(Events(users, times, slots, rows.message + start, in_time, back))
         self._look_at_values(rows.values)
         return texts
 

@@ -12,6 +12,7 @@ from ldp_kafka.runtime.sample.looks import Ids, Looks, Slots, Times, Values
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import format_path
+from ldp_kafka.topology.sections import MOST_SLOTS
 
 __all__ = ["PRIVATE", "as_json", "lines"]
 
@@ -114,6 +115,28 @@ def _slots(topology: Topology, verdict: Verdict, slots: Slots) -> Iterator[str]:
             f"  late    {slots.late:,} come when their slot is closed (input.lateness:"
             f" {source.lateness}): not reported, in the order of these messages"
         )
+        yield from _lateness(topology, slots)
+
+
+def _lateness(topology: Topology, slots: Slots) -> Iterator[str]:
+    source = topology.input
+    if slots.lateness <= MOST_SLOTS:
+        later = _many(slots.lateness - source.lateness, "slot")
+        yield (
+            f"      input.lateness: {slots.lateness} would take all of them; a slot would close"
+            f" {later} later, and what waits for that be released so much later"
+        )
+    else:
+        yield (
+            f"      they come up to {slots.lateness:,} slots late, and input.lateness is at most"
+            f" {MOST_SLOTS:,}: send events in the order of their times"
+        )
+    if source.batches and slots.several:
+        yield (
+            f"      {_many(slots.several, 'message')} with events of several slots: the latest of"
+            " these closes slots for the messages that follow; send each slot's events in messages"
+            " of their own, in the order of slots"
+        )
 
 
 def _values(topology: Topology, verdict: Verdict, values: Values) -> str:
@@ -158,6 +181,7 @@ def as_json(topology: Topology, verdict: Verdict, name: str) -> dict[str, Any]:
         "others": verdict.others,
         "left_out": verdict.left_out,
         "bad": verdict.bad,
+        "lost_share": verdict.lost_share,
         "problems": [
             {
                 "reason": problem.reason.value,

@@ -14,7 +14,7 @@ from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, shown
-from tests.runtime.sample.made import START, event, topology, verdict
+from tests.runtime.sample.made import HOUR, START, event, topology, verdict
 
 NUMBERS = topology()
 NAMED = topology(categories="[still, walk]")
@@ -207,3 +207,30 @@ output: {statistics: [mean]}
     assert "there is: nothing (3); a number with a point (1)" in text
     assert "input.user[1]: $.meter is not in 3 of them: did you mean $.metre?" in text
     assert "users   5 ids of 9 bytes" in text and json.loads(said)["bad"] == 4
+
+
+def test_late_events_come_with_a_cure():
+    """The lateness that would do; where there is none, that; and messages that hold many slots."""
+    hours = [0, 5, 1, 2]
+    text, said = said_of(NUMBERS, *(event(ts=START + hour * HOUR) for hour in hours))
+    assert (
+        "  late    2 come when their slot is closed (input.lateness: 1): not reported, in the order"
+        " of these messages\n      input.lateness: 4 would take all of them; a slot would close 3"
+        " slots later, and what waits for that be released so much later\n"
+    ) in text
+    assert "several slots" not in text
+    assert json.loads(said)["slots"]["lateness"] == 4
+    assert json.loads(said)["lost_share"] == 0.5
+    far = said_of(NUMBERS, event(ts=START), event(ts=START - 1001 * HOUR))[0]
+    assert "up to 1,001 slots late, and input.lateness is at most 1,000: send events in the" in far
+    of = loads(
+        "topology: m\n"
+        "input: {slot: 1h, events: $, user: $.meter, value: $.kwh, time: $.ts}\n"
+        "privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}\n"
+        "output: {statistics: [mean]}\n"
+    )
+    days = [[json.loads(event(at, ts=START + hour * HOUR)) for hour in range(24)] for at in "ab"]
+    text, said = said_of(of, *(json.dumps(day).encode() for day in days))
+    assert "late    22 come" in text and "input.lateness: 23 would take all" in text
+    assert "2 messages with events of several slots: the latest of these closes slots" in text
+    assert json.loads(said)["slots"]["several"] == 2
