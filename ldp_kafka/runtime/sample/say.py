@@ -54,7 +54,7 @@ def _head(verdict: Verdict) -> str:
 
 def _problem(problem: Problem) -> Iterator[str]:
     yield f"  {problem.count:,} x {problem.reason.sentence}"
-    more = ", ..." if problem.count > len(problem.places) else ""
+    more = ", ..." if problem.count > problem.placed else ""
     yield f"      at {', '.join(problem.places)}{more}"
     if problem.found:
         found = "; ".join(f"{kind} ({number:,})" for kind, number in problem.found)
@@ -66,6 +66,12 @@ def _missing(topology: Topology, verdict: Verdict) -> Iterator[str]:
         path = format_path(topology.input.fields[each.role])
         hint = "" if each.nearest is None else f": did you mean {each.nearest}?"
         yield f"  input.{each.role}: {path} is not in {each.count:,} of them{hint}"
+        if each.array is not None:
+            inner = "$" + path.removeprefix(each.array)
+            yield (
+                f"      {each.array} is an array of objects: set input.events: {each.array}, and"
+                f" input.{each.role}: {inner}; what lies around the array begins with ^ then"
+            )
     if verdict.names:
         yield f"  most of these have: {', '.join(verdict.names)}"
 
@@ -199,6 +205,7 @@ def as_json(topology: Topology, verdict: Verdict, name: str) -> dict[str, Any]:
                 "path": format_path(topology.input.fields[each.role]),
                 "count": each.count,
                 "did_you_mean": each.nearest,
+                "events": each.array,
             }
             for each in verdict.missing
         ],
