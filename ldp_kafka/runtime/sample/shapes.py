@@ -321,9 +321,6 @@ class _Names:
         self._messages = 0
         self._names: Counter[Path] = Counter()
 
-    def __repr__(self) -> str:
-        return "_Names()"
-
     def add(self, paths: Iterator[Path]) -> None:
         """Those of one message."""
         self._messages += 1
