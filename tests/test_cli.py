@@ -290,6 +290,11 @@ def test_validate_tries_messages(good, bad, tmp_path, capsys, monkeypatch):
     assert main([*ask, "--json"]) == 1
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["valid"], found["sample"]["events"], found["sample"]["bad"]) == (True, 9, 1)
+    late = [1700000000 + day * 86_400 for day in (0, 9, 0, 0)]  # as many as are lost count
+    sample.write_text("".join(f'{{"u": "a", "v": 1, "t": {time}}}\n' for time in late))
+    assert main(ask) == main([*ask, "--max-bad", "0.49"]) == 1
+    assert main([*ask, "--max-bad", "0.5"]) == 0
+    capsys.readouterr()
     sample.write_text('{"user": "a", "value": 1, "time": 1700000000}\n' * 9)
     assert main([*ask, "--max-bad", "1"]) == 2
     assert "input.user: $.u is not in 9 of them: did you mean $.user?" in capsys.readouterr().out

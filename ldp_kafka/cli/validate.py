@@ -33,8 +33,8 @@ SAMPLE = click.Path(dir_okay=False, allow_dash=True, path_type=Path)
 
 @click.command(epilog="""\b
 Exit codes, with messages:
-    0  all give events, or no more than --max-bad of them are none
-    1  more would be dead letters
+    0  all give events that are reported, or no more than --max-bad of them do not
+    1  more would be dead letters, or come late
     2  none gives an event, or the topology is not valid
 
 """ + example(
@@ -65,7 +65,7 @@ Exit codes, with messages:
     type=click.FloatRange(0, 1),
     default=0.0,
     show_default=True,
-    help="The share of dead letters, 0 to 1, up to which the exit code is 0.",
+    help="The share of dead letters and late events, 0 to 1, up to which the exit code is 0.",
 )
 @click.option(
     "--timeout",
@@ -182,4 +182,4 @@ def _try(
 def _code(verdict: Verdict, max_bad: float) -> int:
     if not verdict.events:
         return WRONG
-    return FAILED if verdict.bad_share > max_bad else 0
+    return FAILED if verdict.lost_share > max_bad else 0

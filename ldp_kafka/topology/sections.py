@@ -25,6 +25,7 @@ from ldp_kafka.topology.paths import OUTER, Path
 __all__ = [
     "AT_ONCE",
     "COUNT",
+    "MOST_SLOTS",
     "OF_CODES",
     "PURE",
     "TOPIC",
@@ -46,6 +47,8 @@ OF_CODES = ("first", "last")
 """By ``input.per_slot``: what has a meaning for categories."""
 COUNT = "count"
 """By ``input.per_slot``: what is one number, whatever the values are; so never of lists."""
+MOST_SLOTS = 1000
+"""Of ``input.lateness``, and of ``input.hold``."""
 TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
 
@@ -284,8 +287,8 @@ class Input(Checked):
                     f"must be a whole number, at least {least}",
                 )
         for name in ("lateness", "hold"):
-            if not getattr(self, name) <= 1000:
-                yield f"input.{name}", "must be at most 1000 slots"
+            if not getattr(self, name) <= MOST_SLOTS:
+                yield f"input.{name}", f"must be at most {MOST_SLOTS} slots"
         if self.relay and self.create:
             yield (
                 "input.create",

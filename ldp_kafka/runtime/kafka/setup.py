@@ -27,6 +27,9 @@ from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role
 __all__ = ["client_config", "prepare", "resolve"]
 
 _AT_ONCE = 8  # partitions
+_INPUT = "set input.partitions to {} (where the topology has run, give it a new name, too)"
+_OURS = "give the topology a new name: its topics are made anew"
+"""What to do where a topic has another number of partitions."""
 
 
 def resolve(topology: Topology) -> tuple[str, str]:
@@ -201,11 +204,14 @@ def _topics(
     configs: Mapping[str, Mapping[str, Any]],
     embedded: EmbeddedBroker | None,
 ) -> list[str]:
+    given = topology.flow.given or topology.flow.reports  # where devices write their reports
     specs: dict[str, list[TopicSpec]] = {side: [] for side in configs}
     for topic in topics:
         if topic.side in specs:
             specs[topic.side].append(
-                TopicSpec(topic.name, topic.partitions, topic.config)
+                TopicSpec(
+                    topic.name, topic.partitions, topic.config, _INPUT if topic == given else _OURS
+                )
                 if topic.ours
                 else _foreign(topology, configs[topic.side], embedded)
             )
@@ -234,4 +240,4 @@ def _foreign(
     # A compacted log forgets offsets that recovery may need again: only where the topology says
     # that gaps are allowed
     policy = {} if source.gaps == "allow" else {"cleanup.policy": "delete"}
-    return TopicSpec(source.topic, source.partitions, policy)
+    return TopicSpec(source.topic, source.partitions, policy, _INPUT)

@@ -154,6 +154,12 @@ def _sheet(
     try:
         if path.suffix.lower() in PARQUET:
             return Sheet(parquet.read_table(path), lambda row: f"{path}: row {row + 1}")
+        if _is_json(path):
+            raise ConfigurationError(
+                f"{path} is JSON, and replay reads CSV and Parquet: write its messages with a"
+                " producer of your own, or kafka-console-producer (a message a line); ldp-kafka"
+                " validate --sample reads them, and says what becomes of each"
+            )
         found = delimiter_of(path, wanted) if delimiter is None else named_delimiter(delimiter)
         if delimiter is None and tell is not None and found != ",":
             tell(f"{path}: cells are parted by {DELIMITERS[found]} (--delimiter)")
@@ -171,6 +177,12 @@ def _sheet(
             f"{path} is neither Parquet (.parquet) nor CSV with one header line"
         ) from None
     return Sheet(table, lambda row: f"{path}:{_line(path, found, row)}")
+
+
+def _is_json(path: Path) -> bool:
+    """Whether it begins as JSON does, and no header of columns."""
+    with path.open("rb") as file:
+        return file.read(1000).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
 
 
 def _csv(

@@ -40,7 +40,9 @@ class Problem:
     reason: Reason
     count: int
     places: Sequence[str]
-    """The first of them."""
+    """The first of them: of several rows of a message the first, and how many more."""
+    placed: int
+    """So many rows lie there."""
     found: Sequence[tuple[str, int]]
     """What lies there in place of what is asked for, in words, and how often; most first."""
 
@@ -54,6 +56,8 @@ class Missing:
     count: int
     nearest: str | None
     """A path that most of these messages have, and that may be meant."""
+    array: str | None
+    """The array of objects that its path leads through: ``input.events``, if it should."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,9 +90,10 @@ class Verdict:
         return sum(problem.count for problem in self.problems)
 
     @property
-    def bad_share(self) -> float:
-        """Of all rows, those that would be dead letters: 0 to 1."""
-        return self.bad / max(self.bad + self.events, 1)
+    def lost_share(self) -> float:
+        """Of all rows, those that would be dead letters, or late: 0 to 1."""
+        late = 0 if self.looks is None else self.looks.slots.late
+        return (self.bad + late) / max(self.bad + self.events, 1)
 
 
 def judge(
@@ -132,6 +137,24 @@ class _Progress:
         return "_Progress()"  # never a time of a user
 
 
+@dataclass(repr=False)
+class _Place:
+    """A message with bad rows of one reason."""
+
+    message: str
+    first: int
+    """Of its rows."""
+    rows: int = 1
+
+    @property
+    def words(self) -> str:
+        row = f" row {self.first}" if self.first or self.rows > 1 else ""
+        more = self.rows - 1
+        return f"{self.message}{row}" + (
+            f" and {more:,} more row{'s' * (more > 1)}" if more else ""
+        )
+
+
 class _Tally:
     """What was found so far."""
 
@@ -140,7 +163,8 @@ class _Tally:
         self._shapes = Shapes(topology)
         self._messages = self._with_events = self._others = self._outside = 0
         self._reasons: Counter[Reason] = Counter()
-        self._places: dict[Reason, list[str]] = {}
+        self._places: dict[Reason, dict[tuple[int, int], _Place]] = {}
+        self._last, self._bad = (0, -1), 0  # the last message with a bad row, and how many have
         self._codes: set[int] = set()
         self._ids: dict[str, int] = {}
         self._users: list[list[str]] = []
@@ -186,20 +210,24 @@ class _Tally:
             self._shapes.good([messages[i].value or b"" for i in good.tolist()])
         self._with_events += len(good)
         self._others += len(chunk) - len({*good.tolist(), *self._at(messages, bad)})
+        slot_ms = self._topology.input.slot_ms
+        # the latest time that came before each message: `advance` brings `at` to the last one's
+        before = np.maximum.accumulate(np.concatenate([(at.watermark,), latest]))[:-1]
         steps = advance(
             at,
             np.arange(len(messages)),
             latest,
-            slot_ms=self._topology.input.slot_ms,
+            slot_ms=slot_ms,
             lateness=self._topology.input.lateness,
             passed=lambda: Passed(at.closed),
         )
         times = rows.slots
         slots = self._topology.slot_of(times)
         in_time = slots > steps.closed_before[rows.message]
+        back = before[rows.message] // slot_ms - slots
         texts = rows.users.texts()
         users = np.array([self._ids.setdefault(each, len(self._ids)) for each in texts], np.int64)
-        self._events.append(Events(users, times, slots, rows.message + start, in_time))
+        self._events.append(Events(users, times, slots, rows.message + start, in_time, back))
         self._look_at_values(rows.values)
         return texts
 
@@ -210,10 +238,14 @@ class _Tally:
 
     def _note(self, part: Part, message: Message, row: int, reason: Reason) -> None:
         self._reasons[reason] += 1
-        places = self._places.setdefault(reason, [])
-        if len(places) < PLACES:
-            places.append(part.place(message.offset) + (f" row {row}" if row else ""))
-        self._shapes.bad(message.value, row, reason)
+        places, at = self._places.setdefault(reason, {}), (len(self._starts), message.offset)
+        if at in places:
+            places[at].rows += 1
+        elif len(places) < PLACES:
+            places[at] = _Place(part.place(message.offset), row)
+        if at != self._last:
+            self._last, self._bad = at, self._bad + 1
+        self._shapes.bad(message.value, row, reason, self._bad)
 
     def _look_at_values(self, values: NDArray[np.float64] | NDArray[np.int64]) -> None:
         if not len(values):
@@ -235,11 +267,17 @@ class _Tally:
             others=self._others,
             left_out=left_out,
             problems=[
-                Problem(reason, count, self._places[reason], shapes.found[reason].most_common())
+                Problem(
+                    reason,
+                    count,
+                    [each.words for each in self._places[reason].values()],
+                    sum(each.rows for each in self._places[reason].values()),
+                    shapes.found[reason].most_common(),
+                )
                 for reason, count in self._reasons.most_common()
             ],
             missing=[
-                Missing(role, count, shapes.nearest(role))
+                Missing(role, count, shapes.nearest(role), shapes.array(role))
                 for role, count in shapes.missing.most_common()
             ],
             names=shapes.names,

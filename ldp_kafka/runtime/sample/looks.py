@@ -34,6 +34,8 @@ class Events:
     slots : (n,)
     message : (n,) the place of each one's message among those of its partition
     in_time : (n,) whether its slot is open when its message comes
+    back : (n,) how many slots before the latest event of the messages before it; negative where it
+        is itself the latest
     """
 
     users: NDArray[np.intp]
@@ -41,6 +43,7 @@ class Events:
     slots: NDArray[np.int64]
     message: NDArray[np.intp]
     in_time: NDArray[np.bool_]
+    back: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.users)
@@ -104,6 +107,10 @@ class Slots:
     """Events in time that come after one of a later slot of their user."""
     late: int
     """Events whose slot is closed when they come."""
+    lateness: int
+    """The least ``input.lateness`` with which none of them is late, in the same order."""
+    several: int
+    """Messages that hold events of several slots."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,8 +178,9 @@ def look_at_slots(events: Events, starts: Sequence[int]) -> Slots:
     ranks = np.unique(events.slots, return_inverse=True)[1]
     width = int(ranks.max(initial=0)) + 1
     _, number = np.unique(events.users * width + ranks, return_counts=True)
-    repeated = behind = 0
+    repeated = behind = several = 0
     for start, end in zip(starts, [*starts[1:], len(events.slots)], strict=True):
+        several += _several(events.message[start:end], ranks[start:end], width)
         mine = start + np.flatnonzero(events.in_time[start:end])
         if len(mine):
             mine = mine[np.lexsort((ranks[mine], events.message[mine]))]
@@ -184,7 +192,15 @@ def look_at_slots(events: Events, starts: Sequence[int]) -> Slots:
         repeated=repeated,
         behind=behind,
         late=int(np.count_nonzero(~events.in_time)),
+        lateness=max(0, int(events.back.max(initial=0))),
+        several=several,
     )
+
+
+def _several(message: NDArray[np.intp], ranks: NDArray[np.intp], width: int) -> int:
+    """How many messages hold events of more than one slot."""
+    _, slots = np.unique(np.unique(message * width + ranks) // width, return_counts=True)
+    return int(np.count_nonzero(slots > 1))
 
 
 def _in_order(users: NDArray[np.intp], ranks: NDArray[np.intp], width: int) -> tuple[int, int]:

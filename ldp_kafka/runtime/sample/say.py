@@ -12,6 +12,7 @@ from ldp_kafka.runtime.sample.looks import Ids, Looks, Slots, Times, Values
 from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import format_path
+from ldp_kafka.topology.sections import MOST_SLOTS
 
 __all__ = ["PRIVATE", "as_json", "lines"]
 
@@ -53,7 +54,7 @@ def _head(verdict: Verdict) -> str:
 
 def _problem(problem: Problem) -> Iterator[str]:
     yield f"  {problem.count:,} x {problem.reason.sentence}"
-    more = ", ..." if problem.count > len(problem.places) else ""
+    more = ", ..." if problem.count > problem.placed else ""
     yield f"      at {', '.join(problem.places)}{more}"
     if problem.found:
         found = "; ".join(f"{kind} ({number:,})" for kind, number in problem.found)
@@ -65,6 +66,12 @@ def _missing(topology: Topology, verdict: Verdict) -> Iterator[str]:
         path = format_path(topology.input.fields[each.role])
         hint = "" if each.nearest is None else f": did you mean {each.nearest}?"
         yield f"  input.{each.role}: {path} is not in {each.count:,} of them{hint}"
+        if each.array is not None:
+            inner = "$" + path.removeprefix(each.array)
+            yield (
+                f"      {each.array} is an array of objects: set input.events: {each.array}, and"
+                f" input.{each.role}: {inner}; what lies around the array begins with ^ then"
+            )
     if verdict.names:
         yield f"  most of these have: {', '.join(verdict.names)}"
 
@@ -114,6 +121,28 @@ def _slots(topology: Topology, verdict: Verdict, slots: Slots) -> Iterator[str]:
             f"  late    {slots.late:,} come when their slot is closed (input.lateness:"
             f" {source.lateness}): not reported, in the order of these messages"
         )
+        yield from _lateness(topology, slots)
+
+
+def _lateness(topology: Topology, slots: Slots) -> Iterator[str]:
+    source = topology.input
+    if slots.lateness <= MOST_SLOTS:
+        later = _many(slots.lateness - source.lateness, "slot")
+        yield (
+            f"      input.lateness: {slots.lateness} would take all of them; a slot would close"
+            f" {later} later, and what waits for that be released so much later"
+        )
+    else:
+        yield (
+            f"      they come up to {slots.lateness:,} slots late, and input.lateness is at most"
+            f" {MOST_SLOTS:,}: send events in the order of their times"
+        )
+    if source.batches and slots.several:
+        yield (
+            f"      {_many(slots.several, 'message')} with events of several slots: the latest of"
+            " these closes slots for the messages that follow; send each slot's events in messages"
+            " of their own, in the order of slots"
+        )
 
 
 def _values(topology: Topology, verdict: Verdict, values: Values) -> str:
@@ -158,6 +187,7 @@ def as_json(topology: Topology, verdict: Verdict, name: str) -> dict[str, Any]:
         "others": verdict.others,
         "left_out": verdict.left_out,
         "bad": verdict.bad,
+        "lost_share": verdict.lost_share,
         "problems": [
             {
                 "reason": problem.reason.value,
@@ -175,6 +205,7 @@ def as_json(topology: Topology, verdict: Verdict, name: str) -> dict[str, Any]:
                 "path": format_path(topology.input.fields[each.role]),
                 "count": each.count,
                 "did_you_mean": each.nearest,
+                "events": each.array,
             }
             for each in verdict.missing
         ],

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.runtime.wire.arrow import ARROW
-from ldp_kafka.runtime.wire.parsing import LATEST, LONGEST, parse_json
+from ldp_kafka.runtime.wire.parsing import LONGEST, parse_json
 from ldp_kafka.runtime.wire.plain_json import parse_plain
-from ldp_kafka.runtime.wire.times import SECONDS
+from ldp_kafka.runtime.wire.times import SECONDS, UNITS
 from ldp_kafka.runtime.wire.user_ids import one_id
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import OUTER, Path, format_path
@@ -36,6 +36,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 """A lone surrogate: JSON can say it, UTF-8 cannot."""
 _COMMA = re.compile(r"[+-]?[0-9]{1,18},[0-9]{1,18}")
 _EARLY, _LATE = 946_684_800_000, 4_102_444_800_000  # 2000 and 2100, milliseconds
+_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 _OF = {
     Reason.USER: "user",
     Reason.TIME: "time",
@@ -81,8 +82,12 @@ class Shapes:
         """By reason, bad rows by what they hold in place of what is asked for."""
         self.missing: Counter[str] = Counter()
         """Fields that are not there, of messages with something bad."""
-        self._lacking = 0
-        self._names: Counter[Path] = Counter()
+        self.arrays: dict[str, Counter[Path]] = {}
+        """Of missing fields, arrays of objects with such a field that their paths lead through."""
+        self._lacking = _Names()
+        self._around = _Names()
+        """Of the messages that the events with a missing field are in."""
+        self._counted = -1
 
     def good(self, messages: Sequence[bytes]) -> None:
         """Take in messages that hold events."""
@@ -96,8 +101,13 @@ class Shapes:
                 time = self._find(event, message, "time")
                 self.times[_kind_of_time(time, self._unit)] += 1
 
-    def bad(self, message: bytes | None, row: int, reason: Reason) -> None:
-        """Take in what is no event."""
+    def bad(self, message: bytes | None, row: int, reason: Reason, number: int = 0) -> None:
+        """Take in what is no event.
+
+        Parameters
+        ----------
+        number : of the message: the same for its rows, and for no other's
+        """
         kinds = self.found.setdefault(reason, Counter())
         if not message:
             return
@@ -126,17 +136,16 @@ class Shapes:
         # of several fields of an id one is bad: the first that is no part of one
         wrong = next((each for each in there if role == "user" and not _is_id(each)), there[0])
         kinds[self._kind_for(role, wrong)] += 1
-        self._lacks(event, found)
+        self._lacks(event, found, number)
 
     @property
     def names(self) -> list[str]:
         """Paths that most of the messages have that lack a field, those of most first, at most 20;
-        none where only one message lacks any.
+        none where only one message lacks any. Those of the messages around events begin with ``^``.
         """
-        if self._lacking < 2:
-            return []
-        most = [path for path, number in self._names.most_common() if 2 * number > self._lacking]
-        return [format_path(path) for path in most[:NAMES]]
+        outer = any(self._paths[role][0] == OUTER for role in self.missing)
+        both = (self._around, self._lacking) if outer else (self._lacking, self._around)
+        return [format_path(path) for names in both for path in names.of_most][:NAMES]
 
     def nearest(self, role: str) -> str | None:
         """The one of `names` whose name is nearest to that of a missing field; none where most
@@ -148,6 +157,8 @@ class Shapes:
         if format_path(wanted) in self.names:
             return None
         names = [name for name in self.names if name not in taken]
+        root = format_path(wanted)[0]
+        names.sort(key=lambda name: name[0] != root)  # what is beside it first
         last = {name: name.rpartition(".")[2].lower() for name in names}
         mine = str(next((step for step in reversed(wanted) if isinstance(step, str)), "")).lower()
         close = get_close_matches(mine, list(last.values()), 1)
@@ -169,12 +180,24 @@ class Shapes:
         path = self._paths[role]
         return _at(message, path[1:]) if path[0] == OUTER else _at(event, path)
 
-    def _lacks(self, found: Any, message: Any = None) -> None:
+    def array(self, role: str) -> str | None:
+        """The array of objects that a missing field's path leads through, most often."""
+        found = self.arrays.get(role)
+        return None if found is None else format_path(found.most_common(1)[0][0])
+
+    def _lacks(self, found: Any, message: Any = None, number: int = 0) -> None:
         missing = [role for role in self._paths if self._find(found, message, role) is _MISSING]
         self.missing.update(missing)
+        for role in missing if self._events is None else ():
+            array = _array_in(found, self._paths[role])
+            if array is not None:
+                self.arrays.setdefault(role, Counter())[array] += 1
         if missing and isinstance(found, dict):
-            self._lacking += 1
-            self._names.update(list(dict.fromkeys(_names(found))))
+            self._lacking.add(_names(found))
+        if missing and self._events and isinstance(message, dict) and number != self._counted:
+            self._counted = number  # its other rows lie in the same message
+            around = (path for path in _names(message) if path != self._events)
+            self._around.add((OUTER, *path) for path in around)
 
     def _kind_for(self, role: str, found: Any) -> str:
         """What lies there, in words that tell what is wrong with it."""
@@ -183,14 +206,29 @@ class Shapes:
                 return "text of more than 256 bytes"
             if _HALF.search(found):
                 return "text with half a character"
-        if role == "time" and type(found) in (int, float) and found >= LATEST and not self._unit:
-            for unit, name in ((1000, "microseconds"), (1_000_000, "nanoseconds")):
-                if _EARLY <= found // unit < _LATE:
-                    return f"a number as of epoch {name}"
+        if role == "time" and (unit := _unit_of(found, self._unit)) is not None:
+            says = f"(input.time_unit says {self._unit})" if self._unit else ""
+            return f"a number as of epoch {_NAMES[unit]}" + (
+                f" {says}" if says else f": set input.time_unit: {unit}"
+            )
         if role == "value" and isinstance(found, str) and self._folded is not None:
             near = found.strip().casefold() in self._folded
             return "a category but for upper and lower case, or spaces" if near else "text"
         return _kind(found)
+
+
+def _unit_of(found: Any, declared: str | None) -> str | None:
+    """The unit in which a number that is no time would be one of this century; None where it is
+    none in any. Where a unit is declared, numbers may be text.
+    """
+    if declared is not None and _is_number(found):
+        found = float(found)
+    if type(found) not in (int, float):
+        return None
+    for name, unit in UNITS.items():
+        if name != declared and _EARLY * unit.over <= found * unit.times < _LATE * unit.over:
+            return name
+    return None
 
 
 def _role_of(field: str) -> str:
@@ -265,6 +303,35 @@ def _kind_of_time(found: Any, unit: str | None) -> str:
     if type(found) in (int, float):
         return "epoch seconds" if found < SECONDS else "epoch milliseconds"
     return "ISO 8601 text" if isinstance(found, str) else "other"
+
+
+def _array_in(record: Any, path: Path) -> Path | None:
+    """The array of objects that a path leads through, whose first one has the rest of it."""
+    for at, step in enumerate(path):
+        if isinstance(record, list) and isinstance(step, str):
+            return path[:at] if record and _at(record[0], path[at:]) is not _MISSING else None
+        record = _at(record, (step,))
+    return None
+
+
+class _Names:
+    """Names of messages that lack a field."""
+
+    def __init__(self) -> None:
+        self._messages = 0
+        self._names: Counter[Path] = Counter()
+
+    def add(self, paths: Iterator[Path]) -> None:
+        """Those of one message."""
+        self._messages += 1
+        self._names.update(list(dict.fromkeys(paths)))
+
+    @property
+    def of_most(self) -> list[Path]:
+        """That more than half of the messages have; none of a single message."""
+        if self._messages < 2:
+            return []
+        return [path for path, number in self._names.most_common() if 2 * number > self._messages]
 
 
 def _names(found: Mapping[str, Any]) -> Iterator[Path]:

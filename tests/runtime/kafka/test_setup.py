@@ -116,6 +116,20 @@ def test_a_changed_partition_count_is_refused(broker):
         setup.prepare(wrong, broker)
 
 
+def test_another_partition_count_comes_with_a_cure(broker):
+    """The key where the topic is the input, ours or someone else's; elsewhere another name."""
+    for name in ("theirs", "meters.raw", "metres.reports"):
+        broker.create_topic(name, 3)
+    key = r"found 3 at .*: set input\.partitions to 3 \(where"
+    with pytest.raises(ConfigurationError, match=key):
+        setup.prepare(topology(more="topic: theirs, create: false"), broker)
+    with pytest.raises(ConfigurationError, match=key):
+        setup.prepare(topology(), broker)
+    other = r"metres\.reports must have 2 .*: give the topology a new name"
+    with pytest.raises(ConfigurationError, match=other):
+        setup.prepare(topology("metres"), broker)
+
+
 def test_a_raw_topic_with_records_of_others_is_read_as_it_is(broker):
     """No header is written behind their records, and no offset is committed."""
     made = topology()

@@ -351,6 +351,9 @@ def test_bad_files_say_so_without_their_content(tmp_path):
     (tmp_path / "texts.csv").write_text("x31337secret,a,b\nx31337secret,c,d\n")
     (tmp_path / "missing_first.csv").write_text("x31337secret,NaN,b\nz,1,c\n")
     (tmp_path / "x.parquet").write_text(secret)
+    lines = f'{{"user": "a", "value": "{secret}", "time": 1}}\n' * 2
+    (tmp_path / "x.jsonl").write_text(lines)
+    (tmp_path / "array.json").write_text(f'\ufeff\n[{{"user": "{secret}"}}]')
     (tmp_path / "times.csv").write_text(f"user,value,time\na,1,{secret}\n")
     (tmp_path / "latin.csv").write_bytes(
         f"z\u00e4hler,value,time\n{secret},1,2023-11-14T22:00:00\n".encode("latin-1")
@@ -370,6 +373,10 @@ def test_bad_files_say_so_without_their_content(tmp_path):
         r"ragged\.csv:2: has 2 cells, and the header 3: each row": (
             lambda: read_file(made, tmp_path / "ragged.csv")
         ),
+        r"x\.jsonl is JSON, .*CSV and Parquet: .* kafka-console-producer .* validate --sample": (
+            lambda: read_file(made, tmp_path / "x.jsonl")
+        ),
+        r"array\.json is JSON, ": lambda: read_slices(made, tmp_path / "array.json", 1, "value"),
         "neither Parquet .*": lambda: read_file(made, tmp_path / "x.parquet"),
         "no column kwh among user, value, time: --user-column, --value-column and --time-column": (
             lambda: read_file(made, tmp_path / "x.csv", value="kwh")

@@ -47,6 +47,13 @@ output: {statistics: [per_stream]}
 """
 )
 
+TEXT = """
+topology: meters
+input: {{slot: 1h, lateness: {}, user: $.meter, value: $.kwh, time: $.ts, partitions: 2}}
+privacy: {{method: sw_direct, epsilon: 4.0, window: 3, domain: [0, 10]}}
+output: {{statistics: [mean]}}
+"""
+
 
 def batch(users, times, values):
     """An Arrow message."""
@@ -107,6 +114,7 @@ def test_it_is_that_of_the_workers(of):
             return
         slots = said.looks.slots
         assert slots.late == run.counts.get("late", 0)
+        assert (slots.late > 0) == (slots.lateness > of.input.lateness)
         if not of.holds_slots:
             assert slots.repeated + slots.behind == run.counts.get("duplicates", 0)
 
@@ -177,6 +185,34 @@ def test_events_of_a_user_in_a_slot():
     slots = verdict(topology(), *(event(ts=START + hour * HOUR) for hour in hours)).looks.slots
     assert (slots.pairs, slots.most) == (4, 3)
     assert (slots.repeated, slots.behind, slots.late) == (3, 1, 1)
+
+
+def test_the_least_lateness_that_takes_all_events():
+    """With it none is late, and with one slot less one is: over pieces and partitions, too."""
+    hours = [0, 3, 1, 2, 9, 8, 4, 5, 14, 0]
+    logs = [
+        part(*(event(ts=START + hour * HOUR) for hour in hours), partition=0),
+        part(*[event(ts=START + 2 * HOUR)] * 4096, event(ts=START - 18 * HOUR), partition=1),
+    ]
+
+    def slots(lateness):
+        of = loads(TEXT.format(lateness))
+        return judge(of, logs, now_ms=NOW).looks.slots
+
+    assert (slots(1).late, slots(1).lateness) == (5, 20)
+    assert (slots(20).late, slots(19).late, slots(20).lateness) == (0, 1, 20)
+    assert verdict(topology(), event(), event(ts=START + HOUR)).looks.slots.lateness == 0
+
+
+def test_messages_of_several_slots_are_counted():
+    """Also where their events lie in any order."""
+    said = verdict(
+        topology(),
+        batch(["a", "b", "a", "b"], [START, START + HOUR, START, START + HOUR], [1.0] * 4),
+        batch(["a", "b"], [START, START], [1.0] * 2),
+        event(ts=START + HOUR),
+    )
+    assert said.looks.slots.several == 1
 
 
 def test_a_file_knows_no_partition_and_no_timestamp():

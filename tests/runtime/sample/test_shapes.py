@@ -14,7 +14,7 @@ from ldp_kafka.runtime.wire.arrow import write_batch
 from ldp_kafka.topology import loads
 from tests.cases import cases
 from tests.poison import LOUD, TEXT, WHOLE, shown
-from tests.runtime.sample.made import START, event, topology, verdict
+from tests.runtime.sample.made import HOUR, START, event, topology, verdict
 
 NUMBERS = topology()
 NAMED = topology(categories="[still, walk]")
@@ -47,8 +47,8 @@ BAD = {
     "half a character": (NUMBERS, event("\ud800"), "1 x user: ", "text with half a character (1)"),
     "a time beyond floats": (NUMBERS, event(ts=10**400), "1 x time: ", "there is: a number (1)"),
     "a time without an end": (NUMBERS, event(ts=1e308) , "1 x time: ", "a number with a point (1)"),
-    "microseconds": (NUMBERS, event(ts=START * 1000), "1 x time: ", "epoch microseconds (1)"),
-    "nanoseconds": (NUMBERS, event(ts=START * 10**6), "1 x time: ", "epoch nanoseconds (1)"),
+    "microseconds": (NUMBERS, event(ts=START * 1000), "1 x time: ", "input.time_unit: us (1)"),
+    "nanoseconds": (NUMBERS, event(ts=START * 10**6), "1 x time: ", "input.time_unit: ns (1)"),
     "seconds as text": (NUMBERS, event(ts="1700000000"), "1 x time: ", "a number as text (1)"),
     "a local date": (NUMBERS, event(ts="14.11.2023 22:00"), "1 x time: ", "there is: text (1)"),
     "another category": (NAMED, event(kwh="run"), "1 x category: ", "there is: text (1)"),
@@ -207,3 +207,102 @@ output: {statistics: [mean]}
     assert "there is: nothing (3); a number with a point (1)" in text
     assert "input.user[1]: $.meter is not in 3 of them: did you mean $.metre?" in text
     assert "users   5 ids of 9 bytes" in text and json.loads(said)["bad"] == 4
+
+
+def test_late_events_come_with_a_cure():
+    """The lateness that would do; where there is none, that; and messages that hold many slots."""
+    hours = [0, 5, 1, 2]
+    text, said = said_of(NUMBERS, *(event(ts=START + hour * HOUR) for hour in hours))
+    assert (
+        "  late    2 come when their slot is closed (input.lateness: 1): not reported, in the order"
+        " of these messages\n      input.lateness: 4 would take all of them; a slot would close 3"
+        " slots later, and what waits for that be released so much later\n"
+    ) in text
+    assert "several slots" not in text
+    assert json.loads(said)["slots"]["lateness"] == 4
+    assert json.loads(said)["lost_share"] == 0.5
+    far = said_of(NUMBERS, event(ts=START), event(ts=START - 1001 * HOUR))[0]
+    assert "up to 1,001 slots late, and input.lateness is at most 1,000: send events in the" in far
+    of = loads(
+        "topology: m\n"
+        "input: {slot: 1h, events: $, user: $.meter, value: $.kwh, time: $.ts}\n"
+        "privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}\n"
+        "output: {statistics: [mean]}\n"
+    )
+    days = [[json.loads(event(at, ts=START + hour * HOUR)) for hour in range(24)] for at in "ab"]
+    text, said = said_of(of, *(json.dumps(day).encode() for day in days))
+    assert "late    22 come" in text and "input.lateness: 23 would take all" in text
+    assert "2 messages with events of several slots: the latest of these closes slots" in text
+    assert json.loads(said)["slots"]["several"] == 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "time", "name"),
+    [
+        ("us", START, "milliseconds"),
+        ("us", str(START), "milliseconds"),
+        ("s", START * 1000, "microseconds"),
+        ("ms", START // 1000, "seconds"),
+        ("ns", START * 1000, "microseconds"),
+        ("ms", START * 10**6 + 0.5, "nanoseconds"),
+    ],
+)
+def test_times_of_another_unit_than_the_declared_one_are_named(declared, time, name):
+    of = topology(f"partitions: 1, time_unit: {declared}")
+    text, _ = said_of(of, event(ts=time), event(ts=7))
+    assert f"a number as of epoch {name} (input.time_unit says {declared}) (1)" in text
+    assert "; a number (1)" in text
+
+
+ARRAYS = loads(
+    "topology: m\n"
+    "input: {slot: 1h, events: $.readings, user: ^.meter, value: $.kwh, time: $.ts}\n"
+    "privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}\n"
+    "output: {statistics: [mean]}\n"
+)
+
+
+def test_names_around_an_array_are_those_of_messages():
+    """Of most of them, as ^.name; none of a single message, however many rows lack the field."""
+    rows = [{"kwh": 1, "ts": START}] * 3
+
+    def found(at):
+        return plain(device={"meter_id": f"m{at}"}, **{f"house{at}a": 1}, readings=rows)
+
+    text, _ = said_of(ARRAYS, *map(found, range(4)))
+    assert "input.user: ^.meter is not in 12 of them: did you mean ^.device.meter_id?" in text
+    assert "most of these have: ^.device.meter_id, $.kwh, $.ts\n" in text
+    assert "^" not in "".join(verdict(ARRAYS, found(1)).names)
+
+
+def test_each_message_is_named_once():
+    """However many of its rows are bad, and the first of these."""
+    rows = [{"kwh": 1, "ts": START}] * 3
+    good = plain(meter="a", readings=[*rows, {"kwh": "x", "ts": START}])
+    text, _ = said_of(ARRAYS, *[plain(readings=rows)] * 6, good)
+    assert "at line 1 row 0 and 2 more rows, line 2 row 0 and 2 more rows, line 3" in text
+    assert "line 5 row 0 and 2 more rows, ...\n" in text
+    assert "at line 7 row 3\n" in text
+    text, _ = said_of(ARRAYS, plain(readings=rows))
+    assert "at line 1 row 0 and 2 more rows\n" in text
+
+
+def test_a_path_through_an_array_is_told_from_one_that_leads_nowhere():
+    """With what to set; not where its elements have no such field, or the path is right."""
+    of = loads(
+        "topology: m\n"
+        "input: {slot: 1h, user: $.meter, value: $.a.readings.vol.l, time: $.ts}\n"
+        "privacy: {method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}\n"
+        "output: {statistics: [mean]}\n"
+    )
+    rows = [{"vol": {"l": 1}, "ts": START}] * 2
+    text, said = said_of(of, *[plain(meter="a", ts=START, a={"readings": rows})] * 2)
+    assert (
+        "$.a.readings is an array of objects: set input.events: $.a.readings, and input.value:"
+        " $.vol.l; what lies around the array begins with ^ then\n"
+    ) in text
+    assert json.loads(said)["missing"][0]["events"] == "$.a.readings"
+    for other in ([{"vol": 1}], [], [3]):
+        text, _ = said_of(of, *[plain(meter="a", ts=START, a={"readings": other})] * 2)
+        assert "input.value: $.a.readings.vol.l is not in 2" in text
+        assert "input.events" not in text

@@ -34,6 +34,7 @@ class TopicSpec:
     partitions : how many, at least 1
     config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy`` and
         ``message.timestamp.type``, where given, must also hold for a topic that exists
+    cure : what to do where a topic that exists has ``{}`` partitions instead
 
     Raises
     ------
@@ -44,6 +45,7 @@ class TopicSpec:
     name: str
     partitions: int
     config: Mapping[str, str] = field(default_factory=dict)
+    cure: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -239,6 +241,7 @@ def _verify(
             raise ConfigurationError(
                 f"topic {spec.name} must have {spec.partitions} partitions, found"
                 f" {found[spec.name]} at {where(config)}"
+                + (f": {spec.cure.format(found[spec.name])}" if spec.cure else "")
             )
     wanted = {
         spec.name: {name: _words(spec.config[name]) for name in _VERIFIED if name in spec.config}
