@@ -46,7 +46,8 @@ def refused(
     """
     marks = world.marks()
     configure(world, topic, setting, value)
-    minded = world.until(lambda: world.heard(marks, topic, words), 30)
+    # a worker that a fault before this one has ended may have to come back first
+    minded = world.until(lambda: world.heard(marks, topic, words), 60)
     for other in then:
         configure(world, topic, setting, other)
         world.pause(world.random.uniform(1, 3))
