@@ -6,11 +6,14 @@ CSV, Parquet, a plot and rows in SQLite.
 from __future__ import annotations
 
 import csv
+import os
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -55,18 +58,23 @@ def pasted(folder, bootstrap):
     first = next(at for at, block in enumerate(lines) if "ldp-kafka status" in block)
     rows = f"{sys.executable} - <<'END'\n{keep}END\n"
     script = [*lines[:first], CAUGHT_UP, *lines[first:-1], rows, lines[-1]]
-    done = subprocess.run(
+    with subprocess.Popen(
         ["bash", "-c", "set -e\n" + "".join(script)],
         cwd=folder,
         env={**shell(folder), "LDP_KAFKA_BOOTSTRAP": bootstrap},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=depth(240, 1200),
-    )
+        start_new_session=True,
+    ) as done:
+        try:
+            said, _ = done.communicate(timeout=depth(240, 1200))
+        finally:  # the workers, where a line before the last one failed
+            with suppress(ProcessLookupError):
+                os.killpg(done.pid, signal.SIGKILL)
     logs = {path.name: path.read_text()[-2000:] for path in folder.glob("*.log")}
-    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:], logs)
-    return done.stdout
+    assert done.returncode == 0, (said[-4000:], logs)
+    return said
 
 
 def dead_letters(bootstrap, folder):
