@@ -117,6 +117,8 @@ class InputPartition:
     """Valid events, or reports of devices, among these."""
     bad: Mapping[str, int] = field(default_factory=dict)
     """Rows that are none, by `Reason`."""
+    late: int = 0
+    """Of the events, those that come when these messages alone have closed their slot."""
     oldest: int | None = None
     """The earliest slot of an event among these, and the partition's first ones."""
     event: int | None = None

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import DeadLetter, Release, Reports, Tick
 from ldp_kafka.runtime.kafka.admin import Config
@@ -109,7 +111,11 @@ def of_raw(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartit
     bad = _bad(output)
     newest = int(latest.max(initial=-1))
     made = replace(made, bad=bad, newest=None if newest < 0 else topology.slot_of(newest))
-    return _with_events(made, rows.slots.tolist())
+    # how far the log had come before each message; before the first of them it is not known
+    before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
+    open_from = before // topology.input.slot_ms - topology.input.lateness
+    late = int(np.count_nonzero(rows.slots < open_from[rows.message]))
+    return _with_events(replace(made, late=late), rows.slots.tolist())
 
 
 def of_devices(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartition:

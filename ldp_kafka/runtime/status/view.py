@@ -90,6 +90,12 @@ def _input(facts: Facts) -> Part:
         lines.append(f"its messages were not read: {facts.input_why}")
     if any(each.sampled < (each.messages or 0) for each in facts.input):
         lines.append("of each partition its last messages were read, not all: figures are theirs")
+    if late := sum(each.late for each in facts.input):
+        lines.append(
+            f"{late:,} of the {sum(each.events for each in facts.input):,} events read come when"
+            " their slot is closed, and are not reported: a greater input.lateness takes them"
+            " (ldp-kafka validate --from-topic says which)"
+        )
     head = (
         "partition",
         "messages",

@@ -365,3 +365,16 @@ def test_the_command(fold, capsys):
         said = "".join(capsys.readouterr())
         for secret in ("no-such-meter", "secret-id", "77:77", "9.87654", "17017", "17.017"):
             assert secret not in said
+
+
+def test_events_that_come_when_their_slot_is_closed(fold):
+    """By what came before them among the messages that were read: so many as the worker counts."""
+    slots = [0, LATENESS, LATENESS + 1, 0, LATENESS + 4, 3, 4, 2, LATENESS + 4]
+    held = [Kept(0, at, START, None, event(slot)) for at, slot in enumerate(slots, 1)]
+    found = sample.of_raw(fold.topology, 0, held)
+    assert (found.events, found.late) == (len(slots), 3)
+    noise, log = cases.randomness(fold.topology), cases.log([event(slot) for slot in slots])
+    assert local.run(fold.topology, noise, [log, []]).counts["late"] == 3
+    facts = replace(read_facts(fold.topology), input=(found,))
+    (line,) = [line for part in parts_of(facts) for line in part.lines if "closed" in line]
+    assert line.startswith("3 of the 9 events read come when their slot is closed")
