@@ -115,6 +115,8 @@ class Asked(Method):
     def crowd(self, support: NDArray[np.int64]) -> Estimate:
         terms = self.protocol.terms
         found = terms.oracle.estimate(terms.first, support, population=terms.population)
+        if terms.population:
+            found = terms.oracle.stated(found, terms.first, support)
         if self.kind == "categorical":
             return found
         return Estimate(found.value[0], found.standard_error[0], found.reports)

@@ -105,7 +105,7 @@ class Coordinator(ABC):
         if sums is not None and sums[0]:
             found = self._first = self._of_first(sums)
             self._sums = sums
-            self.tracker.observe(slot, found.value, found.standard_error)
+            self._observe(slot, found, terms.first, sums)
             self._law = terms.oracle.spread(terms.first, sums) / self._users()
         return self._decide(slot, self._first, asks=asks)
 
@@ -120,10 +120,12 @@ class Coordinator(ABC):
         if self._shares is not None:
             return self._distribution(self._shares, found, reports)
         strategy, error = APPROXIMATE, None
-        if found is not None:
+        if found is not None and reports is not None:
             self.value = found.value
             if self.processing.merge and self._first is not None:
                 found = self._merging.merge(self._first, found)
+            if self.terms.population:
+                found = self.terms.oracle.stated(found, *reports)
             self._held, error, strategy = found.value, found.standard_error, PUBLISH
         value = self._held
         if self.processing.smooth is not None:
@@ -197,8 +199,16 @@ class Coordinator(ABC):
         """What the reports of a publication tell; the second phase's are new to the tracker."""
         found = self.terms.oracle.estimate(*reports, population=self.terms.population)
         if reports[1] is not self._sums:
-            self.tracker.observe(slot, found.value, found.standard_error)
+            self._observe(slot, found, *reports)
         return found
+
+    def _observe(self, slot: int, found: Estimate, cost: int, sums: NDArray[np.int64]) -> None:
+        """Tell the tracker. Where nothing is decided by it, it has the error that is stated: that
+        of what stands while nobody reports is made of it.
+        """
+        if self.terms.population and not self.terms.second:
+            found = self.terms.oracle.stated(found, cost, sums)
+        self.tracker.observe(slot, found.value, found.standard_error)
 
     def _smooth(self, value: NDArray[np.float64]) -> NDArray[np.float64]:
         """What smoothing makes of a release."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.errors import ConfigurationError
-from ldp_kafka.mechanisms.base import Estimate, check_whole
+from ldp_kafka.mechanisms.base import Estimate
 from ldp_kafka.mechanisms.reconstruction import Band, reconstruct
 from ldp_kafka.methods.protocols.oracle import Oracle
 from ldp_kafka.methods.values import Numbers
@@ -49,12 +49,7 @@ class Binned(Oracle):
         return sums
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """Shares of the reports, with the standard errors of a sample: what is decided by. What is
-        released has errors of its own, see `shares`.
-        """
-        return self._found(cost, sums, population=population)
-
-    def _found(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
+        """Shares of the reports, with the standard errors of a sample."""
         del cost, population
         n, outputs = int(sums[0]), len(sums) - 1
         group = np.arange(outputs) * self.bins // outputs
@@ -178,4 +173,8 @@ def report_law(mechanism: Band, shares: NDArray[np.float64]) -> NDArray[np.float
 
 def check_bins(bins: Any) -> int:
     """``bins`` as an int in 2..256; TypeError or ConfigurationError otherwise."""
-    return check_whole(bins, "bins", 2, BINS)
+    if isinstance(bins, bool | np.bool) or not isinstance(bins, int | np.integer):
+        raise TypeError("bins must be a whole number")
+    if not 2 <= bins <= BINS:
+        raise ConfigurationError(f"bins must lie between 2 and {BINS}")
+    return int(bins)

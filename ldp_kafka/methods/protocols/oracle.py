@@ -82,20 +82,9 @@ class Oracle:
 
     def estimate(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
         """Means or frequencies (d,) with their standard errors (d,) from the merged sums of at
-        least one report of ``cost``; d = 1 for numbers. Of a population few reports cannot tell how
-        far off they are: see `few_reports.widened`.
+        least one report of ``cost``; d = 1 for numbers. It is what is decided by; what is released
+        of a population has the error that `stated` gives.
         """
-        found = self._found(cost, sums, population=population)
-        if not population or found.reports >= FEW:
-            return found
-        given = self._found(cost, sums, population=False)
-        if self.numeric:  # where the estimate lies may be far from where the values do
-            noise = (self.variance(cost) / found.reports) ** 0.5
-            given = given._replace(standard_error=np.maximum(given.standard_error, noise))
-        return widened(found, given, self.length / 2)
-
-    def _found(self, cost: int, sums: NDArray[np.int64], *, population: bool) -> Estimate:
-        """The same as the mechanism has it."""
         found = self.values.estimate(self.at(cost).estimate_support(sums, population=population))
         return Estimate(
             np.atleast_1d(np.asarray(found.value, np.float64)),
@@ -103,12 +92,24 @@ class Oracle:
             found.reports,
         )
 
+    def stated(self, found: Estimate, cost: int, sums: NDArray[np.int64]) -> Estimate:
+        """What is said of a population's estimate, found from these sums and others: few reports
+        cannot tell how far off they are, see `few_reports.widened`.
+        """
+        if not 0 < found.reports < FEW:
+            return found
+        given = self.estimate(cost, sums, population=False)
+        if self.numeric:  # where the estimate lies may be far from where the values do
+            noise = (self.variance(cost) / given.reports) ** 0.5
+            given = given._replace(standard_error=np.maximum(given.standard_error, noise))
+        return widened(found, given, self.length / 2)
+
     def spread(self, cost: int, sums: NDArray[np.int64]) -> NDArray[np.float64]:
         """Variance (d,) of the values behind the merged sums of at least one report of ``cost``: f
         (1 - f) of categories; what their reports vary by more than the mechanism explains.
         """
         whole, given = (
-            self._found(cost, sums, population=each).standard_error ** 2 for each in (True, False)
+            self.estimate(cost, sums, population=each).standard_error ** 2 for each in (True, False)
         )
         return np.asarray(np.maximum(whole - given, 0.0) * int(sums[0]))
 
