@@ -88,14 +88,14 @@ class Changelog:
             await asyncio.wait_for(sent, WAIT)
         except TimeoutError:
             raise BrokerError(
-                f"the changelog of {self._table.name} took nothing for {WAIT:g} s"
+                f"the changelog {self._table.changelog_topic_name} took nothing for {WAIT:g} s"
             ) from None
         except Exception as error:  # noqa: BLE001
             # What Faust's client says of a record that the broker refused. By its type: the text
             # may show more than it should. A right has to be given; a limit may be put right.
             refused = ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
             raise refused(
-                f"the changelog of {self._table.name} did not take a record of"
+                f"the changelog {self._table.changelog_topic_name} did not take a record of"
                 f" {len(value or b''):,} bytes: {type(error).__name__}"
             ) from None
 

@@ -175,11 +175,12 @@ def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_ackno
         raise kind("secret")
 
     made.host.mark, made.host.flush, made.table.send_changelog = list, flushed, refused
+    made.table.changelog_topic_name = "t-perturb"
     epoch = made.begin(0)
     folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append("acknowledged")))
     with pytest.raises(
         raised,
-        match=rf"the changelog of perturb did not take a record of [\d,]+ bytes: {kind.__name__}$",
+        match=rf"the changelog t-perturb did not take a record of [\d,]+ bytes: {kind.__name__}$",
     ):
         asyncio.run(epoch.save())
     assert done == ["flushed"]
