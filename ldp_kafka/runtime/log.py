@@ -10,7 +10,17 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 from ldp_kafka.errors import Reason
 from ldp_kafka.runtime.sealing import Seal
 
-__all__ = ["Look", "Message", "Output", "PlainRecords", "Record", "Row", "Stage"]
+__all__ = [
+    "Look",
+    "Message",
+    "Output",
+    "PlainRecords",
+    "Record",
+    "Row",
+    "Stage",
+    "TableRecord",
+    "TableRow",
+]
 
 S = TypeVar("S")
 
@@ -29,6 +39,8 @@ class Message(NamedTuple):
 
 Row: TypeAlias = tuple[bytes | None, bytes, tuple[tuple[str, bytes | None], ...], int]
 """Of a record: key, value, headers, timestamp."""
+TableRow: TypeAlias = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int]
+"""The same of a compacted log, where no value deletes the key."""
 
 
 class Record(NamedTuple):
@@ -75,6 +87,27 @@ class PlainRecords(NamedTuple):
 
     def __repr__(self) -> str:
         return f"PlainRecords(topic={self.topic!r}, partition={self.partition})"
+
+
+class TableRecord(NamedTuple):
+    """One record of a changelog: the value of a key of its table from now on, None to delete it."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+
+    @property
+    def number(self) -> int:
+        """Of records."""
+        return 1
+
+    def rows(self) -> Iterable[TableRow]:
+        """What it is beside its place."""
+        return ((self.key, self.value, (), 0),)
+
+    def __repr__(self) -> str:
+        return f"TableRecord(topic={self.topic!r}, partition={self.partition})"
 
 
 class Output:

@@ -1,8 +1,9 @@
-"""How far a worker's group has come in its logs, as the broker says."""
+"""How far a worker's group has come in its logs, and whether its topics are led, as brokers say."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -11,17 +12,19 @@ from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.kafka.admin import extents
 from ldp_kafka.runtime.kafka.admin.asking import asker, kind_of
 from ldp_kafka.runtime.kafka.changelog import compacted, newest_metas
+from ldp_kafka.runtime.kafka.presence import Question
 from ldp_kafka.runtime.kafka.reader import reading
 from ldp_kafka.runtime.recovery.checkpoints import Checkpoint, checkpoints
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.topology import Topology
-from ldp_kafka.topology.roles import Agent, Forward, Relay
+from ldp_kafka.topology.roles import Agent, Forward, Relay, Topic
 
 __all__ = ["BEGUN", "GroupOffsets"]
 
 EOF = KafkaError._PARTITION_EOF  # noqa: SLF001 - that is its name
 PROBE = 10.0  # seconds
+LED = 5.0  # seconds in which a broker says who leads a topic's partitions
 BEGUN = "ldp_kafka: nothing folded yet"
 """Metadata of the offset that `setup.prepare` commits for a log whose first records are gone: a
 worker's first commit takes it away.
@@ -63,7 +66,10 @@ class GroupOffsets:
         # Where a reader's log ends: behind what is committed, not behind open transactions
         self._asker = asker(own, topology.group(role), **_READER)
         self._seen: dict[tuple[str, int], tuple[int, int]] = {}
-        self._copied = topology.role(role).copied
+        self._role_data = topology.role(role)
+        self._copied = self._role_data.copied
+        # of the collector's side, for an edge: it writes there
+        self._there = self._asker if own is collector else asker(collector, topology.group(role))
         self._copied_askers: dict[str, Consumer] = {}
 
     def position(self, topic: str, number: int) -> PartitionOffsets:
@@ -150,6 +156,43 @@ class GroupOffsets:
                 return len(found.partitions)
             why = "it knows none just now" if found.error is None else found.error.str()
         raise BrokerError(f"{topic}: the broker did not say what partitions it has: {why}")
+
+    def routine(self) -> list[Question]:
+        """Whether each topic that the role reads or writes has its leaders: a worker that reaches
+        them can work.
+        """
+        found = {topic.name: topic for topic in self._role_data.topics()}
+        return [
+            Question(f"topic {name}", partial(self.led, topic)) for name, topic in found.items()
+        ]
+
+    def led(self, topic: Topic, *, in_sync: Iterable[int] = ()) -> None:
+        """See that every partition of a topic has a leader, and that these have all their replicas.
+
+        Raises
+        ------
+        BrokerError : they have not, or the broker does not say
+        ConfigurationError : a right is missing
+        """
+        asked = self._asker if topic.side == self._role_data.side else self._there
+        try:
+            found = asked.list_topics(topic.name, timeout=LED).topics[topic.name]
+        except KafkaException as error:
+            reason = error.args[0]
+            raise kind_of(reason)(
+                f"topic {topic.name}: no broker says who leads it: {reason.str()}"
+            ) from None
+        if found.error is not None:
+            raise kind_of(found.error)(f"topic {topic.name}: {found.error.str()}")
+        for number, partition in found.partitions.items():
+            if partition.leader < 0:
+                raise BrokerError(f"topic {topic.name} partition {number} has no leader just now")
+        for number in in_sync:
+            if len(found.partitions[number].isrs) < len(found.partitions[number].replicas):
+                raise BrokerError(
+                    f"topic {topic.name} partition {number} takes nothing: some of its replicas are"
+                    " away"
+                )
 
     def table(self, spec: Agent) -> dict[str, bytes]:
         """What an agent's changelog holds at the broker, now."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain, groupby, islice
@@ -14,11 +15,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
 from ldp_kafka.runtime.kafka.admin import kind_of
-from ldp_kafka.runtime.log import PlainRecords, Record, Row
+from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord, TableRow
 
 __all__ = ["OrderedProducer"]
 
-FULL = 30.0  # seconds to wait for room in the producer's queue
+HELD = 10_000  # records that are held back at most, before whoever gives more is to wait
+TURN = 0.002  # seconds between two looks at what has arrived
 # seconds after a confirmation in which a partition's broker is taken to know the producer
 KNOWN = 60.0
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 - their names
@@ -32,17 +34,20 @@ class _Line:
     failures : by error, the first record that was not delivered; and None
     """
 
-    __slots__ = ("_failures", "arrived", "end", "given", "heard", "held", "produced")
+    __slots__ = ("_failures", "arrived", "cut", "end", "given", "heard", "held", "produced")
 
     def __init__(self, failures: dict[Any, Any]) -> None:
         self._failures = failures
         self.given = self.produced = self.arrived = 0
         self.heard = float("-inf")
         """When something was last confirmed."""
-        self.held: list[Row] = []
+        self.held: deque[TableRow] = deque()
         """Given, and not produced yet."""
         self.end: int | None = None
         """The offset behind a late record that has arrived."""
+        self.cut = False
+        """Whether records are under way of which none will say that they have arrived: there was no
+        room for the one that would."""
 
     def delivered(self, number: int, error: KafkaError | None, message: Message) -> None:
         """The last record of a lot has arrived, and so have all ``number`` up to it: a partition's
@@ -52,7 +57,7 @@ class _Line:
         if len(self._failures) > 1:
             return
         self.arrived = number
-        self.heard = time.monotonic()
+        self.heard, self.cut = time.monotonic(), False
         offset = message.offset()
         if offset >= 0:  # of a record that had arrived before it was sent again: unknown
             self.end = offset + 1
@@ -68,6 +73,10 @@ class OrderedProducer:
     partition that has confirmed nothing for `KNOWN` seconds one record goes alone, and the rest
     when it has arrived. (Brokers forget a producer that is silent for
     ``producer.id.expiration.ms``, a day by default; it must not be set to minutes.)
+
+    A broker that is away is waited for, however long: what is tried again is tried in its order,
+    and a copy of it that arrives late is known by its sequence number and not written. Nothing here
+    blocks: what finds no room is held back, and whoever gives more should look at `room` before.
 
     Parameters
     ----------
@@ -86,6 +95,7 @@ class OrderedProducer:
         from the beginning, so that nothing is kept of these.
         """
         self._told = len(self._failures)
+        self._polled = float("-inf")
         self._purged: set[str] = set()
         """Topics of records that it threw away because of it."""
         settings = {
@@ -93,6 +103,9 @@ class OrderedProducer:
             "compression.type": "none",
             "log_level": 3,
             "queue.buffering.max.kbytes": 262144,
+            # how long a broker may be away is not for one record to say
+            "message.timeout.ms": 0,
+            "reconnect.backoff.max.ms": 1000,
             **config,
         }
         self._producer = Producer(
@@ -103,8 +116,8 @@ class OrderedProducer:
             }
         )
 
-    def send(self, records: Iterable[Record | PlainRecords]) -> None:
-        """Hand over records; waits where the queue is full. BrokerError if it stays so."""
+    def send(self, records: Iterable[Record | PlainRecords | TableRecord]) -> None:
+        """Hand over records, in order."""
         for to, same in groupby(records, key=itemgetter(0, 1)):
             line = self._lines.get(to) or self._begin(to)
             lot = list(same)
@@ -121,66 +134,77 @@ class OrderedProducer:
             )
         return self._lines.setdefault(to, _Line(self._failures))
 
-    def _offer(self, to: tuple[str, int], line: _Line, number: int, rows: Iterator[Row]) -> None:
-        """Produce records of one partition, or hold them back: of a partition whose broker may not
-        know this producer all but the first one.
+    @property
+    def room(self) -> bool:
+        """Whether little is held back, so that more may be given; not while something under way
+        would only be known to have arrived where nothing else is, see `_free`.
         """
-        if line.held or not self._free(line):
-            line.held += rows
-            return
-        self._produce(to, line, number if self._known(line) else 1, rows)
-        line.held = list(rows)
+        lines = self._lines.values()
+        return sum(len(line.held) for line in lines) < HELD and not any(each.cut for each in lines)
+
+    def _offer(
+        self, to: tuple[str, int], line: _Line, number: int, rows: Iterator[TableRow]
+    ) -> None:
+        """Produce records of one partition, or hold them back: of a partition whose broker may not
+        know this producer all but the first one, of a full queue all that find no room.
+        """
+        if not line.held and self._free(line):
+            refused = self._produce(to, line, number if self._known(line) else 1, rows)
+            line.held.extend(refused)
+        line.held.extend(rows)
 
     def _free(self, line: _Line) -> bool:
         """Whether nothing can get in before what is under way: the partition's broker knows this
-        producer, or there is nothing.
+        producer, or there is nothing. Of what found no room behind it nobody says that it has
+        arrived; where nothing is under way at all, it has.
         """
-        return line.produced == line.arrived or self._known(line)
+        return line.produced == line.arrived or self._known(line) or not len(self._producer)
 
     def _known(self, line: _Line) -> bool:
         """Whether the partition's broker has confirmed something lately."""
         return time.monotonic() - line.heard < KNOWN
 
-    def _produce(self, to: tuple[str, int], line: _Line, number: int, rows: Iterator[Row]) -> None:
-        """Put the first ``number`` of these records into the producer's queue.
+    def _produce(
+        self, to: tuple[str, int], line: _Line, number: int, rows: Iterator[TableRow]
+    ) -> list[TableRow]:
+        """Put the first ``number`` of these records into the producer's queue; the one that found
+        no room there, if any.
 
         The last one says when all have arrived. What the others say is only looked at where they
         fail: to answer each in Python takes longer than to produce it.
         """
         topic, partition = to
-        line.produced += number
-        last = partial(line.delivered, line.produced)
+        last = partial(line.delivered, line.produced + number)
         # by position: to look up names takes the client half as long as all the rest
         produce = self._producer.produce
         for delivered, some in ((self._failures.setdefault, number - 1), (last, 1)):
-            for key, value, headers, timestamp in islice(rows, some):
-                until = 0.0
-                while True:
+            for row in islice(rows, some):
+                key, value, headers, timestamp = row
+                given = (
+                    topic,
+                    value,
+                    key,
+                    partition,
+                    delivered,
+                    None,
+                    timestamp,
+                    list(headers) if headers else None,
+                )
+                try:
                     try:
-                        produce(
-                            topic,
-                            value,
-                            key,
-                            partition,
-                            delivered,
-                            None,
-                            timestamp,
-                            list(headers) if headers else None,
-                        )
-                        break
-                    # too large, an unknown partition: asking again does not help, and the text
-                    # shows no value
-                    except KafkaException as error:
-                        raise self._refused(topic, len(value), error.args[0]) from None
+                        produce(*given)
                     except BufferError:
-                        until = until or time.monotonic() + FULL
-                        self._wait_for_room(topic, until)
-
-    def _wait_for_room(self, topic: str, until: float) -> None:
-        """Until there may be some. BrokerError at the time ``until``."""
-        if time.monotonic() > until:
-            raise BrokerError(f"topic {topic}: the broker took nothing for {FULL:g} s") from None
-        self._serve(0.05)
+                        self._serve(0.0)  # what has arrived lies there until it is said
+                        produce(*given)
+                except BufferError:
+                    line.cut = line.produced > line.arrived
+                    return [row]
+                # too large, an unknown partition: asking again does not help, and the text
+                # shows no value
+                except KafkaException as error:
+                    raise self._refused(topic, len(value or b""), error.args[0]) from None
+                line.produced += 1
+        return []
 
     def _refused(self, topic: str, size: int, reason: KafkaError) -> LdpKafkaError:
         """What to say of a record that the producer did not take."""
@@ -191,13 +215,19 @@ class OrderedProducer:
             f"topic {topic}: a record of {size:,} bytes was refused: {reason.str()}"
         )
 
-    def mark(self) -> dict[tuple[str, int], int]:
-        """What has been handed over so far."""
+    def mark(self, topic: str | None = None, partition: int = 0) -> dict[tuple[str, int], int]:
+        """What has been handed over so far, of all partitions or of one."""
+        if topic is not None:
+            return {(topic, partition): self._lines[topic, partition].given}
         return {to: line.given for to, line in self._lines.items()}
 
     def arrived(self, mark: Mapping[tuple[str, int], int]) -> bool:
         """Whether all of it has arrived, as far as delivery reports were served."""
         return all(self._lines[to].arrived >= count for to, count in mark.items())
+
+    def late(self, mark: Mapping[tuple[str, int], int]) -> list[tuple[str, int]]:
+        """The partitions that have not got all of it."""
+        return [to for to, count in mark.items() if self._lines[to].arrived < count]
 
     def end(self, topic: str, partition: int) -> int | None:
         """The offset behind a late record of ours that has arrived in a partition; None where none
@@ -209,32 +239,36 @@ class OrderedProducer:
     async def flush(
         self,
         mark: Mapping[tuple[str, int], int],
-        timeout: float = 20.0,  # noqa: ASYNC109 - what is late is an error of ours
-    ) -> None:
-        """Wait until all of it has arrived: within a partition records arrive in order. BrokerError
-        after ``timeout`` seconds, without those in which what was held back is produced: of the
-        windows of many streams it may be a million records, which wait for room as any do.
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> bool:
+        """Wait until all of it has arrived; whether it has. It has not where for so many seconds,
+        by this clock, nothing of it did.
         """
-        until = time.monotonic() + timeout
+        moved, before = clock(), -1
         while True:
-            begin = time.monotonic()
-            self.poll()
-            until += time.monotonic() - begin
+            self._poll_again()
             if self.arrived(mark):
-                return
-            if time.monotonic() > until:
-                raise BrokerError(
-                    f"the broker did not confirm within {timeout:g} s what was produced"
-                )
-            await asyncio.sleep(0.002)
+                return True
+            now = sum(self._lines[to].arrived for to in mark)
+            moved, before = (clock(), now) if now != before else (moved, before)
+            if clock() - moved > seconds:
+                return False
+            await asyncio.sleep(TURN)
+
+    def _poll_again(self) -> None:
+        """Poll, unless another has just done it: of a large state hundreds wait at a time."""
+        if abs(time.monotonic() - self._polled) >= TURN / 2:
+            self.poll()
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Serve delivery reports, and produce what has waited for one."""
+        """Serve delivery reports, and produce what has waited for one, or for room."""
         self._serve(seconds)
         for to, line in self._lines.items():
             if line.held and self._free(line):
-                lot, line.held = line.held, []
-                self._offer(to, line, len(lot), iter(lot))
+                number = len(line.held) if self._known(line) else 1
+                line.held.extendleft(self._produce(to, line, number, _taken(line.held)))
+        self._polled = time.monotonic()
 
     def _serve(self, seconds: float) -> None:
         """Delivery reports, and the end where the producer has come to its own."""
@@ -274,3 +308,9 @@ class OrderedProducer:
             return
         # without the right to write, another start writes no more than this one
         self._failed(kind_of(error)(f"topic {message.topic()}: not delivered: {error.str()}"))
+
+
+def _taken(held: deque[TableRow]) -> Iterator[TableRow]:
+    """Its records, one by one, each taken out."""
+    while held:
+        yield held.popleft()

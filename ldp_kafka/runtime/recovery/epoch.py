@@ -118,6 +118,7 @@ class Epoch(Generic[S]):
     table, output : where its state and its records go
     acknowledge : is given the handle of each message that need not come again
     clock : seconds, never going back
+    patience : the same, without those in which nothing can be delivered; None: `clock`
     where : the log's name, for errors
     token : of the epoch, never used before
 
@@ -137,6 +138,7 @@ class Epoch(Generic[S]):
         output: Sink,
         acknowledge: Callable[[Any], None],
         clock: Callable[[], float],
+        patience: Callable[[], float] | None = None,
         limits: Limits | None = None,
         where: str = "",
         token: str | None = None,
@@ -144,6 +146,7 @@ class Epoch(Generic[S]):
         self.stage, self.partition, self.where = stage, start.partition, where
         self.table, self.output, self.acknowledge = table, output, acknowledge
         self.clock, self.limits = clock, limits or Limits()
+        self._patience = clock if patience is None else patience
         self.token = os.urandom(8).hex() if token is None else token
         self.next_offset = start.next_offset
         self._gaps, self._wait_for_first = start.gaps, start.wait_for_first
@@ -182,7 +185,7 @@ class Epoch(Generic[S]):
         action = self._action(message.offset)
         if action is OffsetAction.AHEAD:
             if self._missing_since is None:
-                self._missing_since = self.clock()
+                self._missing_since = self._patience()
             return action
         self._missing_since = None
         if action is OffsetAction.ACKNOWLEDGE:
@@ -302,7 +305,7 @@ class Epoch(Generic[S]):
     def check(self) -> None:
         """GapError where an offset has been missing for too long."""
         since = self._missing_since
-        if since is not None and self.clock() - since > self.limits.gap_seconds:
+        if since is not None and self._patience() - since > self.limits.gap_seconds:
             raise GapError(
                 f"{self.where} partition {self.partition}: offset {self.next_offset} was not"
                 f" delivered for {self.limits.gap_seconds:g} s; a new assignment will bring it"

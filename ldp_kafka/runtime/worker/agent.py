@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
-from ldp_kafka.errors import BrokerError, ConfigurationError
-from ldp_kafka.runtime.log import Output, Stage
-from ldp_kafka.runtime.recovery.begin import begin
+from ldp_kafka.errors import StateError
+from ldp_kafka.runtime.kafka.changelog import key_bytes
+from ldp_kafka.runtime.kafka.presence import UnansweredError
+from ldp_kafka.runtime.log import Output, Stage, TableRecord
+from ldp_kafka.runtime.recovery.begin import begin, behind
 from ldp_kafka.runtime.recovery.epoch import PART, Epoch, Limits
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
@@ -18,11 +21,12 @@ from ldp_kafka.runtime.sealing import Seal
 from ldp_kafka.runtime.worker.chunks import messages_of, pause_of
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.threads import in_thread
 from ldp_kafka.topology.roles import Agent as Spec
 
-__all__ = ["WAIT", "Agent", "Changelog", "Host"]
+__all__ = ["Agent", "Changelog", "Host"]
 
-WAIT = 20.0  # seconds for any one thing that is awaited of a broker
+AGAIN = 0.05  # seconds until it is seen again whether brokers are there, and there is room
 
 
 class Host(Protocol):
@@ -31,6 +35,22 @@ class Host(Protocol):
     app: Any
     limits: Limits
     diary: Diary
+
+    @property
+    def open(self) -> bool:
+        """Whether brokers are there, and take what is folded."""
+
+    def clock(self) -> float:
+        """Seconds in which brokers were there."""
+
+    def ask(self, about: str, question: Callable[[], Any]) -> Any:
+        """Ask a broker; blocking. UnansweredError where it does not answer."""
+
+    def forget(self, about: str) -> None:
+        """What was asked is not wanted any more."""
+
+    async def put(self, record: TableRecord) -> None:
+        """Write a record of a changelog; returns when it has arrived."""
 
     def assigned(self) -> set[Place]:
         """The partitions that this worker has of the topics that its agents fold."""
@@ -64,40 +84,24 @@ class Host(Protocol):
 
 
 class Changelog:
-    """One partition of a Faust table, as `Epoch` writes it."""
+    """One partition of a Faust table, as `Epoch` writes it.
 
-    def __init__(self, table: Any, partition: int) -> None:
-        self._table, self._partition = table, partition
+    Not by Faust's producer: an idempotent one tries a record again in its place, and no copy of an
+    older record can arrive behind a newer one of its key.
+    """
+
+    def __init__(self, table: Any, topic: str, partition: int, host: Host) -> None:
+        self._table, self._topic, self._partition, self._host = table, topic, partition, host
 
     async def put(self, key: str, value: bytes | None) -> None:
-        """Write one record, None to delete it.
-
-        Raises
-        ------
-        BrokerError : the broker took nothing, or refused the record
-        ConfigurationError : the right to write is missing
+        """Write one record, None to delete it. BrokerError where brokers that are there do not
+        take it.
         """
-        more = {"value_serializer": "raw"} if value is None else {}
         if value is None:
             self._table.data.pop(key, None)
         else:
             self._table.data[key] = value
-        try:
-            # Faust raises at once where its client does not know the partition just now
-            sent = self._table.send_changelog(self._partition, key, value, **more)
-            await asyncio.wait_for(sent, WAIT)
-        except TimeoutError:
-            raise BrokerError(
-                f"the changelog {self._table.changelog_topic_name} took nothing for {WAIT:g} s"
-            ) from None
-        except Exception as error:  # noqa: BLE001
-            # What Faust's client says of a record that the broker refused. By its type: the text
-            # may show more than it should. A right has to be given; a limit may be put right.
-            refused = ConfigurationError if "Authorization" in type(error).__name__ else BrokerError
-            raise refused(
-                f"the changelog {self._table.changelog_topic_name} did not take a record of"
-                f" {len(value or b''):,} bytes: {type(error).__name__}"
-            ) from None
+        await self._host.put(TableRecord(self._topic, self._partition, key_bytes(key), value))
 
 
 class Agent:
@@ -108,10 +112,13 @@ class Agent:
     host : the worker
     spec : the agent
     stage : makes the stage of a partition
+    changelog : the topic of its table
     """
 
-    def __init__(self, host: Host, spec: Spec, stage: Callable[[int], Stage[Any]]) -> None:
-        self.host, self.spec, self.stage = host, spec, stage
+    def __init__(
+        self, host: Host, spec: Spec, stage: Callable[[int], Stage[Any]], changelog: str
+    ) -> None:
+        self.host, self.spec, self.stage, self.changelog = host, spec, stage, changelog
         self.epochs: dict[int, Epoch[Any]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
         app = host.app
@@ -156,18 +163,16 @@ class Agent:
         place = self.spec.topic, partition
         self.host.delivered(place)
         epoch = self.epochs.get(partition)
-        if epoch is None:
-            if place not in self.host.assigned():
-                # A leftover of a partition that is another's by now: its owner reads it itself
-                return
-            epoch = self.epochs[partition] = self.begin(partition)
+        if epoch is None and (epoch := await self._begun(partition)) is None:
+            return
         messages = messages_of(event)
         start = 0
         while start < len(messages):
             if start:
                 await asyncio.sleep(0)  # whatever else waits: a fold has just taken its time
-                if self.epochs.get(partition) is not epoch:
-                    return  # a leftover by now
+            await self._open()
+            if self.epochs.get(partition) is not epoch:
+                return  # a leftover by now
             end = start + min(len(messages) - start, int(epoch.run))
             epoch.take_run(messages[start:end], event if end == len(messages) else PART)
             start = end
@@ -177,32 +182,86 @@ class Agent:
             later = asyncio.get_running_loop().call_later
             self._timers[partition] = later(pause_of(event), self._fold_waiting, partition)
 
+    async def _open(self) -> None:
+        """Until brokers are there, and take what is folded."""
+        while not self.host.open:  # noqa: ASYNC110 - producers and a thread say so, and not the loop
+            await asyncio.sleep(AGAIN)
+
     def _fold_waiting(self, partition: int) -> None:
-        """Fold what has waited long enough."""
+        """Fold what has waited long enough, once brokers are there."""
         self._timers.pop(partition, None)
         try:
-            if partition in self.epochs:
+            if partition in self.epochs and self.host.open:
                 self.epochs[partition].fold()
+            elif partition in self.epochs:
+                later = asyncio.get_running_loop().call_later
+                self._timers[partition] = later(AGAIN, self._fold_waiting, partition)
         except BaseException as error:  # noqa: BLE001 - nobody else would stop
             end(error)
 
-    def begin(self, partition: int) -> Epoch[Any]:
-        """Begin an epoch of a partition. StateError or BrokerError where it may not."""
+    async def _begun(self, partition: int) -> Epoch[Any] | None:
+        """A new epoch of a partition, once a broker has said where it stands; None where the
+        partition is another's by now, or given out anew: what brought it here is a leftover.
+
+        Raises
+        ------
+        StateError, BrokerError : it may not begin
+        """
         stage, since = self.stage(partition), time.monotonic()
-        made = begin(
+        facts = partial(self.host.facts, self.spec, partition, stage)
+        rebalance = self.host.app.rebalancing_count
+
+        def ours() -> bool:
+            """Whether no rebalance has begun since, and the partition is this worker's."""
+            place = self.spec.topic, partition
+            return rebalance == self.host.app.rebalancing_count and place in self.host.assigned()
+
+        found = await self._answer(f"where {self.spec.topic} {partition} stands", facts, ours)
+        if found is None:
+            return None
+        try:
+            made = self.begin(stage, found)
+        except StateError as error:
+            whole = partial(self.host.changelog, self.spec)
+            held = await self._answer(f"the changelog of {self.spec.name}", whole, ours)
+            if held is None:
+                return None
+            raise behind(stage, found, held) or error from None
+        users, seconds = stage.users(made.state), time.monotonic() - since
+        self.host.diary.recovered(self.spec.topic, partition, users, made.offset, seconds)
+        self.epochs[partition] = made
+        return made
+
+    async def _answer(
+        self, about: str, question: Callable[[], Any], wanted: Callable[[], bool]
+    ) -> Any:
+        """What a broker says, however long it is away; None where nobody wants to know any more."""
+        while wanted():
+            try:
+                answer = await in_thread(partial(self.host.ask, about, question))
+            except UnansweredError:
+                await asyncio.sleep(AGAIN)
+            else:
+                return answer if wanted() else None
+        self.host.forget(about)
+        return None
+
+    def begin(self, stage: Stage[Any], facts: Facts) -> Epoch[Any]:
+        """An epoch of a partition of which these facts are known. StateError where it may not
+        begin.
+        """
+        partition = facts.partition
+        return begin(
             stage,
-            self.host.facts(self.spec, partition, stage),
+            facts,
             self.table.data,
-            lambda: self.host.changelog(self.spec),
-            table=Changelog(self.table, partition),
+            table=Changelog(self.table, self.changelog, partition, self.host),
             output=self,
             acknowledge=self.host.app.consumer.acknowledge,
             clock=time.monotonic,
+            patience=self.host.clock,
             limits=self.host.limits,
         )
-        users, seconds = stage.users(made.state), time.monotonic() - since
-        self.host.diary.recovered(self.spec.topic, partition, users, made.offset, seconds)
-        return made
 
     def send(self, partition: int, folded: Output, seconds: float) -> None:
         """See `recovery.epoch.Sink`, here and below."""
@@ -244,7 +303,7 @@ class Agent:
         self.host.poll()
         for epoch in list(self.epochs.values()):
             epoch.check()
-            if epoch.overdue:
+            if epoch.overdue and self.host.open:
                 await epoch.save()
 
     async def down(self, _: Any, **__: Any) -> None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,20 +27,21 @@ from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.presence import Presence
 from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
-from ldp_kafka.runtime.log import Output, Stage
+from ldp_kafka.runtime.log import Output, Stage, TableRecord
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker import logs
-from ldp_kafka.runtime.worker.agent import WAIT, Agent
+from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.diary import Diary
-from ldp_kafka.runtime.worker.driver import App, dropped
+from ldp_kafka.runtime.worker.driver import App, dropped, heard
 from ldp_kafka.runtime.worker.exits import RETRY, end, standing
 from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
@@ -84,19 +85,26 @@ class Worker:
             fold_seconds=FOLD,
         )
         configs = {name: each.config for name, each in sides.items()}
-        topics = {topic.name: topic.side for topic in topology.flow.topics}
-        self.producers = Producers(configs, topics)
         specs = self.role.agents
         self.app = self._faust(side, specs)
         own, collector = side.asking, sides[COLLECTOR].asking
         self.offsets = GroupOffsets(topology, role, specs, own, collector)
         self.diary = Diary(topology.name, role)
+        self.presence = Presence(
+            self.offsets.routine(), gone=self.gone, back=self.back, given_up=end
+        )
+        self.producers = Producers(configs, self.role.topics(), self.offsets, self.presence)
         self.app.given = self.given
         self.app.ready = lambda: self.diary.ready(sum(len(a.table.data) for a in self.agents))
         self.reason = "told to end"
         """Why it ends, where it ends in order."""
         self.agents = [
-            Agent(self, spec, partial(roles.make, topology, spec, randomness=noise))
+            Agent(
+                self,
+                spec,
+                partial(roles.make, topology, spec, randomness=noise),
+                self.role.changelog(spec.name),
+            )
             for spec in specs
         ]
         self.watch = Watch(
@@ -111,6 +119,7 @@ class Worker:
             recovering=lambda: self.app.recovering is not None,
             idle_after=idle_after(topology.input.slot_ms, topology.hop),
             looked=self.probes.looked,
+            presence=self.presence,
             diary=self.diary,
         )
         written = {topic.name for spec in specs for topic in spec.writes}
@@ -120,8 +129,7 @@ class Worker:
         self.last_saved = 0.0
         self.probes.assignment = lambda: self.app.stands
         self.probes.partitions = lambda: len(self.assigned())
-        reads = [spec.topic for spec in specs]
-        self.backlog = Backlog(self.offsets, self.holds, reads, metrics, self.probes)
+        self.backlog = Backlog(self.offsets, self.holds, metrics, self.presence)
         self.app.timer(1.0)(self.watch.look)
 
     def _copying(self, sides: Mapping[str, Side]) -> Iterator[Copying]:
@@ -160,11 +168,20 @@ class Worker:
             broker_heartbeat_interval=min(3.0, session / 10),
             broker_commit_interval=0.5,
             broker_max_poll_records=None,  # `fetches` takes each whole
-            producer_max_request_size=1_000_000,
             # else a BROKER_URL, APP_VERSION or APP_WEB_ENABLED of the environment would win over
             # all of this
             env={},
         )
+
+    def gone(self, reason: str) -> None:
+        """An outage begins."""
+        self.probes.silent()
+        self.diary.away(reason)
+
+    def back(self) -> None:
+        """It is over."""
+        self.probes.answered()
+        self.diary.back()
 
     def given(self, assigned: Collection[Any]) -> None:
         """Partitions were assigned, of its logs and of its tables."""
@@ -216,7 +233,23 @@ class Worker:
         return self.producers.mark()
 
     async def flush(self, mark: Any) -> None:
-        await self.producers.flush(mark, WAIT)
+        await self.producers.flush(mark)
+
+    async def put(self, record: TableRecord) -> None:
+        await self.producers.put(record)
+
+    @property
+    def open(self) -> bool:
+        return self.presence.here and self.producers.room
+
+    def clock(self) -> float:
+        return self.presence.clock()
+
+    def ask(self, about: str, question: Callable[[], Any]) -> Any:
+        return self.presence.ask(about, question)
+
+    def forget(self, about: str) -> None:
+        self.presence.forget(about)
 
     def saved(self, snapshot: Snapshot, seconds: float) -> None:
         self.last_saved = time.monotonic()
@@ -245,26 +278,33 @@ class Worker:
             check_newest(spec.topic, agent.stage(0), newest)
 
     def guard(self) -> None:
-        """Look from now on whether the client has given up its group, or the recovery of tables
-        stands still, from a thread: none of Faust's timers runs before its first tables are there,
-        which is when it may happen.
+        """Look from now on whether brokers are there, whether the client has given up its group,
+        and whether the recovery of tables stands still though they are; from threads: none of
+        Faust's timers runs before its first tables are there, which is when it may happen.
         """
 
         def keep() -> None:
-            seen, looks = None, 0
+            seen, still, troubled = None, 0, 0
             # looks are counted, not seconds: a process that slept has not looked
-            while (found := dropped(self.app)) is None and looks < STILL:
+            while (found := dropped(self.app)) is None and max(still, troubled) < STILL:
                 before, seen = seen, self.app.recovering
-                looks = looks + 1 if seen is not None and seen == before else 0
+                trouble = heard(self.app)
+                if self.presence.here:
+                    still = still + 1 if seen is not None and seen == before else 0
+                    well = not trouble and self.app.stands is Assignment.RECOVERED
+                    troubled = 0 if well else troubled + trouble
                 time.sleep(1)
             end(
                 found
                 or BrokerError(
-                    f"the recovery of tables stood still for {STILL} s: a new worker begins it"
+                    f"the client has not joined its group in {STILL} tries: a new worker joins it"
+                    if troubled >= STILL
+                    else f"the recovery of tables stood still for {STILL} s: a new worker begins it"
                     f" again; it waited here:{standing()}"
                 )
             )
 
+        self.presence.start()
         threading.Thread(target=keep, daemon=True, name="guard").start()
 
     async def stop(self) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 
-from confluent_kafka import KafkaException
-
-from ldp_kafka.errors import BrokerError, LdpKafkaError
+from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.recovery.policies import Place
-from ldp_kafka.runtime.worker.probes import Probes
 
 __all__ = ["Backlog"]
 
@@ -20,25 +19,24 @@ ASK = 5.0  # seconds between two questions
 
 
 class Backlog:
-    """Shows the lag of a worker's partitions, and tells the probes whether the broker answers.
+    """Shows the lag of a worker's partitions.
 
     Parameters
     ----------
     offsets : asks the brokers
     assigned : gives the partitions that the worker has, none where they are being given out
-    topics : that it reads: where it has no partition, whether the broker knows them is asked
+    presence : whether the brokers are there
     """
 
     def __init__(
         self,
         offsets: GroupOffsets,
         assigned: Callable[[], set[Place]],
-        topics: Sequence[str],
         metrics: Metrics,
-        probes: Probes,
+        presence: Presence,
     ) -> None:
-        self.offsets, self.assigned, self.topics = offsets, assigned, topics
-        self.metrics, self.probes = metrics, probes
+        self.offsets, self.assigned = offsets, assigned
+        self.metrics, self.presence = metrics, presence
 
     def start(self) -> None:
         """Ask from now on, until the process ends."""
@@ -52,17 +50,11 @@ class Backlog:
     def look(self) -> None:
         """Ask once. What the broker forbids is left to the watch, which asks for it too."""
         places = self.assigned()
-        lag = {}
+        if not places or not self.presence.here:
+            return
         try:
-            if places:
-                lag = self.offsets.lag(places)
-            else:
-                self.offsets.partitions(self.topics[0])
-        except (BrokerError, KafkaException):
-            self.probes.silent()
+            lag = self.presence.ask("how far the group is", partial(self.offsets.lag, places))
+        except (UnansweredError, LdpKafkaError):
             return
-        except LdpKafkaError:
-            return
-        self.probes.answered()
-        if places and places == self.assigned():  # else it is of partitions that others have now
+        if places == self.assigned():  # else it is of partitions that others have now
             self.metrics.lag(sum(lag.values()))

@@ -8,8 +8,12 @@ faster is in `chunks`, which can be left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import faust
@@ -17,15 +21,22 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import (
+    CommitFailedError,
     GroupAuthorizationFailedError,
     IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
+from aiokafka.structs import OffsetAndMetadata
+from aiokafka.structs import TopicPartition as ClientPartition
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.manager import TableManager
 from faust.tables.recovery import RebalanceAgain, Recovery
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers import aiokafka
+from faust.transport.producer import Producer as SilentProducer
 
 from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.runtime.worker.exits import end
@@ -33,10 +44,12 @@ from ldp_kafka.runtime.worker.private_api import Private
 from ldp_kafka.runtime.worker.probes import Assignment
 from ldp_kafka.runtime.worker.process import forbidden
 
-__all__ = ["PRIVATE_API", "App", "Consumer", "dropped"]
+__all__ = ["PRIVATE_API", "App", "Consumer", "dropped", "heard"]
 
+logger = logging.getLogger(__name__)
 
 FETCH_WAIT_MS = 500
+AGAIN = 1.0  # seconds until a question that a broker left without an answer is asked again
 
 
 class Assignor(PartitionAssignor):  # type: ignore[misc]
@@ -44,7 +57,7 @@ class Assignor(PartitionAssignor):  # type: ignore[misc]
 
     A broker that is just back may not know every topic yet. Faust's assignor leaves out what the
     group's leader is not told of: nobody would fold it, and nobody would say so, until the next
-    rebalance.
+    rebalance. Here the client fails to assign, and tries again once `heard` has heard of it.
     """
 
     def _perform_assignment(self, cluster: Any, members: Any) -> Any:
@@ -56,12 +69,14 @@ class Assignor(PartitionAssignor):  # type: ignore[misc]
                 self.app.partitions.get(topic, 1),
             )
             if known < expected:
-                end(
-                    BrokerError(
-                        f"the broker knows {known} of the {expected} partitions of {topic} just"
-                        " now: nobody would read the others, so a new worker asks again"
-                    )
+                logger.warning(
+                    "the broker knows %d of the %d partitions of %s just now: nobody would read"
+                    " the others, so it is asked again",
+                    known,
+                    expected,
+                    topic,
                 )
+                raise BrokerError(f"{topic} has partitions that the broker does not know")
         return super()._perform_assignment(cluster, members)
 
 
@@ -81,6 +96,64 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         if self.app.read_committed:
             consumer._isolation_level = "read_committed"  # noqa: SLF001 - read when it starts
         return consumer
+
+    async def on_start(self) -> None:
+        """A broker that is away as the client begins is waited for."""
+        self._consumer = self._create_consumer(loop=self.thread_loop)
+        self.time_started = monotonic()
+        while True:
+            try:
+                await self._consumer.start()
+            except KafkaConnectionError:
+                if self.should_stop or self.app.should_stop:
+                    raise
+                await asyncio.sleep(AGAIN)
+            else:
+                return
+
+    async def highwaters(self, *partitions: Any) -> Any:
+        """The ends of logs, however long their broker is away."""
+        return await self._patiently(lambda: super(ConsumerThread, self).highwaters(*partitions))
+
+    async def earliest_offsets(self, *partitions: Any) -> Any:
+        """Their first offsets, the same."""
+        ask = super().earliest_offsets
+        return await self._patiently(lambda: ask(*partitions))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask until there is an answer, or nobody wants it any more."""
+        while True:
+            try:
+                return await ask()
+            except KafkaTimeoutError:
+                if self.should_stop:
+                    raise
+                await asyncio.sleep(AGAIN)
+
+    async def _commit(self, offsets: Mapping[Any, int]) -> bool:
+        """Commit what is this worker's; whether it is committed. What is not is committed next
+        time, by whoever has it then. Faust's ends the worker where a rebalance has begun meanwhile,
+        or the group's coordinator has another reason to refuse for a while.
+        """
+        mine = self.assignment()
+        found = {
+            ClientPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
+            for tp, offset in offsets.items()
+            if tp in mine
+        }
+        if not found:  # the client may have no assignment at all, which it takes for a mistake
+            return False
+        try:
+            await self._ensure_consumer().commit(found)
+        except (CommitFailedError, IllegalStateError):
+            return False
+        except KafkaError as error:
+            if forbidden(error) is not None:
+                await self.crash(error)
+            else:
+                logger.warning("offsets are not committed just now: %r", error)
+            return False
+        return True
 
     async def seek_to_committed(self) -> Any:
         """What Faust asks for once its tables are there: each partition back to where its group
@@ -102,7 +175,8 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
                 for place, offset in found.items()
                 if not offset and place.topic in self.app.folded
             ]
-            first = await consumer.beginning_offsets(fresh) if fresh else {}
+            begin = partial(consumer.beginning_offsets, fresh)
+            first = await self._patiently(begin) if fresh else {}
             # a rebalance begins in this thread, so none can begin between this and the seek
             if rebalance == self.app.rebalancing_count:
                 for place, offset in first.items():
@@ -120,12 +194,18 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         it without end.
 
         A worker whose right to read was taken away ends. Faust would log that and end too late, as
-        if another start could help.
+        if another start could help. Of what the client's group waits for somebody to hear, which
+        wakes whoever waits for records, too, `heard` hears.
         """
         try:
             found = await super()._fetch_records(consumer, *what, **how)
         except (TopicAuthorizationFailedError, GroupAuthorizationFailedError) as error:
             end(forbidden(error) or error)
+        except KafkaError as error:
+            if type(error) is not KafkaError and not error.retriable:
+                raise
+            await asyncio.sleep(AGAIN)
+            return {}
         if not found or self.consumer.flow_active:
             return found
         for place, records in found.items():
@@ -207,8 +287,11 @@ class TableRecovery(Recovery):  # type: ignore[misc]
         if self.rebalance == self.app.rebalancing_count:
             self.app.ready()
 
-    async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ASYNC109 - Faust's
-        await super()._wait(coro, timeout)
+    async def _wait(self, coro: Any, timeout: Any = None) -> None:  # noqa: ARG002, ASYNC109
+        """However long the broker is away. Where Faust's time is over, which is 90 s, it takes that
+        for its own end: nothing would be recovered any more, and nobody would say so.
+        """
+        await super()._wait(coro)
         if self.rebalance != self.app.rebalancing_count:
             raise RebalanceAgain
 
@@ -285,6 +368,13 @@ class App(faust.App):  # type: ignore[misc]
         self.ready: Callable[[], None] = lambda: None
         """Is told when its tables are there, and messages flow."""
 
+    def _new_producer(self) -> Any:
+        """One that produces nothing: all that is written goes through `producers.Producers`.
+        Faust's would wait for a broker that is away when it starts, flushes and ends, each in its
+        own way.
+        """
+        return SilentProducer(self.transport, loop=self.loop, beacon=self.beacon)
+
     def _new_consumer(self) -> Any:
         self.transport.Consumer = self.consumers
         return super()._new_consumer()
@@ -307,22 +397,58 @@ class App(faust.App):  # type: ignore[misc]
             super().on_rebalance_end()
 
 
-def dropped(app: App) -> LdpKafkaError | None:
-    """Why the client does nothing more: its own task for the group, or for fetches, has ended, as
-    after a long silence of all brokers, or waits for somebody to hear of an error. Nobody else
-    asks: Faust fetches past the place where the client would say so. None where it goes on.
-    """
+def _client(app: App) -> tuple[Any, Any, Any]:
+    """The client of an app, its group and its fetcher; None what there is not yet."""
     # `consumer` would make one
-    client = getattr(getattr(app._consumer, "_thread", None), "_consumer", None)  # noqa: SLF001
-    group, fetcher = (getattr(client, name, None) for name in ("_coordinator", "_fetcher"))
-    tasks = getattr(group, "_coordination_task", None), getattr(fetcher, "_fetch_task", None)
-    unheard = getattr(group, "_pending_exception", None)
-    over = any(task is not None and task.done() for task in tasks) or unheard is not None
-    if not over or app.should_stop:
+    thread = getattr(app._consumer, "_thread", None)  # noqa: SLF001
+    client = getattr(thread, "_consumer", None)
+    return client, getattr(client, "_coordinator", None), getattr(client, "_fetcher", None)
+
+
+def dropped(app: App) -> LdpKafkaError | None:
+    """Why the client does nothing more: one of its own tasks, for the group, for fetches or for
+    what the cluster looks like, has ended. Nobody else asks: Faust fetches past the place where the
+    client would say so. None where it goes on.
+    """
+    client, group, fetcher = _client(app)
+    tasks = (
+        getattr(group, "_coordination_task", None),
+        getattr(fetcher, "_fetch_task", None),
+        getattr(getattr(client, "_client", None), "_sync_task", None),
+    )
+    if not any(task is not None and task.done() for task in tasks) or app.should_stop:
         return None
-    return forbidden(unheard) or BrokerError(
+    return BrokerError(
         "the client has given up its group after an error: a new worker joins it again"
     )
+
+
+def heard(app: App) -> bool:
+    """Hear of what the client's group waits to be heard of, whether there was anything. It tries
+    again then, with what brokers say of themselves by then.
+
+    That a coordinator loads its group, or another passing state that the client does not know, is
+    such a thing: one for each outage, rather than a new worker. A right that is missing ends the
+    process.
+    """
+    client, group, _ = _client(app)
+    error = getattr(group, "_pending_exception", None)
+    if error is None or app.should_stop:
+        return False
+    if (lacking := forbidden(error)) is not None:
+        end(lacking)
+
+    def hear() -> None:
+        waits, group._error_consumed_fut = group._error_consumed_fut, None  # noqa: SLF001
+        group._pending_exception = None  # noqa: SLF001
+        group.request_rejoin()  # a task that failed begins anew with it
+        client._client.force_metadata_update()  # noqa: SLF001
+        if waits is not None and not waits.done():
+            waits.set_result(None)
+
+    logger.warning("the client's group has an error, and tries again: %r", error)
+    client._loop.call_soon_threadsafe(hear)  # noqa: SLF001
+    return True
 
 
 PRIVATE_API = (

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
-from ldp_kafka.runtime.log import PlainRecords, Record
+from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.threads import in_thread
+from ldp_kafka.topology.roles import Topic
 
-__all__ = ["Producers"]
+__all__ = ["WAIT", "Producers"]
+
+WAIT = 20.0  # seconds in which brokers that are there confirm something
+
+Mark = list[dict[tuple[str, int], int]]
 
 
 class Producers:
@@ -18,18 +28,28 @@ class Producers:
     Parameters
     ----------
     configs : of a confluent-kafka client, by side; one object where two sides are one cluster
-    sides : of each topic that is written to
+    topics : that are written to
+    offsets : asks the brokers about them
+    presence : whether the brokers are there
     """
 
-    def __init__(self, configs: Mapping[str, Mapping[str, Any]], sides: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        configs: Mapping[str, Mapping[str, Any]],
+        topics: Sequence[Topic],
+        offsets: GroupOffsets,
+        presence: Presence,
+    ) -> None:
         of_config: dict[int, OrderedProducer] = {}
         for config in configs.values():
             if id(config) not in of_config:
                 of_config[id(config)] = OrderedProducer(config, end)
         self._boxes = list(of_config.values())
+        self._topics = {topic.name: topic for topic in topics if topic.side in configs}
         self._box = {
-            topic: of_config[id(configs[side])] for topic, side in sides.items() if side in configs
+            name: of_config[id(configs[topic.side])] for name, topic in self._topics.items()
         }
+        self._offsets, self._presence = offsets, presence
 
     def send(self, records: Sequence[Record | PlainRecords]) -> None:
         """Hand over records, in order."""
@@ -39,14 +59,53 @@ class Producers:
         for record in records:
             self._box[record.topic].send([record])
 
-    def mark(self) -> list[dict[tuple[str, int], int]]:
+    async def put(self, record: TableRecord) -> None:
+        """Write a record of a changelog: returns when it has arrived. BrokerError as `flush`."""
+        box = self._box[record.topic]
+        box.send([record])
+        await self._arrive(box, box.mark(record.topic, record.partition))
+
+    @property
+    def room(self) -> bool:
+        """Whether more may be handed over."""
+        return all(box.room for box in self._boxes)
+
+    def mark(self) -> Mark:
         """What has been handed over so far, for `flush`."""
         return [box.mark() for box in self._boxes]
 
-    async def flush(self, mark: list[dict[tuple[str, int], int]], seconds: float) -> None:
-        """Wait until it has arrived. BrokerError after so many seconds."""
+    async def flush(self, mark: Mark) -> None:
+        """Wait until it has arrived. A broker that is away is waited for.
+
+        Raises
+        ------
+        BrokerError : the brokers are there, and have confirmed nothing of it for `WAIT` seconds
+        """
         for box, part in zip(self._boxes, mark, strict=True):
-            await box.flush(part, seconds)
+            await self._arrive(box, part)
+
+    async def _arrive(self, box: OrderedProducer, mark: Mapping[tuple[str, int], int]) -> None:
+        asked: set[str] = set()
+        try:
+            while not await box.flush(mark, WAIT, self._presence.clock):
+                late = sorted({topic for topic, _ in box.late(mark)})
+                # brokers are there, but not those that a partition needs: then it is an outage, too
+                try:
+                    for topic in late:
+                        numbers = [number for name, number in box.late(mark) if name == topic]
+                        about = f"the replicas of {topic}"
+                        asked.add(about)
+                        ask = partial(self._offsets.led, self._topics[topic], in_sync=numbers)
+                        await in_thread(partial(self._presence.ask, about, ask))
+                except UnansweredError:
+                    continue
+                raise BrokerError(
+                    f"topic {', '.join(late)}: the broker did not confirm within {WAIT:g} s what"
+                    " was produced"
+                )
+        finally:
+            for about in asked:
+                self._presence.forget(about)
 
     def poll(self) -> None:
         """Serve delivery reports."""

@@ -8,13 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaException
-
-from ldp_kafka.errors import BrokerError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.records import Tick
-from ldp_kafka.runtime.kafka.admin import kind_of
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
+from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.recovery.policies import Place, Quiet, Stall, Ticks
 from ldp_kafka.runtime.recovery.start import check_partitions
@@ -22,12 +19,12 @@ from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.threads import in_thread
 
 __all__ = ["Watch", "idle_after"]
 
 IDLE = 300.0  # seconds at least without an event after which a partition counts as idle
 ASK = 5.0  # seconds between two looks at the lag
-SILENCE = 30.0  # seconds for which the broker may leave questions unanswered
 
 
 def idle_after(slot_ms: int, hop: int) -> float:
@@ -35,10 +32,6 @@ def idle_after(slot_ms: int, hop: int) -> float:
     the one, or the window, in which one is due.
     """
     return max(IDLE, (hop + 2) * slot_ms / 1000)
-
-
-class _UnansweredError(Exception):
-    """The broker did not answer a question; the reason is its cause."""
 
 
 class Watch:
@@ -57,7 +50,8 @@ class Watch:
         however long it takes; `app.Worker.guard` looks whether it goes on
     idle_after : seconds without an event after which a partition counts as idle, see `idle_after`
     looked : is told of each look that has come to its end
-    diary : is told of outages, and of partitions without events
+    presence : whether the brokers are there, and its clock for what should have been delivered
+    diary : is told of partitions without events
     """
 
     def __init__(
@@ -74,11 +68,13 @@ class Watch:
         recovering: Callable[[], bool] = lambda: False,
         idle_after: float = IDLE,
         looked: Callable[[], None] = lambda: None,
+        presence: Presence | None = None,
         diary: Diary | None = None,
     ) -> None:
         self.agents, self.assigned, self.offsets = agents, assigned, offsets
         self.metrics, self.send, self.stop = metrics, send, stop
         self.recovering, self.idle_after, self.looked = recovering, idle_after, looked
+        self.presence = Presence() if presence is None else presence
         self.diary = Diary("", "") if diary is None else diary
         self.stall = Stall()
         self.quiet = Quiet(until_idle, time.monotonic())
@@ -89,28 +85,21 @@ class Watch:
         }
         self._last: dict[Place, float] = {}
         self._asked = 0.0
-        self._silent: float | None = None
 
     def delivered(self, place: Place) -> None:
         """A message has come."""
-        self.stall.delivered(place, time.monotonic())
+        self.stall.delivered(place, self.presence.clock())
 
     async def look(self) -> None:
         """Look once; whatever is wrong ends the process. A broker that does not answer is asked
-        again with the next look, for ``SILENCE`` seconds: what is folded meanwhile is no worse for
-        a figure that stands still.
+        again with a later look, see `presence`.
         """
         try:
             await self._look()
         except asyncio.CancelledError:
             raise
-        except _UnansweredError as error:
-            now = time.monotonic()
-            self._silent = now if self._silent is None else self._silent
-            self.diary.away(str(error.__cause__ or error))
-            self.quiet.look(None, now)
-            if now - self._silent > SILENCE:
-                end(error.__cause__ or error)
+        except UnansweredError:
+            self.quiet.look(None, time.monotonic())
         except BaseException as error:  # noqa: BLE001 - a timer's exception would only be logged
             end(error)
         self.looked()
@@ -122,6 +111,9 @@ class Watch:
         if not self._shut:
             self._say_idle(waited)
         self.diary.look()
+        if not self.presence.here:
+            self.quiet.look(None, now)
+            return
         for agent in self.agents:
             if agent.spec.name in self.ticks:
                 await self.tick(agent, assigned)
@@ -132,7 +124,9 @@ class Watch:
             self._asked = now
             # asked before the logs: what is forwarded meanwhile is then found there
             ends = self.quiet.seconds is not None
-            waiting = await self._ask(self.offsets.waiting) if ends else 0
+            waiting = (
+                await self._ask("what waits to be copied", self.offsets.waiting) if ends else 0
+            )
             lag = waiting + await self._lag(assigned)
         if self.quiet.look(lag, time.monotonic()):
             self.quiet.seconds = None
@@ -168,7 +162,7 @@ class Watch:
     @property
     def _shut(self) -> bool:
         """Whether nothing can come: tables are recovered, or the broker is away."""
-        return self.recovering() or self._silent is not None
+        return self.recovering() or not self.presence.here
 
     def _say_idle(self, waited: Mapping[Place, float]) -> None:
         """Which partitions get no events, of the logs in which each holds releases back."""
@@ -182,9 +176,12 @@ class Watch:
         """Messages that are not acknowledged. GapError where a partition stands still, StateError
         where a topic has other partitions than before.
         """
-        lag = await self._ask(partial(self.offsets.lag, assigned))
+        lag = await self._ask("how far the group is", partial(self.offsets.lag, assigned))
         for agent in self.agents:
-            found = await self._ask(partial(self.offsets.partitions, agent.spec.topic))
+            topic = agent.spec.topic
+            found = await self._ask(
+                f"how many partitions {topic} has", partial(self.offsets.partitions, topic)
+            )
             check_partitions(agent.spec.topic, agent.spec.partitions, found)
         busy = {
             (agent.spec.topic, number)
@@ -192,7 +189,7 @@ class Watch:
             for number, epoch in agent.epochs.items()
             if epoch.unsaved
         }
-        self.stall.look(lag, lag.keys() if self.recovering() else busy, time.monotonic())
+        self.stall.look(lag, lag.keys() if self.recovering() else busy, self.presence.clock())
         return int(sum(lag.values()))
 
     async def tick(self, agent: Agent, assigned: set[Place]) -> None:
@@ -212,22 +209,10 @@ class Watch:
             others = set(range(agent.spec.partitions)) - set(mine)
             if others:
                 ask = partial(self.offsets.latest, agent.spec, others, agent.seal)
-                latest = max(latest, await self._ask(ask))
+                latest = max(latest, await self._ask("how far the others are", ask))
         for number in ticks.due(idle, marks, latest, now):
             self.send([Record(agent.spec.topic, number, None, encode_json(Tick(latest)))])
 
-    async def _ask(self, question: Callable[[], Any]) -> Any:
-        """Ask a broker in a thread: the loop goes on."""
-        try:
-            answer = await asyncio.get_running_loop().run_in_executor(None, question)
-        except KafkaException as error:
-            kind, why = kind_of(error.args[0]), error.args[0].str()
-            reason = kind(f"the broker did not say how far the group is: {why}")
-            if not isinstance(reason, BrokerError):
-                raise reason from None
-            raise _UnansweredError from reason
-        except BrokerError as error:
-            raise _UnansweredError from error
-        self._silent = None
-        self.diary.back()
-        return answer
+    async def _ask(self, about: str, question: Callable[[], Any]) -> Any:
+        """Ask a broker in a thread. UnansweredError where it does not answer."""
+        return await in_thread(partial(self.presence.ask, about, question))

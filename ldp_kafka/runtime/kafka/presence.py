@@ -1,0 +1,165 @@
+"""Whether a worker's brokers are there, and the clock of all that waits for them.
+
+A worker that ended whenever its brokers are away would only be started again to find them away.
+So it waits: nothing is folded meanwhile, and no deadline comes nearer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from typing import NamedTuple, TypeVar
+
+from confluent_kafka import KafkaException
+
+from ldp_kafka.errors import BrokerError, LdpKafkaError
+from ldp_kafka.runtime.kafka.admin import kind_of
+
+__all__ = ["Presence", "Question", "UnansweredError"]
+
+LOOK = 1.0  # seconds between two questions
+STEP = 2 * LOOK  # seconds that one answer moves the clock on at most
+LONGEST = 900.0  # seconds after which a new process, with new clients and addresses, is better
+
+_Answer = TypeVar("_Answer")
+
+
+class UnansweredError(Exception):
+    """The broker did not answer a question; its cause is the BrokerError that says why."""
+
+
+class Question(NamedTuple):
+    """What is asked of a broker."""
+
+    about: str
+    """In words, for the error; questions about the same are one."""
+    ask: Callable[[], object]
+
+
+class Presence:
+    """What the brokers of one worker have answered of late. Any thread may use it.
+
+    They are away from the first question that they leave without an answer until they have
+    answered all that they left so. Such a question is asked again, once a second.
+
+    Parameters
+    ----------
+    routine : questions that are asked in turn, one a second
+    clock : seconds, never going back
+    gone : is told of the beginning of each outage, and why it is one
+    back : is told of its end
+    given_up : is told where an outage lasts for `LONGEST`
+    """
+
+    def __init__(
+        self,
+        routine: Sequence[Question] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        gone: Callable[[str], None] = lambda _: None,
+        back: Callable[[], None] = lambda: None,
+        given_up: Callable[[BrokerError], None] = lambda _: None,
+    ) -> None:
+        self._routine, self._clock = cycle(routine), clock
+        self._asks = bool(routine)
+        self._gone, self._back, self._given_up = gone, back, given_up
+        self._unanswered: dict[str, Question] = {}
+        self._lock = threading.Lock()
+        self._there, self._heard = 0.0, clock()
+        self._since: float | None = None
+
+    @property
+    def here(self) -> bool:
+        """Whether every question has been answered."""
+        return self._since is None
+
+    def clock(self) -> float:
+        """Seconds in which the brokers have been there: up to their last answer, so it stands still
+        from the first moment of an outage on, whenever that is noticed.
+        """
+        return self._there
+
+    def ask(self, about: str, ask: Callable[[], _Answer]) -> _Answer:
+        """Ask a broker; blocking.
+
+        Raises
+        ------
+        UnansweredError : it did not answer; it is asked again until it does, or until `forget`
+        LdpKafkaError : of any other kind: asking again does not help
+        """
+        try:
+            try:
+                answer = ask()
+            except KafkaException as error:
+                why = error.args[0]
+                raise kind_of(why)(f"{about}: the broker did not say: {why.str()}") from None
+        except BrokerError as error:
+            self._missed(Question(about, ask), error)
+            raise UnansweredError from error
+        self.forget(about)
+        return answer
+
+    def forget(self, about: str) -> None:
+        """Nobody wants to know any more, or it was answered."""
+        with self._lock:
+            self._unanswered.pop(about, None)
+            over = self._since is not None and not self._unanswered
+            if over:
+                self._since, self._heard = None, self._clock()
+        if over:
+            self._back()
+
+    def look(self) -> None:
+        """Ask once: what was left without an answer, or what is next."""
+        with self._lock:
+            left = next(iter(self._unanswered.values()), None)
+        if left is None and not self._asks:
+            self._answered()
+            return
+        question = next(self._routine) if left is None else left
+        try:
+            self.ask(*question)
+        except UnansweredError as error:
+            self._look_at_the_time(error.__cause__)
+        except LdpKafkaError:  # whoever needs the answer asks for it, and ends
+            self.forget(question.about)
+            self._answered()
+        else:
+            self._answered()
+
+    def start(self) -> None:
+        """Look from now on, until the process ends."""
+        threading.Thread(target=self._run, daemon=True, name="presence").start()
+
+    def _run(self) -> None:
+        while True:
+            self.look()
+            time.sleep(LOOK)
+
+    def _answered(self) -> None:
+        """The time since the last answer counts, if nothing is left open."""
+        with self._lock:
+            now = self._clock()
+            if self._since is None:
+                self._there += min(now - self._heard, STEP)
+            self._heard = now
+
+    def _missed(self, question: Question, reason: BrokerError) -> None:
+        with self._lock:
+            begins = self._since is None
+            self._unanswered[question.about] = question
+            self._since = self._clock() if self._since is None else self._since
+        if begins:
+            self._gone(str(reason))
+
+    def _look_at_the_time(self, reason: BaseException | None) -> None:
+        since = self._since
+        if since is not None and self._clock() - since > LONGEST:
+            self._given_up(
+                BrokerError(
+                    f"the broker has been away for {LONGEST / 60:.0f} minutes: a new process"
+                    f" looks for it anew; {reason}"
+                )
+            )
