@@ -20,6 +20,7 @@ from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord, TableRow
 __all__ = ["OrderedProducer"]
 
 HELD = 10_000  # records that are held back at most, before whoever gives more is to wait
+LOT = 1_000  # records of one partition of which one says that all up to it have arrived
 TURN = 0.002  # seconds between two looks at what has arrived
 # seconds after a confirmation in which a partition's broker is taken to know the producer
 KNOWN = 60.0
@@ -170,40 +171,34 @@ class OrderedProducer:
         """Put the first ``number`` of these records into the producer's queue; the one that found
         no room there, if any.
 
-        The last one says when all have arrived. What the others say is only looked at where they
-        fail: to answer each in Python takes longer than to produce it.
+        The last of each `LOT` says that all up to it have arrived. What the others say is only
+        looked at where they fail: to answer each in Python takes longer than to produce it.
         """
         topic, partition = to
-        last = partial(line.delivered, line.produced + number)
         # by position: to look up names takes the client half as long as all the rest
         produce = self._producer.produce
-        for delivered, some in ((self._failures.setdefault, number - 1), (last, 1)):
-            for row in islice(rows, some):
-                key, value, headers, timestamp = row
-                given = (
-                    topic,
-                    value,
-                    key,
-                    partition,
-                    delivered,
-                    None,
-                    timestamp,
-                    list(headers) if headers else None,
-                )
-                try:
+        for lot in range(0, number, LOT):
+            others = min(LOT, number - lot) - 1
+            last = partial(line.delivered, line.produced + others + 1)
+            for delivered, some in ((self._failures.setdefault, others), (last, 1)):
+                for row in islice(rows, some):
+                    key, value, headers, timestamp = row
+                    more = list(headers) if headers else None
+                    given = (topic, value, key, partition, delivered, None, timestamp, more)
                     try:
-                        produce(*given)
+                        try:
+                            produce(*given)
+                        except BufferError:
+                            self._serve(0.0)  # what has arrived lies there until it is said
+                            produce(*given)
                     except BufferError:
-                        self._serve(0.0)  # what has arrived lies there until it is said
-                        produce(*given)
-                except BufferError:
-                    line.cut = line.produced > line.arrived
-                    return [row]
-                # too large, an unknown partition: asking again does not help, and the text
-                # shows no value
-                except KafkaException as error:
-                    raise self._refused(topic, len(value or b""), error.args[0]) from None
-                line.produced += 1
+                        line.cut = line.produced > line.arrived
+                        return [row]
+                    # too large, an unknown partition: asking again does not help, and the text
+                    # shows no value
+                    except KafkaException as error:
+                        raise self._refused(topic, len(value or b""), error.args[0]) from None
+                    line.produced += 1
         return []
 
     def _refused(self, topic: str, size: int, reason: KafkaError) -> LdpKafkaError:
@@ -243,14 +238,14 @@ class OrderedProducer:
         clock: Callable[[], float] = time.monotonic,
     ) -> bool:
         """Wait until all of it has arrived; whether it has. It has not where for so many seconds,
-        by this clock, nothing of it did.
+        by this clock, nothing of it did, nor found room.
         """
         moved, before = clock(), -1
         while True:
             self._poll_again()
             if self.arrived(mark):
                 return True
-            now = sum(self._lines[to].arrived for to in mark)
+            now = sum(self._lines[to].arrived + self._lines[to].produced for to in mark)
             moved, before = (clock(), now) if now != before else (moved, before)
             if clock() - moved > seconds:
                 return False

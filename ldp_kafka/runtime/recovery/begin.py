@@ -1,10 +1,8 @@
-"""Beginning an epoch: the decision, and the state that it names; and whether it is the worker's
-table that is at fault where none may begin.
-"""
+"""Beginning an epoch: the decision, and the state that it names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ldp_kafka.errors import BrokerError, StateError
@@ -14,7 +12,7 @@ from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.start import Refusal, decide, refusals
 
-__all__ = ["begin", "behind"]
+__all__ = ["begin"]
 
 OF_THE_LOG = ("partitions", "unread")  # rules that no other table would mend
 
@@ -23,6 +21,7 @@ def begin(
     stage: Stage[Any],
     facts: Facts,
     held: Mapping[str, bytes],
+    changelog: Callable[[], Mapping[str, bytes]],
     kind: type[Epoch[Any]] = Epoch,
     **injected: Any,
 ) -> Epoch[Any]:
@@ -31,39 +30,34 @@ def begin(
     Parameters
     ----------
     held : what the worker's table has of the changelog
+    changelog : asks the broker for all that the changelog holds, where the worker's table does not
+        do: a worker that slept may wake into an assignment before its table has caught up
     kind, injected : of the epoch, see `Epoch`
 
     Raises
     ------
-    StateError : a rule is broken, or a shard is not what the stage writes: see `behind`
+    StateError : a rule is broken, or a shard is not what the stage writes
+    BrokerError : the worker's table alone is behind: a new worker reads all of it
     """
+
+    def attempt(records: Mapping[str, bytes]) -> Epoch[Any]:
+        found = decide(facts, checkpoints(records, facts.partition, facts.seal))
+        if isinstance(found, Refusal):
+            raise found.exception()
+        return kind(stage, found, where=facts.topic, **injected)
+
     for refusal in refusals(facts, [], OF_THE_LOG):
         raise refusal.exception()
-    found = decide(facts, checkpoints(held, facts.partition, facts.seal))
-    if isinstance(found, Refusal):
-        raise found.exception()
-    return kind(stage, found, where=facts.topic, **injected)
-
-
-def behind(stage: Stage[Any], facts: Facts, changelog: Mapping[str, bytes]) -> BrokerError | None:
-    """Why an epoch that may not begin over a worker's table could over all that the changelog holds
-    at the broker: the table alone is behind it, and a new worker reads all of it. A worker that
-    slept may wake into an assignment before its table has caught up. None where it could not.
-    """
     try:
-        found = begin(
-            stage,
-            facts,
-            changelog,
-            table=None,
-            output=None,
-            acknowledge=lambda _: None,
-            clock=lambda: 0.0,
-        )
+        return attempt(held)
     except StateError:
-        return None
-    found.end()
-    return BrokerError(
-        f"{facts.where}: this worker's table is behind its changelog, as after a long pause: a new"
-        " worker reads all of it"
-    )
+        try:
+            attempt(changelog())
+        except StateError:
+            pass
+        else:
+            raise BrokerError(
+                f"{facts.where}: this worker's table is behind its changelog, as after a long"
+                " pause: a new worker reads all of it"
+            ) from None
+        raise

@@ -6,13 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
-from ldp_kafka.errors import StateError
 from ldp_kafka.runtime.kafka.changelog import key_bytes
 from ldp_kafka.runtime.kafka.presence import UnansweredError
 from ldp_kafka.runtime.log import Output, Stage, TableRecord
-from ldp_kafka.runtime.recovery.begin import begin, behind
+from ldp_kafka.runtime.recovery.begin import begin
 from ldp_kafka.runtime.recovery.epoch import PART, Epoch, Limits
 from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
@@ -27,6 +26,14 @@ from ldp_kafka.topology.roles import Agent as Spec
 __all__ = ["Agent", "Changelog", "Host"]
 
 AGAIN = 0.05  # seconds until it is seen again whether brokers are there, and there is room
+
+
+class _NeededError(Exception):
+    """The worker's table does not do: what the broker has of the changelog is asked for."""
+
+
+def _needed() -> NoReturn:
+    raise _NeededError
 
 
 class Host(Protocol):
@@ -220,13 +227,13 @@ class Agent:
         if found is None:
             return None
         try:
-            made = self.begin(stage, found)
-        except StateError as error:
+            made = self.begin(stage, found, _needed)
+        except _NeededError:
             whole = partial(self.host.changelog, self.spec)
             held = await self._answer(f"the changelog of {self.spec.name}", whole, ours)
             if held is None:
                 return None
-            raise behind(stage, found, held) or error from None
+            made = self.begin(stage, found, lambda: held)
         users, seconds = stage.users(made.state), time.monotonic() - since
         self.host.diary.recovered(self.spec.topic, partition, users, made.offset, seconds)
         self.epochs[partition] = made
@@ -246,15 +253,16 @@ class Agent:
         self.host.forget(about)
         return None
 
-    def begin(self, stage: Stage[Any], facts: Facts) -> Epoch[Any]:
-        """An epoch of a partition of which these facts are known. StateError where it may not
-        begin.
-        """
+    def begin(
+        self, stage: Stage[Any], facts: Facts, changelog: Callable[[], Mapping[str, bytes]]
+    ) -> Epoch[Any]:
+        """An epoch of a partition of which these facts are known; see `recovery.begin`."""
         partition = facts.partition
         return begin(
             stage,
             facts,
             self.table.data,
+            changelog,
             table=Changelog(self.table, self.changelog, partition, self.host),
             output=self,
             acknowledge=self.host.app.consumer.acknowledge,

@@ -18,8 +18,6 @@ from typing import Any
 
 import faust
 from aiokafka import AIOKafkaConsumer
-from aiokafka.consumer.fetcher import Fetcher
-from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.errors import (
     CommitFailedError,
     GroupAuthorizationFailedError,
@@ -38,13 +36,13 @@ from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers import aiokafka
 from faust.transport.producer import Producer as SilentProducer
 
-from ldp_kafka.errors import BrokerError, LdpKafkaError
+from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.private_api import Private
 from ldp_kafka.runtime.worker.probes import Assignment
 from ldp_kafka.runtime.worker.process import forbidden
 
-__all__ = ["PRIVATE_API", "App", "Consumer", "dropped", "heard"]
+__all__ = ["PRIVATE_API", "App", "Consumer"]
 
 logger = logging.getLogger(__name__)
 
@@ -69,14 +67,10 @@ class Assignor(PartitionAssignor):  # type: ignore[misc]
                 self.app.partitions.get(topic, 1),
             )
             if known < expected:
-                logger.warning(
-                    "the broker knows %d of the %d partitions of %s just now: nobody would read"
-                    " the others, so it is asked again",
-                    known,
-                    expected,
-                    topic,
+                raise BrokerError(
+                    f"the broker knows {known} of the {expected} partitions of {topic} just now:"
+                    " nobody would read the others, so it is asked again"
                 )
-                raise BrokerError(f"{topic} has partitions that the broker does not know")
         return super()._perform_assignment(cluster, members)
 
 
@@ -397,60 +391,6 @@ class App(faust.App):  # type: ignore[misc]
             super().on_rebalance_end()
 
 
-def _client(app: App) -> tuple[Any, Any, Any]:
-    """The client of an app, its group and its fetcher; None what there is not yet."""
-    # `consumer` would make one
-    thread = getattr(app._consumer, "_thread", None)  # noqa: SLF001
-    client = getattr(thread, "_consumer", None)
-    return client, getattr(client, "_coordinator", None), getattr(client, "_fetcher", None)
-
-
-def dropped(app: App) -> LdpKafkaError | None:
-    """Why the client does nothing more: one of its own tasks, for the group, for fetches or for
-    what the cluster looks like, has ended. Nobody else asks: Faust fetches past the place where the
-    client would say so. None where it goes on.
-    """
-    client, group, fetcher = _client(app)
-    tasks = (
-        getattr(group, "_coordination_task", None),
-        getattr(fetcher, "_fetch_task", None),
-        getattr(getattr(client, "_client", None), "_sync_task", None),
-    )
-    if not any(task is not None and task.done() for task in tasks) or app.should_stop:
-        return None
-    return BrokerError(
-        "the client has given up its group after an error: a new worker joins it again"
-    )
-
-
-def heard(app: App) -> bool:
-    """Hear of what the client's group waits to be heard of, whether there was anything. It tries
-    again then, with what brokers say of themselves by then.
-
-    That a coordinator loads its group, or another passing state that the client does not know, is
-    such a thing: one for each outage, rather than a new worker. A right that is missing ends the
-    process.
-    """
-    client, group, _ = _client(app)
-    error = getattr(group, "_pending_exception", None)
-    if error is None or app.should_stop:
-        return False
-    if (lacking := forbidden(error)) is not None:
-        end(lacking)
-
-    def hear() -> None:
-        waits, group._error_consumed_fut = group._error_consumed_fut, None  # noqa: SLF001
-        group._pending_exception = None  # noqa: SLF001
-        group.request_rejoin()  # a task that failed begins anew with it
-        client._client.force_metadata_update()  # noqa: SLF001
-        if waits is not None and not waits.done():
-            waits.set_result(None)
-
-    logger.warning("the client's group has an error, and tries again: %r", error)
-    client._loop.call_soon_threadsafe(hear)  # noqa: SLF001
-    return True
-
-
 PRIVATE_API = (
     Private(PartitionAssignor, "_perform_assignment", "Assignor refuses part of an assignment"),
     Private(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", "Thread changes it"),
@@ -489,16 +429,16 @@ PRIVATE_API = (
     Private(aiokafka.ConsumerRebalanceListener, "app.on_rebalance_start()", "in its thread",
          "on_partitions_revoked"),
     Private(faust.App, "on_rebalance_end", "App ignores an outdated one"),
-    Private(faust.App, "_consumer", "dropped looks whether there is one"),
-    Private(aiokafka.Consumer, "_thread", "dropped asks its client"),
-    Private(aiokafka.AIOKafkaConsumerThread, "_consumer", "the client"),
-    Private(AIOKafkaConsumer, "self._coordinator = ", "the client's group", "__init__"),
-    Private(GroupCoordinator, "self._coordination_task = create_task(", "dropped asks for it",
-         "__init__"),
-    Private(GroupCoordinator, "self._pending_exception = exc", "it waits to be heard",
-         "_push_error_to_user"),
-    Private(AIOKafkaConsumer, "self._fetcher = Fetcher(", "dropped asks it", "start"),
-    Private(Fetcher, "self._fetch_task = create_task(", "dropped asks for it", "__init__"),
+    Private(faust.App, "_new_producer", "App has one that produces nothing"),
+    Private(aiokafka.AIOKafkaConsumerThread, "on_start", "Thread starts its client itself"),
+    Private(aiokafka.AIOKafkaConsumerThread, "_create_consumer", "the same"),
+    Private(aiokafka.AIOKafkaConsumerThread, "_consumer", "Thread keeps it there"),
+    Private(aiokafka.AIOKafkaConsumerThread, "self.time_started = ", "the same", "on_start"),
+    Private(aiokafka.AIOKafkaConsumerThread, "highwaters", "Thread asks again"),
+    Private(aiokafka.AIOKafkaConsumerThread, "earliest_offsets", "the same"),
+    Private(aiokafka.AIOKafkaConsumerThread, "_commit", "Thread commits what is its own"),
+    Private(aiokafka.AIOKafkaConsumerThread, "self.call_thread(self._commit", "it is called",
+         "commit"),
     Private(BaseConsumer, "flow_active", "Thread leaves what nobody may have"),
     Private(Recovery, "active_offsets", "how far a recovery has come"),
 )  # fmt: skip

@@ -12,14 +12,16 @@ from unittest.mock import MagicMock
 import pytest
 from faust.types import TP
 
-from ldp_kafka.errors import BrokerError, ConfigurationError, StateError
+from ldp_kafka.errors import BrokerError, StateError
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.facts import read_facts
+from ldp_kafka.runtime.kafka.presence import UnansweredError
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.recovery.rules import PartitionOffsets
 from ldp_kafka.runtime.stages.perturb import make_perturb
+from ldp_kafka.runtime.worker import agent as room
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.chunks import ChunkMessage, chunks
@@ -47,8 +49,13 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
         partitions=lambda topic: 2,
     )
     host = SimpleNamespace(
-        app=MagicMock(),
+        app=MagicMock(rebalancing_count=1),
         limits=Limits(),
+        assigned=lambda: {(topology.role(role).agents[0].topic, n) for n in range(2)},
+        open=True,
+        clock=lambda: 0.0,
+        ask=lambda _, question: question(),
+        forget=lambda _: None,
         facts=lambda spec, partition, stage: read_facts(offsets, spec, partition, stage),
         changelog=lambda _: changelog or table or {},
         send=lambda *_: None,
@@ -59,15 +66,20 @@ def agent(position, *, role="perturb", create="true", reported=False, table=None
         if role == "perturb"
         else (lambda n: roles.make(topology, "collect", n))
     )
-    made = Agent(host, topology.role(role).agents[0], make)
+    made = Agent(host, topology.role(role).agents[0], make, f"t-{role}-changelog")
     made.table.data = table or {}
     made.table.name = role
     return made
 
 
+def first_epoch(made):
+    """Its first partition's new epoch."""
+    return asyncio.run(made._begun(0))
+
+
 def state(offset, role="perturb"):
     """A changelog whose state has this offset."""
-    epoch = agent((None, offset, offset + 1, False), role=role).begin(0)
+    epoch = first_epoch(agent((None, offset, offset + 1, False), role=role))
     folded_one(epoch, offset)
     return dict(epoch.snapshot().records)
 
@@ -84,7 +96,7 @@ BEFORE_US = [(None, 5, 9, False), (5, 5, 9, True), (5, 7, 9, True), (5, 5, 5, Tr
 @pytest.mark.parametrize("position", BEFORE_US)
 def test_what_expired_before_the_first_start_is_nobodys_loss(create, position):
     """A raw topic that was there before us begins where it begins, whoever may create it."""
-    epoch = agent(position, create=create).begin(0)
+    epoch = first_epoch(agent(position, create=create))
     assert (epoch.next_offset, epoch.offset) == (position[1], -1)
 
 
@@ -95,43 +107,43 @@ def test_what_expired_after_a_report_is_a_loss(create, position):
     with pytest.raises(
         StateError, match=r"no state has what was before it.*`ldp-kafka state inspect`"
     ):
-        agent(position, create=create, reported=True).begin(0)
+        first_epoch(agent(position, create=create, reported=True))
 
 
 def test_a_crash_before_the_first_snapshot_is_no_loss():
     """Reports went out, nothing was kept, and the log still has all of it."""
-    assert agent((5, 5, 9, True), reported=True).begin(0).next_offset == 5
+    assert first_epoch(agent((5, 5, 9, True), reported=True)).next_offset == 5
 
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_what_no_state_covers_is_a_loss(begun):
     """There is a state, but not of all that is gone."""
     table = state(4)
-    assert agent((5, 5, 9, False), table=table).begin(0).offset == 4
+    assert first_epoch(agent((5, 5, 9, False), table=table)).offset == 4
     with pytest.raises(StateError, match="no state has"):
-        agent((None, 6, 9, False), table=table).begin(0)
+        first_epoch(agent((None, 6, 9, False), table=table))
     with pytest.raises(StateError, match="no state has"):
         (
-            agent((6, 6, 9, begun), table=table).begin(0)
+            first_epoch(agent((6, 6, 9, begun), table=table))
             if begun
-            else agent((None, 7, 9, False), table=table).begin(0)
+            else first_epoch(agent((None, 7, 9, False), table=table))
         )
 
 
 def test_what_was_acknowledged_must_be_covered_and_there():
     """As ever: a committed offset is a promise."""
     with pytest.raises(StateError, match=r"no complete state.*`ldp-kafka state rewind`"):
-        agent((5, 5, 9, False)).begin(0)
+        first_epoch(agent((5, 5, 9, False)))
     with pytest.raises(StateError, match="lost before they were read"):
-        agent((1, 5, 9, False)).begin(0)
+        first_epoch(agent((1, 5, 9, False)))
     with pytest.raises(StateError, match="lost before they were read"):
-        agent((5, 6, 9, False), table=state(4)).begin(0)
+        first_epoch(agent((5, 6, 9, False), table=state(4)))
 
 
 def test_a_log_of_ours_has_no_expired_beginning():
     """Reports that are gone were somebody's."""
     with pytest.raises(StateError, match="no state has"):
-        agent((None, 5, 9, False), role="collect").begin(0)
+        first_epoch(agent((None, 5, 9, False), role="collect"))
 
 
 @pytest.mark.parametrize("table", [{}, "older"], ids=["empty", "old"])
@@ -142,71 +154,95 @@ def test_a_worker_that_slept_reads_its_changelog_again(table):
     older, newer = state(3), state(6)
     table = older if table else {}
     with pytest.raises(BrokerError, match="behind its changelog"):
-        agent((6, 0, 9, False), table=table, changelog=newer).begin(0)
+        first_epoch(agent((6, 0, 9, False), table=table, changelog=newer))
     with pytest.raises(StateError):
-        agent((6, 0, 9, False), table=table, changelog=older).begin(0)
-    assert agent((6, 0, 9, False), table=newer).begin(0).offset == 6
+        first_epoch(agent((6, 0, 9, False), table=table, changelog=older))
+    assert first_epoch(agent((6, 0, 9, False), table=newer)).offset == 6
 
 
-class MessageTooLarge(Exception):
-    """As Faust's client has it; its text might show a value."""
-
-
-class TopicAuthorizationFailedError(Exception):
-    """The same."""
-
-
-@pytest.mark.parametrize(
-    ("kind", "raised"),
-    [(MessageTooLarge, BrokerError), (TopicAuthorizationFailedError, ConfigurationError)],
-)
-def test_a_changelog_that_takes_nothing_ends_the_worker_before_anything_is_acknowledged(
-    kind, raised
-):
-    """A limit of the broker's may be put right meanwhile; a right that is missing has
-    to be given.
-    """
+def test_a_changelog_is_written_by_the_producer_that_knows_late_copies():
+    """And nothing is acknowledged that it has not taken."""
     made, done = agent((None, 0, 9, False)), []
 
     async def flushed(_mark) -> None:
         done.append("flushed")
 
-    async def refused(*_, **__) -> None:
-        raise kind("secret")
+    async def put(record) -> None:
+        done.append(record)
+        if len(done) == 3:
+            raise BrokerError("it confirmed nothing")
 
-    made.host.mark, made.host.flush, made.table.send_changelog = list, flushed, refused
-    made.table.changelog_topic_name = "t-perturb"
-    epoch = made.begin(0)
+    made.host.mark, made.host.flush, made.host.put = list, flushed, put
+    epoch = first_epoch(made)
     folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append("acknowledged")))
-    with pytest.raises(
-        raised,
-        match=rf"the changelog t-perturb did not take a record of [\d,]+ bytes: {kind.__name__}$",
-    ):
+    with pytest.raises(BrokerError, match="it confirmed nothing"):
         asyncio.run(epoch.save())
-    assert done == ["flushed"]
+    first, shard, meta = done
+    assert first == "flushed"
+    assert (shard.topic, shard.partition) == ("t-perturb-changelog", 0)
+    assert {json.loads(each.key): each.value for each in (shard, meta)} == made.table.data
+    assert "/meta/" in json.loads(meta.key)
+    asyncio.run(epoch.table.put(json.loads(meta.key), None))
+    assert (done[-1].key, done[-1].value) == (meta.key, None)
+    assert json.loads(meta.key) not in made.table.data
 
 
-def test_a_changelog_whose_partition_is_unknown_just_now_asks_for_another_start():
-    """Faust raises that before anything is sent: a broker that is just back names it."""
-    made = agent((None, 0, 9, False))
+@pytest.mark.parametrize("moves", [False, True])
+def test_an_epoch_begins_when_the_broker_says_where_it_stands(monkeypatch, moves):
+    """However long that takes; where the partition is given out anew meanwhile, none begins: what
+    came of it is delivered again.
+    """
+    monkeypatch.setattr(room, "AGAIN", 0.0)
+    made, asked = agent((None, 0, 9, False)), []
 
-    async def flushed(_mark) -> None:
-        pass
+    def ask(about, question):
+        asked.append(about)
+        if len(asked) < 5:
+            made.host.app.rebalancing_count += moves
+            raise UnansweredError
+        return question()
 
-    def unknown(*_, **__) -> None:
-        raise AssertionError("Unrecognized partition")
+    made.host.ask = ask
+    made.host.forget = lambda about: asked.append(("forgotten", about))
+    epoch = first_epoch(made)
+    if moves:
+        assert epoch is None and not made.epochs
+        assert asked == ["where t.raw 0 stands", ("forgotten", "where t.raw 0 stands")]
+    else:
+        assert made.epochs == {0: epoch}
+        assert asked == ["where t.raw 0 stands"] * 5
 
-    made.host.mark, made.host.flush, made.table.send_changelog = list, flushed, unknown
-    epoch = made.begin(0)
-    folded_one(epoch, 0, SimpleNamespace(ack=list))
-    with pytest.raises(BrokerError, match="did not take a record of"):
-        asyncio.run(epoch.save())
+
+def test_nothing_is_folded_while_brokers_are_away(monkeypatch):
+    """Neither what comes nor what waits; and no snapshot is begun."""
+    monkeypatch.setattr(room, "AGAIN", 0.01)
+    made, folds = agent((None, 0, 99, False)), []
+
+    async def script():
+        host = made.host
+        host.delivered, host.poll = lambda _: None, lambda: None
+        host.send = lambda *_: folds.append(epoch.offset)
+        epoch = await made._begun(0)
+        host.open = False
+        epoch.take(Message(0, 1_760_000_040_000, EVENT), None)
+        taking = asyncio.create_task(made.take(chunk_event(1, 9)))
+        made._fold_waiting(0)
+        monkeypatch.setattr(type(epoch), "overdue", True)
+        await made._keep()
+        await asyncio.sleep(0.05)
+        assert (folds, taking.done()) == ([], False)
+        host.open = True
+        await taking
+        await asyncio.sleep(0.05)
+        assert folds == [9]
+
+    asyncio.run(script())
 
 
 @pytest.mark.parametrize(("cost", "seconds"), [(0.4, 4.0), (8.0, 30.0)])
 def test_a_snapshot_that_took_long_does_not_put_off_the_next_for_long(cost, seconds):
     """A broker that stood still made it long: what is folded since waits to be acknowledged."""
-    epoch = agent((None, 0, 9, False)).begin(0)
+    epoch = first_epoch(agent((None, 0, 9, False)))
     epoch.limits = Limits(snapshot_seconds=1.0, snapshot_messages=1)
     epoch.pending, epoch._folded, epoch._cost = [object()], 1, cost
     for age, over in ((seconds - 0.1, False), (seconds + 0.1, True)):
@@ -224,13 +260,13 @@ def test_an_end_in_order_waits_for_the_snapshot_that_is_being_written():
         async def flushed(_mark) -> None:
             await hold.wait()
 
-        async def put(*_, **__) -> None:
+        async def put(_) -> None:
             await asyncio.sleep(0)
 
         made.host.mark, made.host.flush, made.host.saved = list, flushed, lambda *_: None
         made.host.app.consumer.acknowledge = lambda event: event.ack()
-        made.table.send_changelog = put
-        epoch = made.epochs[0] = made.begin(0)
+        made.host.put = put
+        epoch = made.epochs[0] = await made._begun(0)
         folded_one(epoch, 0, SimpleNamespace(ack=lambda: done.append(0)))
         saving = asyncio.create_task(epoch.save())
         await asyncio.sleep(0)
@@ -262,8 +298,8 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
     """
     made, acknowledged, kept, folds = agent((None, 0, 99, False)), [], [], []
 
-    async def put(partition, key, value, **_) -> None:
-        if key.split("/")[1] == "meta":
+    async def put(record) -> None:
+        if "/meta/" in json.loads(record.key):
             kept.append(made.epochs[0].offset)
         await asyncio.sleep(0)
 
@@ -276,8 +312,8 @@ def test_a_chunk_is_acknowledged_when_all_of_it_is_kept():
         host.app.consumer.acknowledge = lambda event: acknowledged.append(
             (event.message.offset, kept[-1])
         )
-        made.table.send_changelog = put
-        epoch = made.epochs[0] = made.begin(0)
+        made.host.put = put
+        epoch = made.epochs[0] = await made._begun(0)
         now = epoch.clock()
         epoch.clock = lambda: now  # a snapshot takes no time: one is due when so much is folded
         await made.take(chunk_event(0, 10))
@@ -302,7 +338,7 @@ def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
         made.host.delivered = lambda _: None
         made.host.send = lambda *_: folds.append(epoch.offset)
         made.host.limits = Limits(run=3)
-        epoch = made.epochs[0] = made.begin(0)
+        epoch = made.epochs[0] = await made._begun(0)
         taking = asyncio.create_task(made.take(chunk_event(0, 10)))
         await asyncio.sleep(0)
         made._end({0})
@@ -315,7 +351,7 @@ def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
 def test_a_fold_takes_as_long_as_it_may():
     """Fewer messages where one takes longer, more where it takes less."""
     made, now, sizes = agent((None, 0, 99, False)), [0.0], []
-    epoch = made.begin(0)
+    epoch = first_epoch(made)
     epoch.limits, epoch.clock = Limits(run=4096, fold_seconds=0.05), lambda: now[0]
     epoch._run, cost = 256, 1e-5
     fold = epoch.stage.fold
@@ -343,7 +379,7 @@ def test_a_state_that_is_recovered_is_a_line(capsys, role, users):
     table = state(4, "perturb") if role == "perturb" else {}
     made = agent((5, 0, 9, False) if table else (None, 0, 0, False), role=role, table=table)
     with logs.writing("json", "t", role):
-        made.begin(0)
+        first_epoch(made)
     (line,) = [json.loads(each) for each in capsys.readouterr().err.splitlines()]
     assert (line["event"], line["partition"], line["users"]) == ("recovered", 0, users)
     assert (line["topic"], line["offset"]) == (made.spec.topic, 4 if table else -1)
@@ -353,7 +389,7 @@ def test_a_snapshot_that_was_written_is_a_line(capsys):
     made = agent((5, 0, 9, False), table=state(4))
     made.host.saved = lambda *_: None
     with logs.writing("json", "t", "perturb", verbose=True):
-        epoch = made.begin(0)
+        epoch = first_epoch(made)
         folded_one(epoch, 5)
         made.saved(epoch.snapshot(), 0.5)
     *_, line = [json.loads(each) for each in capsys.readouterr().err.splitlines()]

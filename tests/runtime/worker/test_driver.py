@@ -11,13 +11,13 @@ from types import SimpleNamespace
 import faust
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import GroupAuthorizationFailedError, IllegalStateError, UnknownError
+from aiokafka.errors import IllegalStateError
 from faust.assignor.partition_assignor import PartitionAssignor
 from faust.tables.recovery import RebalanceAgain, Recovery
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 
-from ldp_kafka.runtime.worker import chunks, driver, fetches
+from ldp_kafka.runtime.worker import chunks, driver, fetches, membership
 from ldp_kafka.runtime.worker.fetches import Lot
 from ldp_kafka.runtime.worker.probes import Assignment
 
@@ -26,7 +26,12 @@ ROOM = Path(driver.__file__).parent
 
 @pytest.mark.parametrize(
     "lean",
-    [*driver.PRIVATE_API, *chunks.PRIVATE_API, *fetches.PRIVATE_API],
+    [
+        *driver.PRIVATE_API,
+        *chunks.PRIVATE_API,
+        *fetches.PRIVATE_API,
+        *membership.PRIVATE_API,
+    ],
     ids=lambda lean: f"{lean.owner.__name__}.{lean.within}:{lean.name}",
 )
 def test_what_we_lean_on_is_there(lean):
@@ -52,6 +57,7 @@ def test_what_we_lean_on_is_there(lean):
             {"_fetcher", "_records", "_partition_records"},
             {"_proc_fetch_request", "_consumer_record"},
         ),
+        (membership, {"_consumer", "_error_consumed_fut", "_loop"}, set()),
     ],
 )
 def test_the_table_has_every_name_that_is_leaned_on(room, reads, replaces):
@@ -64,7 +70,7 @@ def test_the_table_has_every_name_that_is_leaned_on(room, reads, replaces):
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr.startswith("_")
         if not node.attr.endswith("__")  # Python's own
-    } - {"_due", "_next", "_room"}  # our own
+    } - {"_due", "_next", "_patiently", "_room"}  # our own
     theirs = {
         name
         for ours in classes
@@ -86,7 +92,7 @@ def test_the_table_has_every_name_that_is_leaned_on(room, reads, replaces):
 def test_nobody_else_leans_on_private_names():
     """The rest of the room uses what Faust documents."""
     for file in ROOM.glob("*.py"):
-        if file.name not in ("driver.py", "chunks.py", "fetches.py"):
+        if file.name not in ("driver.py", "chunks.py", "fetches.py", "membership.py"):
             assert "SLF001" not in file.read_text(), file.name
 
 
@@ -365,32 +371,6 @@ def test_what_comes_while_a_recovery_ends_is_not_lost(monkeypatch, tmp_path, way
         return consumer.queue.qsize()
 
     assert asyncio.run(ending()) == (2 if ours else 0)
-
-
-@pytest.mark.parametrize(
-    ("done", "fetched", "unheard", "stopping", "says"),
-    [
-        (True, False, None, False, "given up its group"),
-        (False, True, None, False, "given up its group"),
-        (False, False, UnknownError(), False, "given up its group"),
-        (False, False, GroupAuthorizationFailedError("g"), False, "may not READ group g"),
-        (False, False, None, False, None),
-        (True, True, UnknownError(), True, None),
-    ],
-)
-def test_a_client_that_has_given_up_its_group_is_seen(done, fetched, unheard, stopping, says):
-    """Its partitions are still assigned, as far as it knows, and nothing comes."""
-    task, fetches = (SimpleNamespace(done=lambda is_=is_: is_) for is_ in (done, fetched))
-    coordinator = SimpleNamespace(_coordination_task=task, _pending_exception=unheard)
-    client = SimpleNamespace(
-        _coordinator=coordinator, _fetcher=SimpleNamespace(_fetch_task=fetches)
-    )
-    consumer = SimpleNamespace(_thread=SimpleNamespace(_consumer=client))
-    made = SimpleNamespace(_consumer=consumer, should_stop=stopping)
-    found = driver.dropped(made)
-    assert found is None if says is None else says in str(found)
-    made._consumer = None  # not made yet
-    assert driver.dropped(made) is None
 
 
 def test_what_nobody_may_have_now_is_fetched_again(tmp_path, monkeypatch):

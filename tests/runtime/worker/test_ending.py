@@ -18,18 +18,16 @@ from tests.broker.flow import SLOT, START, Flow
 SLOWLY = """
 import asyncio, sys
 from pathlib import Path
-from faust.tables.base import Collection
+from ldp_kafka.runtime.worker.agent import Changelog
 
-send, begun = Collection.send_changelog, Path(sys.argv.pop(1))
+put, begun = Changelog.put, Path(sys.argv.pop(1))
 
-def slowly(self, *record, **more):
-    async def sent():
-        begun.touch()
-        await asyncio.sleep(0.4)
-        return await send(self, *record, **more)
-    return sent()
+async def slowly(self, *record):
+    begun.touch()
+    await asyncio.sleep(0.4)
+    await put(self, *record)
 
-Collection.send_changelog = slowly
+Changelog.put = slowly
 from ldp_kafka.cli import main
 sys.exit(main())
 """

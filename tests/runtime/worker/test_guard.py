@@ -9,13 +9,14 @@ import pytest
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.worker import app as room
+from ldp_kafka.runtime.worker.probes import Assignment
 
 MOVES = [1, 1, 2, 2, 3, 3, None, None, None, 4, 4]
 
 
-def guarded(monkeypatch, recovering, given_up):
-    """What it ended with, and after how many looks; ``recovering`` gives where the recovery
-    stands.
+def guarded(monkeypatch, recovering, given_up=lambda _: None, heard=lambda _: False, here=None):
+    """What it ended with, and after how many looks; ``recovering`` gives where the recovery stands,
+    ``heard`` whether the client's group had an error by then, ``here`` whether brokers were there.
     """
     ended, over, looks = [], threading.Event(), []
 
@@ -24,6 +25,8 @@ def guarded(monkeypatch, recovering, given_up):
         over.set()
 
     class App:
+        stands = Assignment.RECOVERING
+
         @property
         def recovering(self):
             looks.append(1)
@@ -33,14 +36,28 @@ def guarded(monkeypatch, recovering, given_up):
     monkeypatch.setattr(room, "end", end)
     monkeypatch.setattr(room, "dropped", lambda _: given_up(len(looks)))
     monkeypatch.setattr(room, "time", SimpleNamespace(sleep=lambda _: None))
-    room.Worker.guard(SimpleNamespace(app=App()))
+    monkeypatch.setattr(room, "heard", lambda _: heard(len(looks)))
+
+    class Brokers:
+        started = False
+
+        @property
+        def here(self):
+            return here is None or here(len(looks))
+
+        def start(self):
+            self.started = True
+
+    brokers = Brokers()
+    room.Worker.guard(SimpleNamespace(app=App(), presence=brokers))
+    assert brokers.started
     assert over.wait(20)
     return ended, len(looks)
 
 
 def test_a_recovery_that_stands_still_ends_the_worker(monkeypatch):
     """After so many looks in a row that found nothing new, while there was one."""
-    ended, looks = guarded(monkeypatch, iter([*MOVES, 7, 7, 7, 7, 8]), lambda _: None)
+    ended, looks = guarded(monkeypatch, iter([*MOVES, 7, 7, 7, 7, 8]))
     [error] = ended
     assert isinstance(error, BrokerError)
     assert "the recovery of tables stood still for 3 s" in str(error)
@@ -55,3 +72,22 @@ def test_a_client_that_has_given_up_ends_the_worker(monkeypatch, after):
     ended, looks = guarded(monkeypatch, moving, lambda n: error if n >= after else None)
     assert ended == [error]
     assert looks == after
+
+
+def test_a_recovery_that_waits_for_its_broker_does_not_stand_still(monkeypatch):
+    """Looks count only while brokers are there."""
+    away = range(1, 200)
+    ended, looks = guarded(monkeypatch, iter([7] * 300), here=lambda n: n not in away)
+    [error] = ended
+    assert "stood still" in str(error)
+    assert looks > 200
+
+
+def test_a_group_that_cannot_be_joined_ends_the_worker(monkeypatch):
+    """After so many tries in which brokers were there, and never was all well."""
+    moving = iter(range(1000))
+    trouble = {*range(1, 4), *range(50, 60)}
+    ended, looks = guarded(monkeypatch, moving, heard=lambda n: n in trouble, here=lambda n: n > 3)
+    [error] = ended
+    assert "has not joined its group in 3 tries" in str(error)
+    assert looks == 52

@@ -16,6 +16,7 @@ import pytest
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
+from ldp_kafka.runtime.kafka.presence import Presence
 from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.probes import (
     LIVE,
@@ -219,15 +220,12 @@ class Offsets:
             raise self.answer
         return dict.fromkeys(places, self.answer)
 
-    def partitions(self, topic):
-        return self.lag([topic])[topic]
 
-
-def backlog(offsets, places=lambda: {("t", 0), ("t", 1)}, probes=None):
+def backlog(offsets, places=lambda: {("t", 0), ("t", 1)}):
     """A backlog, and what it showed."""
     shown = []
     metrics = SimpleNamespace(lag=shown.append)
-    return Backlog(offsets, places, ["t"], metrics, Probes() if probes is None else probes), shown
+    return Backlog(offsets, places, metrics, Presence()), shown
 
 
 def test_the_lag_moves_while_a_fold_runs(monkeypatch):
@@ -257,21 +255,17 @@ def test_the_lag_of_what_is_revoked_meanwhile_is_not_shown():
     assert shown == [3]
 
 
-def test_whether_the_broker_answers_is_told(clock):
-    """With partitions or without; what it forbids is an answer, and the watch's matter."""
-    for places in ({("t", 0)}, set()):
-        probes, offsets = Probes(clock), Offsets()
-        made, _ = backlog(offsets, lambda found=places: found, probes)
-        offsets.answer = BrokerError("away")
-        made.look()
-        clock.now += 4
-        assert probes.facts().silent == 4
-        offsets.answer = ConfigurationError("not for you")
-        made.look()
-        assert probes.facts().silent == 4
-        offsets.answer = 0
-        made.look()
-        assert probes.facts().silent is None
+@pytest.mark.parametrize("error", [BrokerError("away"), ConfigurationError("not for you")])
+def test_a_lag_that_is_not_told_is_not_shown(error):
+    """While brokers are away nobody asks; what they forbid is the watch's matter."""
+    offsets = Offsets()
+    made, shown = backlog(offsets)
+    offsets.answer = error
+    made.look()
+    assert made.presence.here == isinstance(error, ConfigurationError)
+    offsets.answer = 3
+    made.look()
+    assert shown == ([6] if made.presence.here else [])
 
 
 # a worker's life

@@ -1,0 +1,85 @@
+"""What a worker writes, and how long it waits for it: a broker that is away, or a part of it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.kafka.presence import Presence
+from ldp_kafka.runtime.log import Record, TableRecord
+from ldp_kafka.runtime.worker import producers as room
+from ldp_kafka.topology.roles import Topic
+
+OURS, THEIRS = {"of": "edge"}, {"of": "collector"}
+
+
+class Box:
+    """A producer whose `flush` comes to what it is told."""
+
+    def __init__(self, config, failed):
+        self.config, self.sent, self.answers, self.room = config, [], [], True
+
+    def send(self, records):
+        self.sent += records
+
+    def mark(self, topic=None, partition=0):
+        return {(topic or "all", partition): len(self.sent)}
+
+    def late(self, mark):
+        return list(mark)
+
+    async def flush(self, mark, seconds, clock):
+        assert seconds == room.WAIT
+        return self.answers.pop(0) if self.answers else True
+
+
+def made(monkeypatch, led=lambda topic, in_sync: None):
+    monkeypatch.setattr(room, "OrderedProducer", Box)
+    topics = [
+        Topic("raw", 2, {}, "", "edge"),
+        Topic("log", 2, {}, "", "edge"),
+        Topic("reports", 2, {}, "", "collector"),
+    ]
+    presence = Presence()
+    offsets = SimpleNamespace(led=led)
+    return room.Producers({"edge": OURS, "collector": THEIRS}, topics, offsets, presence), presence
+
+
+def test_each_record_goes_to_the_cluster_of_its_topic(monkeypatch):
+    ours, _ = made(monkeypatch)
+    there, report = Record("raw", 0, None, b"t"), Record("reports", 1, None, b"r")
+    ours.send([there, report])
+    record = TableRecord("log", 1, b"k", None)
+    asyncio.run(ours.put(record))
+    edge, collector = ours._boxes
+    assert (edge.config, edge.sent, collector.sent) == (OURS, [there, record], [report])
+    assert ours.room
+    collector.room = False
+    assert not ours.room
+
+
+def test_what_a_partition_without_its_replicas_takes_is_waited_for(monkeypatch):
+    """Brokers answer, but not those that it needs: it is an outage, too, until it has arrived."""
+    asked, seen = [], []
+
+    def led(topic, *, in_sync):
+        asked.append((topic.name, list(in_sync)))
+        seen.append(presence.here)
+        raise BrokerError("some of its replicas are away")
+
+    ours, presence = made(monkeypatch, led)
+    ours._boxes[0].answers = [False, False, True]
+    asyncio.run(ours.put(TableRecord("log", 1, b"k", b"v")))
+    assert asked == [("log", [1])] * 2
+    assert seen == [True, False] and presence.here
+
+
+def test_what_brokers_that_are_there_do_not_take_ends_the_worker(monkeypatch):
+    ours, presence = made(monkeypatch)
+    ours._boxes[0].answers = [False]
+    with pytest.raises(BrokerError, match="topic log: the broker did not confirm within 20 s"):
+        asyncio.run(ours.put(TableRecord("log", 1, b"k", b"v")))
+    assert presence.here
