@@ -68,6 +68,16 @@ runtime:
 """
 
 
+LEADERLESS = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_PARTITION,  # so a client says that has not heard yet who leads it
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+)
+"""What is no answer, and passes."""
+
+
 @dataclass
 class Verdict:
     """What the judge found; all zero but the counts is the promise."""
@@ -132,10 +142,7 @@ class Reader:
                     TopicPartition(self.topic, partition), timeout=10
                 )
             except KafkaException as error:
-                if attempt == 9 or error.args[0].code() not in (
-                    KafkaError.NOT_LEADER_FOR_PARTITION,
-                    KafkaError.LEADER_NOT_AVAILABLE,
-                ):
+                if attempt == 9 or error.args[0].code() not in LEADERLESS:
                     raise
                 self.consumer.list_topics(self.topic, timeout=10)  # who leads it now
                 time.sleep(0.5)
