@@ -209,7 +209,9 @@ class Flow:
         begins = None if self.topology.flow.raw else self.topology.reports_topic
         self.deployment = read_deployment(self.topology, config, begins)
         self.log = self.log_path.open("ab")
-        self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2, "log_level": 0})
+        # it waits for its broker for longer than any outage lasts
+        patient = {"message.timeout.ms": 900_000, "linger.ms": 2, "log_level": 0}
+        self.producer = Producer({"bootstrap.servers": boot, **patient})
         self.workers: list[tuple[str, Life]] = []
         self.exits: list[tuple[str, int]] = []
         self.readers: dict[str, Reader] = {}

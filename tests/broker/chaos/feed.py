@@ -34,9 +34,7 @@ def crowd(flow: Flow) -> int:
     return USERS if flow.topology.flow.sums is None else CROWD
 
 
-def values_of(
-    topology: Topology, slot: int, numbers: np.random.Generator, n: int
-) -> np.ndarray:
+def values_of(topology: Topology, slot: int, numbers: np.random.Generator, n: int) -> np.ndarray:
     """What so many users have in a slot."""
     method = topology.method
     if topology.flow.sums is not None:  # something to publish: it jumps every other slot

@@ -1,5 +1,5 @@
 """Brokers that go away and come back: frozen, so that connections hang, or stopped, so that they
-are refused.
+are refused; or one by one, as in a rolling restart.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from tests.broker.chaos.place import alive
@@ -24,7 +25,7 @@ LIMIT = 120.0  # seconds for a broker's own start, on a busy machine
 
 @dataclass
 class Outage:
-    """When all brokers were away; seconds since the epoch."""
+    """When brokers were away; seconds since the epoch."""
 
     how: str
     seconds: float
@@ -32,11 +33,25 @@ class Outage:
     began: float
     over: float = 0.0
     """When they answered a client again, of every group."""
+    whole: bool = True
+    """Whether it was all of them."""
+    held: float = 0.0
+    """When the first worker was stopped in its phase; 0: none was."""
 
     @property
     def lasted(self) -> float:
         """Until they answered again."""
         return self.over - self.began
+
+    @property
+    def since(self) -> float:
+        """From when on it kept anything from being released."""
+        return min(self.began, self.held or self.began)
+
+    @property
+    def cost(self) -> float:
+        """Seconds that it kept things from being released, at most, until brokers answered."""
+        return self.over - self.since
 
     def __str__(self) -> str:
         return f"{self.how} for {self.seconds:g} s, without an answer for {self.lasted:.1f} s"
@@ -86,6 +101,35 @@ class Cluster:
                 assert time.time() < end, f"no answer for {group} after {LIMIT:g} s"
                 time.sleep(0.05)
         return time.time()
+
+    def bounce(self, node: int) -> Outage:
+        """One node ends in order and is started again; until all are in sync."""
+        began, pid = time.time(), self.server.pids()[node]
+        made = Outage(f"node {node + 1} ended", 0.0, began, whole=False)
+        os.kill(pid, signal.SIGTERM)
+        while alive(pid):
+            assert time.time() < began + LIMIT, f"node {node + 1} did not end in {LIMIT:g} s"
+            time.sleep(0.05)
+        self.server.start(LIMIT)
+        while not self.in_sync:
+            assert time.time() < began + 2 * LIMIT, "its replicas did not come in sync"
+            time.sleep(0.2)
+        made.over = time.time()
+        return made
+
+    @property
+    def in_sync(self) -> bool:
+        """Whether every replica of every partition is, as each of the nodes says."""
+        for address in self.boot.split(","):
+            admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+            try:
+                topics = admin.list_topics(timeout=5).topics.values()
+            except KafkaException:
+                return False
+            parts = [part for topic in topics for part in topic.partitions.values()]
+            if not parts or any(len(part.isrs) < self.nodes for part in parts):
+                return False
+        return True
 
     def answers(self, group: str) -> bool:
         """Whether a client that is new is told how far a group is."""

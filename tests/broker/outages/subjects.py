@@ -73,7 +73,7 @@ class Subject:
     tmp: Path
     workers: list[Worker] = field(default_factory=list)
     ended: list[Worker] = field(default_factory=list)
-    """Those that were told to."""
+    """Those that were told to, or that were started again."""
     fed: bool = True
     held: str = ""
     """What shows that it was in its phase."""
@@ -133,15 +133,26 @@ class Subject:
         return [each for each in self.workers if each.role == self.edge[0].name]
 
     @property
+    def name(self) -> str:
+        """For whoever reads what was found."""
+        return f"{self.kind} ({self.phase})"
+
+    @property
     def groups(self) -> list[str]:
         return [role.group for role in self.flow.topology.roles]
 
-    def start(self, role: str) -> Worker:
-        """One more worker."""
+    def start(self, role: str, *, asleep: bool = False) -> Worker:
+        """One more worker; ``asleep``: stopped before it has asked any broker."""
         number = len(self.workers) + len(self.ended)
         log = self.tmp / f"{self.flow.topology.name}-{role}-{number}.log"
         worker = Worker(self.flow.path, role, log)
         self.workers.append(worker)
+        end = time.time() + 60
+        while asleep and not worker.lines("start"):
+            assert time.time() < end, f"{worker} did not begin"
+            time.sleep(0.01)
+        if asleep:
+            worker.pause()
         return worker
 
     def begin(self) -> None:
@@ -149,11 +160,25 @@ class Subject:
         for role in self.flow.topology.roles:
             self.start(role.name)
 
-    def leave(self, worker: Worker) -> None:
-        """Tell one to end, without waiting."""
-        worker.tell_to_end()
+    def tell_to_end(self, worker: Worker) -> None:
+        """In order; without waiting for it."""
+        worker.told = time.time()
+        worker.process.terminate()
         self.workers.remove(worker)
         self.ended.append(worker)
+
+    def end(self, worker: Worker) -> None:
+        """The same, its brokers being there."""
+        self.tell_to_end(worker)
+        code = worker.process.wait(60)
+        assert code == 0, f"{worker} ended with {code} when it was told to: {worker.ends}"
+
+    def revive(self) -> None:
+        """Start again who has ended by itself, as a supervisor does."""
+        for worker in [each for each in self.workers if not each.runs]:
+            self.workers.remove(worker)
+            self.ended.append(worker)
+            self.start(worker.role)
 
     def close(self) -> None:
         for worker in (*self.workers, *self.ended):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import random
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException
 
-from tests.broker.chaos.judge import Verdict, judge_all
-from tests.broker.outages import phases
+from tests.broker.chaos.feed import START
 from tests.broker.outages.cluster import Cluster, Outage
-from tests.broker.outages.feed import START, Steady
-from tests.broker.outages.phases import PHASES
+from tests.broker.outages.feed import Steady
+from tests.broker.outages.phases import PHASES, Phase
+from tests.broker.outages.questions import Questions
 from tests.broker.outages.subjects import Subject
 from tests.broker.outages.worker import Worker
 
@@ -24,7 +23,8 @@ __all__ = ["World"]
 
 LOOK = 0.5  # seconds between two looks at every worker
 TOGETHER = 8.0  # seconds for which workers may be stopped until all phases are there: no session
-CALM = 6.0  # seconds of input before anything happens
+CALM = 4.0  # seconds of input before anything happens
+BEHIND = 8  # slots that the newest release may be behind the input
 
 
 class World:
@@ -33,46 +33,42 @@ class World:
     Parameters
     ----------
     plays : of each topology its kind and its phase
+    seed : of the input
     """
 
     def __init__(
         self, tmp: Path, prefix: str, nodes: int, plays: Iterable[tuple[str, str]], seed: int
     ) -> None:
         tmp.mkdir(parents=True, exist_ok=True)
-        self.random, self.tmp = random.Random(seed), tmp
         self.cluster = Cluster(tmp / "kafka", nodes)
+        self.ask = Questions(self.cluster.boot)
         self.subjects: list[Subject] = []
         self.outages: list[Outage] = []
-        self.phases = {name: PHASES[name]() for name in PHASES}
+        self.phases: dict[str, Phase] = {name: phase() for name, phase in PHASES.items()}
         self.feed: Steady | None = None
         self.warm = 0.0
         """From when on releases come as they should."""
-        self._mine = threading.local()
-        self._over = threading.Event()
-        self.told: list[str] = []
-        self._begun = time.time()
+        self._over, self._begun = threading.Event(), time.time()
         try:
             boot = self.cluster.boot
-            self.admin = AdminClient({"bootstrap.servers": boot, "log_level": 0})
             with ThreadPoolExecutor(8) as pool:
                 made = [pool.submit(Subject.make, boot, tmp, prefix, *play) for play in plays]
             self.subjects = [each.result() for each in made]
             self.feed = Steady(boot, self.subjects, seed)
             for subject in self.subjects:
                 subject.begin()
-            self._looks = threading.Thread(target=self._look, daemon=True)
-            self._looks.start()
+            threading.Thread(target=self._look, daemon=True).start()
         except BaseException:
             self.close()
             raise
 
     def say(self, text: str) -> None:
         """What happens, for whoever reads the test's output."""
-        self.told.append(f"{time.time() - self._begun:6.1f} s: {text}")
-        print(self.told[-1], flush=True)
+        print(f"{time.time() - self._begun:6.1f} s: {text}", flush=True)
 
     @property
     def workers(self) -> list[Worker]:
+        """Those that are to run."""
         return [worker for subject in self.subjects for worker in subject.workers]
 
     def _look(self) -> None:
@@ -80,56 +76,8 @@ class World:
             for worker in self.workers:
                 worker.look()
 
-    # -- what brokers say
-    # ------------------------------------------------------------
-
-    def asker(self, group: str) -> Consumer:
-        """A client of a group that is no member of it, of this thread alone."""
-        mine = self._mine.__dict__.setdefault("askers", {})
-        if group not in mine:
-            mine[group] = Consumer(
-                {
-                    "bootstrap.servers": self.cluster.boot,
-                    "group.id": group,
-                    "enable.auto.commit": False,
-                    "reconnect.backoff.max.ms": 200,
-                    "log_level": 0,
-                }
-            )
-        return mine[group]
-
-    def end(self, topic: str, partition: int) -> int:
-        """Where a log ends."""
-        return self.asker("nobody").get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=10
-        )[1]
-
-    def last(self, topic: str, partition: int) -> tuple[bytes, bytes | None]:
-        """Key and value of a partition's last record."""
-        return phases.last(self.asker("nobody"), topic, partition)
-
-    def left(self, subject: Subject, *, everything: bool = False) -> int:
-        """Messages that the edge, or any role, has not acknowledged."""
-        readers = [*subject.flow.topology.flow.readers()] if everything else [subject.edge]
-        total = 0
-        for role, agent in readers:
-            places = [TopicPartition(agent.topic, n) for n in range(agent.partitions)]
-            for place in self.asker(role.group).committed(places, timeout=10):
-                total += self.end(place.topic, place.partition) - max(0, place.offset)
-        return total
-
-    def group(self, subject: Subject):
-        """The edge's, as its coordinator describes it."""
-        return self.admin.list_groups(subject.edge[0].group, timeout=10)[0]
-
-    def state(self, subject: Subject) -> str:
-        return self.group(subject).state
-
-    def members(self, subject: Subject) -> int:
-        return len(self.group(subject).members)
-
     def until(self, true: Callable[[], bool], limit: float = 60.0) -> None:
-        """Wait for something."""
+        """Wait for something; a broker that gives no answer is asked again."""
         end = time.time() + limit
         while True:
             try:
@@ -140,148 +88,112 @@ class World:
             assert time.time() < end, "it did not come about"
             time.sleep(0.05)
 
-    # -- workers
-    # ------------------------------------------------------------
+    def follows(self, subject: Subject) -> bool:
+        """Whether it releases what came just before."""
+        newest = max(released(subject), default=0)
+        return newest > START + self.feed.slot - BEHIND
 
-    def pause(self, workers: Iterable[Worker]) -> None:
-        for worker in workers:
-            worker.pause()
-
-    def resume(self, workers: Iterable[Worker]) -> None:
-        for worker in workers:
-            worker.resume()
-
-    def end_worker(self, subject: Subject, worker: Worker) -> None:
-        """In order."""
-        subject.leave(worker)
-        code = worker.process.wait(60)
-        assert code == 0, f"{worker.log.name}: {code} on SIGTERM, with its brokers there"
-
-    def revive(self) -> None:
-        """Start again what has ended by itself, as a supervisor does."""
+    def calm(self, seconds: float = CALM, limit: float = 120.0) -> None:
+        """Wait until every topology follows its input, and for so long after that."""
         for subject in self.subjects:
-            for worker in list(subject.workers):
-                if not worker.runs:
-                    subject.workers.remove(worker)
-                    subject.ended.append(worker)
-                    subject.start(worker.role)
+            self.until(lambda subject=subject: self.follows(subject), limit)
+        self.warm = self.warm or time.time()
+        time.sleep(seconds)
 
     # -- what happens
     # ------------------------------------------------------------
 
-    def released(self, subject: Subject) -> dict[int, float]:
-        """When brokers took the last release of each slot, of copies the first."""
-        flow = subject.flow
-        firsts: dict[bytes, tuple[int, float]] = {}
-        for message in flow.read(flow.topology.releases_topic):
-            if (slot := slot_of(message.value())) is not None:
-                at = message.timestamp()[1] / 1000
-                firsts.setdefault(message.key(), (slot, at))
-        found: dict[int, float] = {}
-        for slot, at in firsts.values():
-            found[slot] = max(at, found.get(slot, at))
-        return found
-
-    def calm(self, seconds: float = CALM, limit: float = 120.0) -> None:
-        """Wait until every topology releases what came just before, and for so long after that."""
-
-        def follows() -> bool:
-            newest = START + self.feed.slot
-            return all(
-                not subject.fed or max(self.released(subject), default=0) > newest - 8
-                for subject in self.subjects
-            )
-
-        self.until(follows, limit)
-        if not self.warm:
-            self.warm = time.time()
-        time.sleep(seconds)
-
-    def arrange(self) -> None:
-        """Have every topology in its phase, its workers stopped."""
+    def arrange(self) -> float:
+        """Have every topology in its phase, workers stopped in theirs; when the first one was."""
         for _ in range(5):
-            slow = [each for each in self.subjects if self.phases[each.phase].slow]
-            fast = [each for each in self.subjects if each not in slow]
             with ThreadPoolExecutor(16) as pool:
                 list(pool.map(lambda each: self._do("ready", each), self.subjects))
                 held: list[float] = []
-                for some in (slow, fast):
-                    held += pool.map(self._hold, some)
-            took = time.time() - min(held)
+                for turn in range(3):
+                    mine = [each for each in self.subjects if self.phases[each.phase].turn == turn]
+                    since = pool.map(lambda each: self._do("hold", each), mine)
+                    held += [at for at, each in zip(since, mine, strict=True) if self._stops(each)]
+            now = time.time()
+            first = min(held, default=now)
+            took = now - first
             if took < TOGETHER:
-                self.say(f"in their phases, within {took:.1f} s: {self.held}")
-                return
-            self.say(f"not together: {took:.1f} s")
-            self.resume(self.workers)
-            for subject in self.subjects:
-                self._do("over", subject)
-            self.calm(2.0)
-        raise AssertionError("phases never came together")
+                shown = {each.name: each.held for each in self.subjects}
+                self.say(f"in their phases, within {took:.1f} s: {shown}")
+                return first
+            self.say(f"it took {took:.1f} s until all were in their phases: once more")
+            self.go_on()
+            self.calm(1.0)
+        raise AssertionError("the phases never came together")
 
-    def _do(self, step: str, subject: Subject) -> None:
-        getattr(self.phases[subject.phase], step)(self, subject)
+    def _do(self, step: str, subject: Subject):
+        return getattr(self.phases[subject.phase], step)(self, subject)
 
-    def _hold(self, subject: Subject) -> float:
-        for step in ("begin", "hold"):
-            self._do(step, subject)
-        return time.time()
+    def _stops(self, subject: Subject) -> bool:
+        return self.phases[subject.phase].stops
 
-    @property
-    def held(self) -> dict[str, str]:
-        """What showed that each was in its phase."""
-        return {f"{each.kind} {each.phase}": each.held for each in self.subjects}
+    def go_on(self) -> None:
+        """Phases are over, and brokers there."""
+        for subject in self.subjects:
+            for worker in subject.workers:
+                worker.resume()
+            self._do("over", subject)
 
     def rehearse(self) -> None:
-        """Everything but the outage: what that costs by itself."""
+        """All but the outage: what it costs by itself."""
         self.arrange()
-        self._go_on()
+        self.go_on()
         self.calm()
 
-    def _go_on(self) -> None:
-        self.resume(self.workers)
-
     def outage(self, how: str, seconds: float) -> Outage:
-        """Have the brokers away, while every topology is in its phase."""
-        self.arrange()
-        made = Outage(how, seconds, self.cluster.freeze())
+        """Have all brokers away for so long, from the moment when every topology is in its
+        phase.
+        """
+        held = self.arrange()
+        made = Outage(how, seconds, self.cluster.freeze(), held=held)
         self.outages.append(made)
-        self._go_on()
+        for worker in self.workers:
+            worker.resume()
         if how == "stopped":
             self.cluster.kill()
         time.sleep(max(0.0, made.began + seconds - time.time()))
         groups = [group for subject in self.subjects for group in subject.groups]
         made.over = self.cluster.back(how, groups)
         self.say(str(made))
-        for subject in self.subjects:
-            self._do("over", subject)
+        self.go_on()
         return made
 
+    def roll(self) -> None:
+        """A rolling restart: each node ends in order and comes back, and is in sync before the
+        next one ends.
+        """
+        for node in range(self.cluster.nodes):
+            self.outages.append(self.cluster.bounce(node))
+            self.say(str(self.outages[-1]))
+
     def settle(self, limit: float = 120.0) -> None:
-        """Close every slot, and wait until everything is folded, acknowledged and saved."""
+        """Close every slot, wait until everything is folded and acknowledged, and end all workers
+        in order.
+        """
         self.feed.close()
-        for subject in self.subjects:
-            self.until(
-                lambda subject=subject: self.left(subject, everything=True) == 0
-                and not time.sleep(0.3)
-                and self.left(subject, everything=True) == 0,
-                limit,
+
+        def folded(subject: Subject) -> bool:
+            return all(
+                self.ask.left(subject, everything=True) == 0 and not time.sleep(0.2)
+                for _ in range(3)
             )
-        for worker in self.workers:
-            worker.tell_to_end()
-        for worker in self.workers:
+
+        for subject in self.subjects:
+            self.until(lambda subject=subject: folded(subject), limit)
+        ended = self.workers
+        for subject in self.subjects:
+            for worker in list(subject.workers):
+                if worker.runs:
+                    subject.tell_to_end(worker)
+        for worker in ended:
             worker.process.wait(60)
 
-    def verdicts(self) -> dict[Subject, Verdict]:
-        """Of every topology."""
-        return dict(
-            zip(
-                map(id, self.subjects),
-                judge_all([each.flow for each in self.subjects]),
-                strict=True,
-            )
-        )
-
     def close(self) -> None:
+        """End everything that was started."""
         self._over.set()
         if self.feed is not None:
             self.feed.stop()
@@ -290,8 +202,15 @@ class World:
         self.cluster.close()
 
 
-def slot_of(value: bytes) -> int | None:
-    """Of a release."""
-    import json
-
-    return json.loads(value).get("slot")
+def released(subject: Subject) -> dict[int, float]:
+    """When brokers took the last release of each slot, of its copies the first."""
+    flow = subject.flow
+    firsts: dict[bytes, tuple[int, float]] = {}
+    for message in flow.read(flow.topology.releases_topic):
+        slot = json.loads(message.value()).get("slot")
+        if slot is not None:
+            firsts.setdefault(message.key(), (slot, message.timestamp()[1] / 1000))
+    found: dict[int, float] = {}
+    for slot, at in firsts.values():
+        found[slot] = max(at, found.get(slot, at))
+    return found
