@@ -157,6 +157,9 @@ class Reader:
                 raise TimeoutError(f"{self.topic}: read up to {self.seen} of {ends} in {limit:g} s")
             for message in self.consumer.consume(5000, 0.3):
                 if message.error():
+                    # of a broker that is away; what came with it is not to be thrown away
+                    if message.error().code() in LEADERLESS:
+                        continue
                     raise KafkaException(message.error())
                 self.found.append(message)
                 self.seen[message.partition()] = message.offset() + 1

@@ -82,7 +82,9 @@ def all_of(world: World) -> list[Found]:
     for subject in world.subjects:
         subject.revive()
     world.calm()
+    world.say("all follow their input")
     world.settle()
+    world.say("all is folded, and workers have ended")
     found = [*find(world).values()]
     for each in found:
         world.say(str(each))
@@ -136,14 +138,13 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
     plays = [*zip((*kinds, "asked"), drawn(), strict=True)]
     world = World(tmp_path, prefix, 1, plays, number)
     try:
-        world.calm()
         for how, seconds in (("stopped", 45), ("frozen", 10)):
+            world.calm()
             world.rehearse()
             world.outage(how, seconds)
             for subject, phase in zip(world.subjects, drawn(), strict=True):
                 subject.revive()
                 subject.phase = phase
-            world.calm()
         cases, outages = all_of(world), world.outages
     finally:
         world.close()

@@ -63,7 +63,7 @@ def find(world: World) -> dict[str, Found]:
 def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
     workers = [*subject.workers, *subject.ended]
     folded = verdict.reports or verdict.windows
-    found = Found(subject.name, subject.phase, wrong=verdict.wrong, folded=folded)
+    found = Found(subject.flow.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
     flow = subject.flow
     there = {(m.partition(), m.offset(), m.value()) for m in flow.read(flow.topology.raw_topic)}
     if lost := len(world.feed.taken[flow.topology.raw_topic] - there):

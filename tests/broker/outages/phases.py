@@ -123,7 +123,7 @@ class Joining(Phase):
     def ready(self, world: World, subject: Subject) -> None:
         for worker in subject.edges[1:]:
             subject.end(worker)
-        world.until(lambda: world.ask.group(subject).state == "Stable")
+        world.until(lambda: world.ask.group(subject).state == "Stable", "its group is stable")
         subject.start(subject.edge[0].name, asleep=True)
 
     def begin(self, world: World, subject: Subject) -> None:
@@ -150,7 +150,7 @@ class Leaving(Joining):
             group = world.ask.group(subject)
             return group.state == "Stable" and len(group.members) == 2
 
-        world.until(together)
+        world.until(together, "two are in its group")
 
     def begin(self, world: World, subject: Subject) -> None:
         subject.tell_to_end(subject.edges[-1])

@@ -76,28 +76,31 @@ class World:
             for worker in self.workers:
                 worker.look()
 
-    def until(self, true: Callable[[], bool], limit: float = 60.0) -> None:
+    def until(self, true: Callable[[], bool], what: str, limit: float = 60.0) -> None:
         """Wait for something; a broker that gives no answer is asked again."""
-        end = time.time() + limit
+        end, said = time.time() + limit, ""
         while True:
             try:
                 if true():
                     return
-            except KafkaException:
-                pass
-            assert time.time() < end, "it did not come about"
+                said = ""
+            except KafkaException as error:
+                said = f": {error}"
+            assert time.time() < end, f"in {limit:g} s it did not come about that {what}{said}"
             time.sleep(0.05)
 
-    def follows(self, subject: Subject) -> bool:
-        """Whether it releases what came just before."""
-        newest = max(released(subject), default=0)
-        return newest > START + self.feed.slot - BEHIND
+    def behind(self, subject: Subject) -> int:
+        """Slots that its newest release is behind its input."""
+        return START + self.feed.slot - max(released(subject), default=0)
 
     def calm(self, seconds: float = CALM, limit: float = 120.0) -> None:
         """Wait until every topology follows its input, and for so long after that."""
         for subject in self.subjects:
-            self.until(lambda subject=subject: self.follows(subject), limit)
-        self.warm = self.warm or time.time()
+            follows = lambda subject=subject: self.behind(subject) < BEHIND  # noqa: E731
+            self.until(follows, f"{subject.flow.topology.name} follows its input", limit)
+        if not self.warm:
+            self.warm = time.time()
+            self.say("all follow their input")
         time.sleep(seconds)
 
     # -- what happens
@@ -183,7 +186,8 @@ class World:
             )
 
         for subject in self.subjects:
-            self.until(lambda subject=subject: folded(subject), limit)
+            done = lambda subject=subject: folded(subject)  # noqa: E731
+            self.until(done, f"{subject.flow.topology.name} has folded all", limit)
         ended = self.workers
         for subject in self.subjects:
             for worker in list(subject.workers):
