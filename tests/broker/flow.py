@@ -122,6 +122,8 @@ class Reader:
             "group.id": "judge",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
+            # what is asked waits behind a fetch: by default for half a second, each time
+            "fetch.wait.max.ms": 100,
             "log_level": 0,
         }
         self.consumer, self.topic = Consumer(config), topic
