@@ -68,6 +68,16 @@ runtime:
 """
 
 
+LEADERLESS = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_PARTITION,  # so a client says that has not heard yet who leads it
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+)
+"""What is no answer, and passes."""
+
+
 @dataclass
 class Verdict:
     """What the judge found; all zero but the counts is the promise."""
@@ -112,6 +122,8 @@ class Reader:
             "group.id": "judge",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
+            # what is asked waits behind a fetch: by default for half a second, each time
+            "fetch.wait.max.ms": 100,
             "log_level": 0,
         }
         self.consumer, self.topic = Consumer(config), topic
@@ -132,10 +144,7 @@ class Reader:
                     TopicPartition(self.topic, partition), timeout=10
                 )
             except KafkaException as error:
-                if attempt == 9 or error.args[0].code() not in (
-                    KafkaError.NOT_LEADER_FOR_PARTITION,
-                    KafkaError.LEADER_NOT_AVAILABLE,
-                ):
+                if attempt == 9 or error.args[0].code() not in LEADERLESS:
                     raise
                 self.consumer.list_topics(self.topic, timeout=10)  # who leads it now
                 time.sleep(0.5)
@@ -150,6 +159,9 @@ class Reader:
                 raise TimeoutError(f"{self.topic}: read up to {self.seen} of {ends} in {limit:g} s")
             for message in self.consumer.consume(5000, 0.3):
                 if message.error():
+                    # of a broker that is away; what came with it is not to be thrown away
+                    if message.error().code() in LEADERLESS:
+                        continue
                     raise KafkaException(message.error())
                 self.found.append(message)
                 self.seen[message.partition()] = message.offset() + 1
@@ -202,7 +214,9 @@ class Flow:
         begins = None if self.topology.flow.raw else self.topology.reports_topic
         self.deployment = read_deployment(self.topology, config, begins)
         self.log = self.log_path.open("ab")
-        self.producer = Producer({"bootstrap.servers": boot, "linger.ms": 2, "log_level": 0})
+        # it waits for its broker for longer than any outage lasts
+        patient = {"message.timeout.ms": 900_000, "linger.ms": 2, "log_level": 0}
+        self.producer = Producer({"bootstrap.servers": boot, **patient})
         self.workers: list[tuple[str, Life]] = []
         self.exits: list[tuple[str, int]] = []
         self.readers: dict[str, Reader] = {}

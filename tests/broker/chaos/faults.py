@@ -6,17 +6,22 @@ from __future__ import annotations
 
 from tests.broker.chaos.kinds.brokers import (
     broker_disk_full,
-    broker_kill,
-    broker_restart,
-    frozen_broker,
-    leader_change,
     oversize_event,
     oversize_record,
     oversize_state,
     produce_error,
-    time_out,
 )
 from tests.broker.chaos.kinds.fault import Fault
+from tests.broker.chaos.kinds.outages import (
+    broker_kill,
+    broker_restart,
+    frozen_broker,
+    leader_change,
+    long_outage,
+    outage,
+    rolling_restart,
+    time_out,
+)
 from tests.broker.chaos.kinds.rounds import (
     asked_again,
     backlog,
@@ -52,6 +57,7 @@ from tests.broker.chaos.kinds.workers import (
 DISTURBS = {
     *(sigkill, machine_dies, kill_both, zombie, leave, join, other_cpu, scratch_full),
     *(broker_restart, broker_kill, leader_change, frozen_broker, time_out, broker_disk_full),
+    *(outage, long_outage, rolling_restart),
     *(old_state, lost_state, offsets_reset_with_state, offsets_reset_without_state),
     *(altered_state, wrong_key, rotated),
     *(coordinator_away, backlog, forwarder_killed, asked_again),
@@ -79,6 +85,7 @@ ONE_NODE: list[Fault] = [
     kill_both,
     broker_restart,
     broker_kill,
+    outage,
     broker_disk_full,
     scratch_full,
     frozen_broker,
@@ -105,6 +112,8 @@ THREE_NODES: list[Fault] = [
     forwarder_killed,
     *(sigkill,) * 2,
     *(leader_change,) * 3,
+    outage,
+    rolling_restart,
     machine_dies,
     broker_restart,
     broker_kill,
@@ -115,5 +124,5 @@ THREE_NODES: list[Fault] = [
     reordered,
     produce_error,
 ]
-LONG: list[Fault] = [time_out, *(sigkill,) * 8, *(leave, join) * 2]
+LONG: list[Fault] = [time_out, long_outage, *(sigkill,) * 8, *(leave, join) * 2]
 """What the long run has beside: they take long, or come often there."""

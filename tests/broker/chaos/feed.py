@@ -16,6 +16,7 @@ import numpy as np
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.wire.codec import encode
+from ldp_kafka.topology import Topology
 from tests.broker.flow import Flow
 
 # at a time; others come after them, as some methods give a user so many reports for life
@@ -31,6 +32,20 @@ PACE = 1.5  # seconds between two slots
 def crowd(flow: Flow) -> int:
     """How many users a topology has at a time."""
     return USERS if flow.topology.flow.sums is None else CROWD
+
+
+def values_of(topology: Topology, slot: int, numbers: np.random.Generator, n: int) -> np.ndarray:
+    """What so many users have in a slot."""
+    method = topology.method
+    if topology.flow.sums is not None:  # something to publish: it jumps every other slot
+        most = numbers.random(n) < 0.8
+        if method.kind == "categorical":
+            return np.where(most, slot // 2 % 3, numbers.integers(0, 3, n))
+        return np.where(most, 12.0 + 8 * (slot // 2 % 3), 10 + 20 * numbers.random(n))
+    if method.kind == "categorical":
+        return numbers.integers(0, topology.privacy.categories, n)
+    values = numbers.beta(2, 5, (n, method.dimension) if method.dimension else n).round(4)
+    return 20 * values if method.ball else 10 + 20 * values
 
 
 class Feed:
@@ -121,7 +136,7 @@ class Feed:
             for at in range(partition, crowd(flow), topology.input.partitions)
         ]
         rnd.shuffle(users)
-        values, cut = self._values(topology, len(users)), len(users) // 2
+        values, cut = values_of(topology, self.slot, self.numbers, len(users)), len(users) // 2
         slots = np.array(
             [
                 max(0, self.slot - rnd.choice((1, 1, 2, 4))) if rnd.random() < LATE else self.slot
@@ -140,18 +155,6 @@ class Feed:
                 ).encode()
             )
         return [*out, encode(Tick((START + self.slot) * 3_600_000))]
-
-    def _values(self, topology, n: int) -> np.ndarray:
-        method = topology.method
-        if topology.flow.sums is not None:  # something to publish: it jumps every other slot
-            most = self.numbers.random(n) < 0.8
-            if method.kind == "categorical":
-                return np.where(most, self.slot // 2 % 3, self.numbers.integers(0, 3, n))
-            return np.where(most, 12.0 + 8 * (self.slot // 2 % 3), 10 + 20 * self.numbers.random(n))
-        if method.kind == "categorical":
-            return self.numbers.integers(0, topology.privacy.categories, n)
-        values = self.numbers.beta(2, 5, (n, method.dimension) if method.dimension else n).round(4)
-        return 20 * values if method.ball else 10 + 20 * values
 
     def _put(self, flow: Flow, partition: int, value: bytes) -> None:
         flow.producer.produce(

@@ -281,17 +281,19 @@ class World:
             crew.number: crew.log.stat().st_size if crew.log.exists() else 0 for crew in self.crews
         }
 
-    def heard(self, marks: dict[int, int], name: str, words: tuple[str, ...]) -> bool:
-        """Whether a line since then has this name and one of these words."""
+    def lines(self, marks: dict[int, int], words: tuple[str, ...]) -> list[str]:
+        """Those since then that have one of these words."""
+        found = []
         for crew in self.crews:
             with crew.log.open("rb") as log:
                 log.seek(marks[crew.number])
-                if any(
-                    name in line and any(word in line for word in words)
-                    for line in log.read().decode(errors="replace").splitlines()
-                ):
-                    return True
-        return False
+                said = log.read().decode(errors="replace").splitlines()
+            found += [line for line in said if any(word in line for word in words)]
+        return found
+
+    def heard(self, marks: dict[int, int], name: str, words: tuple[str, ...]) -> bool:
+        """Whether a line since then has this name and one of these words."""
+        return any(name in line for line in self.lines(marks, words))
 
     def write(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
         """Append one record."""

@@ -1,4 +1,6 @@
-"""Faults of brokers: they refuse what is written, their disks are full, they end or stand still."""
+"""Faults of brokers: they refuse what is written, their disks are full; and how one ends and comes
+back.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from confluent_kafka import KafkaException, Producer
 
 from tests.broker.chaos.kinds.fault import NotHeld, edge, must, written
 from tests.broker.chaos.place import alive
-from tests.broker.chaos.world import SESSION, World
+from tests.broker.chaos.world import World
 from tests.broker.flow import Flow
 from tests.broker.flow import configure as set_topic
 
@@ -172,16 +174,6 @@ def bounced(world: World, number: int) -> str:
     return f"node {node + 1} of {world.nodes}{forced}"
 
 
-def broker_restart(world: World) -> str:
-    """A broker goes in order and comes back."""
-    return bounced(world, signal.SIGTERM)
-
-
-def broker_kill(world: World) -> str:
-    """A broker is gone at once and comes back."""
-    return bounced(world, signal.SIGKILL)
-
-
 def leader(world: World, flow: Flow) -> int:
     """The id of the node that leads partition 0 of a raw topic, as the brokers say; -1 for none, or
     where they do not know the topic yet.
@@ -192,44 +184,3 @@ def leader(world: World, flow: Flow) -> int:
         .partitions
     )
     return found[0].leader if 0 in found else -1
-
-
-def leader_change(world: World) -> str:
-    """Who leads a raw log's partition is gone: another replica takes over."""
-    flow = world.random.choice(world.flows)
-    must(world.until(lambda: leader(world, flow) > 0, 30), "there was no leader to begin with")
-    was = leader(world, flow)
-    end_node(world, was - 1, signal.SIGKILL)
-    changed = world.until(lambda: leader(world, flow) not in (was, -1), 30)
-    start_brokers(world)
-    must(changed, "no other replica took over")
-    return f"from node {was}"
-
-
-def frozen_broker(world: World, seconds: float = SESSION + 2) -> str:
-    """Brokers stand still for longer than a session: requests time out, members are thrown out."""
-    pids = world.pids()
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    world.pause(seconds)
-    for pid in pids:
-        os.kill(pid, signal.SIGCONT)
-    return f"{seconds:g} s"
-
-
-def time_out(world: World) -> str:
-    """The same for longer than a worker waits for what it has produced: it ends and is started
-    again. Where nothing was under way as they froze, once more.
-    """
-    marks = world.marks()
-    for times in (1, 2, 3):
-        frozen_broker(world, 26)
-        if world.until(
-            lambda: world.heard(
-                marks, "ldp-kafka: ", ("did not confirm within", "took nothing for", "Timed out")
-            ),
-            10,
-        ):
-            return f"26 s, {times} times"
-        world.steady(20)
-    raise NotHeld("no worker minded")

@@ -1,0 +1,115 @@
+"""A steady input: each topology's slots one after the other, by a producer that waits for its
+broker as long as it takes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import traceback
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+from confluent_kafka import Producer
+
+from ldp_kafka.randomness import Ids
+from ldp_kafka.records import Events, Tick
+from ldp_kafka.runtime.wire.codec import encode
+from tests.broker.chaos.feed import START, values_of
+
+if TYPE_CHECKING:
+    from tests.broker.outages.subjects import Subject
+
+__all__ = ["Steady"]
+
+PACE = 1.0  # seconds between two slots
+PARTS = 4  # of a slot, at equal distances
+HOUR = 3_600_000
+
+
+class Steady:
+    """Appends slots until it is closed, whether or not a broker is there to take them."""
+
+    def __init__(self, boot: str, subjects: list[Subject], seed: int) -> None:
+        self.subjects, self.slot = subjects, 0
+        self.numbers = np.random.default_rng(seed)
+        self.given: dict[str, dict[int, float]] = defaultdict(dict)
+        """By topology: when the last event of each slot was given to the producer."""
+        self.taken: dict[str, set[tuple[int, int, bytes]]] = defaultdict(set)
+        """By topic: what brokers have acknowledged."""
+        self.lost: list[str] = []
+        self.producer = Producer(
+            {
+                "bootstrap.servers": boot,
+                "enable.idempotence": True,
+                "message.timeout.ms": 0,
+                "reconnect.backoff.max.ms": 200,
+                "queue.buffering.max.messages": 10_000_000,
+                "linger.ms": 2,
+                "log_level": 0,
+            }
+        )
+        self._stop = threading.Event()
+        self._error = ""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Append no more."""
+        self._stop.set()
+        self._thread.join()
+
+    def close(self) -> None:
+        """Write the ticks that close every slot, and see that everything arrives."""
+        self.stop()
+        assert not self._error, self._error
+        for subject in self.subjects:
+            for partition in range(subject.flow.topology.input.partitions):
+                self._put(subject, partition, encode(Tick((START + self.slot + 12) * HOUR)))
+        assert self.producer.flush(120) == 0, "the broker did not take the input"
+
+    def _run(self) -> None:
+        try:
+            begin, step = time.monotonic(), 0
+            while not self._stop.wait(max(0.0, begin + step * PACE / PARTS - time.monotonic())):
+                self.slot, part = divmod(step, PARTS)
+                for subject in self.subjects:
+                    if subject.fed:
+                        self._give(subject, part)
+                self.producer.poll(0)
+                step += 1
+        except BaseException:
+            self._error = traceback.format_exc()
+
+    def _give(self, subject: Subject, part: int) -> None:
+        """A part of a slot's users; behind the last one a tick."""
+        topology = subject.flow.topology
+        for partition in range(topology.input.partitions):
+            mine = range(partition, subject.users, topology.input.partitions)[part::PARTS]
+            users = [f"u{at}" for at in mine]
+            values = values_of(topology, self.slot, self.numbers, len(users))
+            times = (START + self.slot) * HOUR + self.numbers.integers(0, HOUR, len(users))
+            if subject.singles:
+                for user, at, value in zip(users, times.tolist(), values.tolist(), strict=True):
+                    record = {"user": user, "time": at, "value": value}
+                    self._put(subject, partition, json.dumps(record).encode())
+            else:
+                self._put(subject, partition, encode(Events(Ids.of(users), times, values)))
+            if part == PARTS - 1:
+                self._put(subject, partition, encode(Tick((START + self.slot) * HOUR)))
+        if part == PARTS - 1:
+            self.given[topology.name][START + self.slot] = time.time()
+
+    def _put(self, subject: Subject, partition: int, value: bytes) -> None:
+        topic = subject.flow.topology.raw_topic
+        self.producer.produce(topic, value, None, partition, self._delivered)
+
+    def _delivered(self, error, message) -> None:
+        if error is None:
+            self.taken[message.topic()].add(
+                (message.partition(), message.offset(), message.value())
+            )
+        else:
+            self.lost.append(error.str())

@@ -1,0 +1,188 @@
+"""Topologies that go through an outage, each with its workers, its input and what it is doing when
+the brokers go.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka.admin import AdminClient
+
+from ldp_kafka.errors import BrokerError
+from ldp_kafka.topology.roles import Agent, Role
+from tests.broker.chaos.kinds.fault import edge
+from tests.broker.flow import Flow, configure
+from tests.broker.outages.worker import Worker
+
+__all__ = ["KINDS", "SESSION", "Kind", "Subject"]
+
+SESSION = 10.0  # seconds
+TEXT = """
+topology: {name}
+kafka: {{bootstrap_servers: "{boot}"}}
+input: {{partitions: {partitions}, format: {format}, slot: 1h, lateness: 1}}
+privacy: {{method: {method}, {shape}}}
+output: {{statistics: [{statistics}]}}
+edge: {{key_file: {key}}}
+runtime: {{shards: {shards}, snapshot_seconds: 1, session_timeout: {session}}}
+"""
+EVENT = "domain: [10, 30], epsilon: 8.0, window: 4"
+
+
+class Kind(NamedTuple):
+    """What a topology is."""
+
+    method: str
+    shape: str
+    statistics: str
+    users: int
+    singles: bool = False
+    """Whether its events come one by one."""
+    shards: int = 16
+
+
+KINDS = {
+    "singles": Kind("capp", EVENT, "mean, per_user", 40, singles=True),
+    "batches": Kind("capp", EVENT, "mean, per_user", 40),
+    "crowd-singles": Kind(
+        "lpu", "categories: 3, epsilon: 4.0, window: 4", "frequencies", 60, singles=True
+    ),
+    "crowd": Kind("sw_direct", EVENT, "mean", 60),
+    "asked-singles": Kind("lbd", EVENT, "mean", 120, singles=True),
+    "asked": Kind("lba", "categories: 3, epsilon: 4.0, window: 4", "frequencies", 120),
+    "curator": Kind(
+        "pegasus_delay",
+        "trust: curator, level: event, delay: 4, setting: sliding, domain: [10, 30], epsilon: 4.0",
+        "per_stream",
+        40,
+    ),
+}
+"""By name. Each is a method of another sort, or its events come in another form."""
+
+
+@dataclass
+class Subject:
+    """A topology, and what it is doing when the brokers go."""
+
+    kind: str
+    phase: str
+    flow: Flow
+    tmp: Path
+    workers: list[Worker] = field(default_factory=list)
+    ended: list[Worker] = field(default_factory=list)
+    """Those that were told to, or that were started again."""
+    fed: bool = True
+    held: str = ""
+    """What shows that it was in its phase."""
+
+    @classmethod
+    def make(cls, boot: str, tmp: Path, prefix: str, kind: str, phase: str) -> Subject:
+        """With its topics. Of three nodes one may not know a topic yet that another has just made:
+        it is asked again, as an operator would.
+        """
+        of = KINDS[kind]
+        name = f"{prefix}-{kind}-{phase}"
+        for _ in range(10):
+            try:
+                flow = Flow(
+                    boot,
+                    tmp,
+                    name,
+                    method=of.method,
+                    shape=of.shape,
+                    statistics=of.statistics,
+                    text=TEXT,
+                    session=f"{SESSION:.0f}s",
+                    format="json" if of.singles else "arrow",
+                    shards=of.shards,
+                )
+                break
+            except BrokerError as error:
+                if "UNKNOWN_TOPIC_OR_PART" not in str(error):
+                    raise
+                time.sleep(1)
+        else:
+            raise BrokerError("the nodes never agreed on what topics there are")
+        made = cls(kind, phase, flow, tmp)
+        # when brokers took a record is what tells how late it is
+        admin = AdminClient({"bootstrap.servers": boot, "log_level": 0})
+        changelogs = [role.changelog(agent.name) for role, agent in flow.topology.flow.readers()]
+        for topic in (flow.topology.releases_topic, *changelogs):
+            configure(admin, topic, "message.timestamp.type", "LogAppendTime")
+        return made
+
+    @property
+    def users(self) -> int:
+        return KINDS[self.kind].users
+
+    @property
+    def singles(self) -> bool:
+        return KINDS[self.kind].singles
+
+    @property
+    def edge(self) -> tuple[Role, Agent]:
+        """Who folds the raw log."""
+        return edge(self.flow)
+
+    @property
+    def edges(self) -> list[Worker]:
+        """The workers that do, oldest first."""
+        return [each for each in self.workers if each.role == self.edge[0].name]
+
+    @property
+    def name(self) -> str:
+        """For whoever reads what was found."""
+        return f"{self.kind} ({self.phase})"
+
+    @property
+    def groups(self) -> list[str]:
+        return [role.group for role in self.flow.topology.roles]
+
+    def start(self, role: str, *, asleep: bool = False) -> Worker:
+        """One more worker; ``asleep``: stopped before it has asked any broker."""
+        number = len(self.workers) + len(self.ended)
+        log = self.tmp / f"{self.flow.topology.name}-{role}-{number}.log"
+        worker = Worker(self.flow.path, role, log)
+        self.workers.append(worker)
+        end = time.time() + 60
+        while asleep and not worker.lines("start"):
+            assert time.time() < end, f"{worker} did not begin"
+            time.sleep(0.01)
+        if asleep:
+            worker.pause()
+        return worker
+
+    def begin(self) -> None:
+        """A worker of each role."""
+        for role in self.flow.topology.roles:
+            self.start(role.name)
+
+    def tell_to_end(self, worker: Worker) -> None:
+        """In order; without waiting for it."""
+        worker.told = time.time()
+        worker.process.terminate()
+        self.workers.remove(worker)
+        self.ended.append(worker)
+
+    def end(self, worker: Worker) -> None:
+        """The same, its brokers being there."""
+        self.tell_to_end(worker)
+        code = worker.process.wait(60)
+        assert code == 0, f"{worker} ended with {code} when it was told to: {worker.ends}"
+
+    def revive(self) -> None:
+        """Start again who has ended by itself, as a supervisor does."""
+        for worker in [each for each in self.workers if not each.runs]:
+            self.workers.remove(worker)
+            self.ended.append(worker)
+            self.start(worker.role)
+
+    def close(self) -> None:
+        for worker in (*self.workers, *self.ended):
+            if worker.runs:
+                worker.process.kill()
+                worker.process.wait()
+        self.flow.close()
