@@ -95,20 +95,27 @@ class Changelog:
 
     Not by Faust's producer: an idempotent one tries a record again in its place, and no copy of an
     older record can arrive behind a newer one of its key.
+
+    The worker's own table has a record once the broker has it, and not where a rebalance has begun
+    by then: Faust reads the log on from where it was, up to an end that this record may lie behind.
+    A table that had it, and not what came before it, would be no state that the log ever was.
     """
 
     def __init__(self, table: Any, topic: str, partition: int, host: Host) -> None:
         self._table, self._topic, self._partition, self._host = table, topic, partition, host
+        self._rebalance = host.app.rebalancing_count
 
     async def put(self, key: str, value: bytes | None) -> None:
         """Write one record, None to delete it. BrokerError where brokers that are there do not
         take it.
         """
+        await self._host.put(TableRecord(self._topic, self._partition, key_bytes(key), value))
+        if self._rebalance != self._host.app.rebalancing_count:
+            return
         if value is None:
             self._table.data.pop(key, None)
         else:
             self._table.data[key] = value
-        await self._host.put(TableRecord(self._topic, self._partition, key_bytes(key), value))
 
 
 class Agent:

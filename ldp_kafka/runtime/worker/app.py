@@ -27,7 +27,7 @@ from ldp_kafka.runtime.kafka.copying import Copying
 from ldp_kafka.runtime.kafka.facts import read_facts
 from ldp_kafka.runtime.kafka.forwarder import Forwarder
 from ldp_kafka.runtime.kafka.group_offsets import GroupOffsets
-from ldp_kafka.runtime.kafka.presence import Presence
+from ldp_kafka.runtime.kafka.presence import Presence, UnansweredError
 from ldp_kafka.runtime.kafka.relayer import Relayer
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Output, Stage, TableRecord
@@ -279,9 +279,9 @@ class Worker:
             check_newest(spec.topic, agent.stage(0), newest)
 
     def guard(self) -> None:
-        """Look from now on whether brokers are there, whether the client has given up its group,
-        and whether the recovery of tables stands still though they are; from threads: none of
-        Faust's timers runs before its first tables are there, which is when it may happen.
+        """Look from now on whether the client has given up its group, and whether the recovery of
+        tables stands still though brokers are there, from a thread: none of Faust's timers runs
+        before its first tables are there, which is when it may happen.
         """
 
         def keep() -> None:
@@ -305,7 +305,6 @@ class Worker:
                 )
             )
 
-        self.presence.start()
         threading.Thread(target=keep, daemon=True, name="guard").start()
 
     async def stop(self) -> None:
@@ -325,10 +324,16 @@ class Worker:
 
     def main(self) -> int:
         """Run until told to stop; the exit code."""
-        try:
-            self.check()
-        except LdpKafkaError as error:
-            end(error)
+        self.presence.start()
+        while True:
+            try:
+                self.presence.ask("what earlier workers have kept", self.check)
+            except UnansweredError:  # it has answered when this process began
+                time.sleep(1)
+            except LdpKafkaError as error:
+                end(error)
+            else:
+                break
         code = self._run()
         self.diary.look(everything=True)
         logs.ended(self.reason, code)

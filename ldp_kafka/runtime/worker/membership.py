@@ -17,6 +17,7 @@ from faust.transport.drivers import aiokafka
 from ldp_kafka.errors import BrokerError, LdpKafkaError
 from ldp_kafka.runtime.worker.driver import App
 from ldp_kafka.runtime.worker.exits import end
+from ldp_kafka.runtime.worker.foreign import chain, said
 from ldp_kafka.runtime.worker.private_api import Private
 from ldp_kafka.runtime.worker.process import forbidden
 
@@ -39,16 +40,26 @@ def dropped(app: App) -> LdpKafkaError | None:
     client would say so. None where it goes on.
     """
     client, group, fetcher = _client(app)
-    tasks = (
-        getattr(group, "_coordination_task", None),
-        getattr(fetcher, "_fetch_task", None),
-        getattr(getattr(client, "_client", None), "_sync_task", None),
-    )
-    if not any(task is not None and task.done() for task in tasks) or app.should_stop:
-        return None
-    return BrokerError(
-        "the client has given up its group after an error: a new worker joins it again"
-    )
+    tasks = {
+        "its group": getattr(group, "_coordination_task", None),
+        "fetches": getattr(fetcher, "_fetch_task", None),
+        "what the cluster looks like": getattr(
+            getattr(client, "_client", None), "_sync_task", None
+        ),
+    }
+    for what, task in tasks.items():
+        if task is not None and task.done() and not app.should_stop:
+            return BrokerError(
+                f"the client does nothing more for {what}, after {_why(task)}: a new worker joins"
+                " its group again"
+            )
+    return None
+
+
+def _why(task: Any) -> str:
+    """What a task has ended with."""
+    error = None if task.cancelled() else task.exception()
+    return "an end in order" if error is None else "; ".join(map(said, chain(error)))
 
 
 def heard(app: App) -> bool:

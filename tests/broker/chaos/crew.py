@@ -112,6 +112,7 @@ def work(topology: Topology) -> int:
         if role.name not in away
     )
     for beside in others:
+        beside.presence.start()
         beside.guard()
     process = worker.Process
     # what the last one's `main`, which forwards too, makes of its app

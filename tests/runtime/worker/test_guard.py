@@ -39,18 +39,11 @@ def guarded(monkeypatch, recovering, given_up=lambda _: None, heard=lambda _: Fa
     monkeypatch.setattr(room, "heard", lambda _: heard(len(looks)))
 
     class Brokers:
-        started = False
-
         @property
         def here(self):
             return here is None or here(len(looks))
 
-        def start(self):
-            self.started = True
-
-    brokers = Brokers()
-    room.Worker.guard(SimpleNamespace(app=App(), presence=brokers))
-    assert brokers.started
+    room.Worker.guard(SimpleNamespace(app=App(), presence=Brokers()))
     assert over.wait(20)
     return ended, len(looks)
 

@@ -12,8 +12,13 @@ from ldp_kafka.runtime.worker import membership
 
 def client_of(*, done=False, fetched=False, told=False, unheard=None):
     """An app whose client's tasks have ended, or whose group waits to be heard."""
+
+    def error():
+        return KeyError("poison 31337")
+
     task, fetches, sync = (
-        SimpleNamespace(done=lambda is_=is_: is_) for is_ in (done, fetched, told)
+        SimpleNamespace(done=lambda is_=is_: is_, cancelled=lambda: False, exception=error)
+        for is_ in (done, fetched, told)
     )
     calls = []
     coordinator = SimpleNamespace(
@@ -50,7 +55,8 @@ class Waits:
 def test_a_client_that_has_given_up_its_group_is_seen(ended):
     """Its partitions are still assigned, as far as it knows, and nothing comes."""
     made, _ = client_of(**{ended: True})
-    assert "given up its group" in str(membership.dropped(made))
+    found = str(membership.dropped(made))
+    assert "does nothing more for" in found and "after KeyError: a new worker" in found
     made.should_stop = True
     assert membership.dropped(made) is None
     made._consumer = None  # not made yet
