@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from io import StringIO
 from sys import float_info
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from ldp_kafka.errors import TopologyError
 from ldp_kafka.topology.malformed import no_yaml
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["Document", "Unset", "key_text", "plain_scalar", "read"]
+__all__ = ["Document", "Unset", "Variable", "key_text", "plain_scalar", "read", "write"]
 
 _DEEPEST = 16  # also ends an alias that contains itself
 _VARIABLE = re.compile(
@@ -56,6 +57,19 @@ class Unset(str):
     """What to say where it is needed."""
 
 
+class Variable(NamedTuple):
+    """One use of a variable of the environment."""
+
+    path: Path
+    name: str
+    default: str | None
+    whole: bool
+    """Whether nothing stands beside it."""
+
+    def __repr__(self) -> str:
+        return "Variable()"  # a default may be a password
+
+
 class Document(NamedTuple):
     """What a file says, and where."""
 
@@ -66,6 +80,8 @@ class Document(NamedTuple):
     problems: list[tuple[Path, TopologyError]]
     unread: set[Path]
     """Places whose values are problems already, and stand as None in ``data``."""
+    variables: list[Variable]
+    """In the order in which they stand in the file."""
 
     def __repr__(self) -> str:
         return f"Document({self.file!r})"  # never what it says: passwords are in it
@@ -125,8 +141,41 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
         ) from None
     except RecursionError:
         raise TopologyError("must not be nested so deep", file=file) from None
-    builder = _Builder(Document(file, None, {(): 1}, [], set()), environment)
+    builder = _Builder(Document(file, None, {(): 1}, [], set(), []), environment)
     return builder.document._replace(data=None if root is None else builder.value(root, ()))
+
+
+def write(data: Any) -> str:
+    r"""Plain data as YAML; text of several lines as it is, behind ``|``.
+
+    Examples
+    --------
+    >>> print(write({"name": "meters", "roles": ["perturb"], "text": "a: 1\nb: 2\n"}), end="")
+    name: meters
+    roles:
+      - perturb
+    text: |
+      a: 1
+      b: 2
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.scalarstring import LiteralScalarString
+
+    def readable(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: readable(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [readable(each) for each in value]
+        # no block holds every character
+        block = isinstance(value, str) and "\n" in value and value.replace("\n", "").isprintable()
+        return LiteralScalarString(value) if block else value
+
+    yaml = YAML()
+    yaml.width = 4096
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    text = StringIO()
+    yaml.dump(readable(data), text)
+    return text.getvalue()
 
 
 class _Builder:
@@ -217,6 +266,8 @@ class _Builder:
                 return ""
             if not match["name"]:
                 return "$"
+            used = Variable(path, match["name"], match["default"], match[0] == text)
+            self.document.variables.append(used)
             found = self.environment.get(match["name"])
             if match["default"] is not None:
                 return found or match["default"]
