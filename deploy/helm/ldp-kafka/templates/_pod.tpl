@@ -77,7 +77,7 @@
 - name: {{ $block }}-files
   secret:
     secretName: {{ . }}
-    defaultMode: 0400
+    defaultMode: 256  # 0400
 {{- end }}
 {{- end }}
 {{- end }}
