@@ -28,7 +28,7 @@ def helm_values(topology: Path, json_: bool) -> None:
     A file that holds a password is refused: the chart puts it into a ConfigMap. Variables that
     shape the topology, such as a topic's name, are taken from the environment, as elsewhere.
     """
-    from ldp_kafka.topology.document import write
+    from ldp_kafka.topology.dump import write
     from ldp_kafka.topology.helm import helm_values as made
 
     found = made(topology)

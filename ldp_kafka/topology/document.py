@@ -1,12 +1,11 @@
-"""YAML text as plain data that knows on which line each key stands; the only file that knows a YAML
-library.
+"""YAML text as plain data that knows on which line each key stands; the only file that knows how a
+YAML library reads.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from io import StringIO
 from sys import float_info
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from ldp_kafka.errors import TopologyError
 from ldp_kafka.topology.malformed import no_yaml
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["Document", "Unset", "Variable", "key_text", "plain_scalar", "read", "write"]
+__all__ = ["Document", "Unset", "Variable", "key_text", "plain_scalar", "read"]
 
 _DEEPEST = 16  # also ends an alias that contains itself
 _VARIABLE = re.compile(
@@ -143,39 +142,6 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
         raise TopologyError("must not be nested so deep", file=file) from None
     builder = _Builder(Document(file, None, {(): 1}, [], set(), []), environment)
     return builder.document._replace(data=None if root is None else builder.value(root, ()))
-
-
-def write(data: Any) -> str:
-    r"""Plain data as YAML; text of several lines as it is, behind ``|``.
-
-    Examples
-    --------
-    >>> print(write({"name": "meters", "roles": ["perturb"], "text": "a: 1\nb: 2\n"}), end="")
-    name: meters
-    roles:
-      - perturb
-    text: |
-      a: 1
-      b: 2
-    """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.scalarstring import LiteralScalarString
-
-    def readable(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {key: readable(each) for key, each in value.items()}
-        if isinstance(value, list | tuple):
-            return [readable(each) for each in value]
-        # no block holds every character
-        block = isinstance(value, str) and "\n" in value and value.replace("\n", "").isprintable()
-        return LiteralScalarString(value) if block else value
-
-    yaml = YAML()
-    yaml.width = 4096
-    yaml.indent(mapping=2, sequence=4, offset=2)
-    text = StringIO()
-    yaml.dump(readable(data), text)
-    return text.getvalue()
 
 
 class _Builder:

@@ -48,10 +48,14 @@ ALL = {
     "metrics": {"scrapeAnnotations": True},
     "podMonitor": {"enabled": True, "interval": "15s"},
     "prometheusRule": {"rules": ALERTS, "labels": {"prometheus": "edge"}},
-    "serviceAccount": {"annotations": {"a": "b"}},
+    "serviceAccounts": {"edge": {"annotations": {"a": "b"}}, "collector": {"name": "us"}},
+    "networkPolicy": {
+        "edge": {"more": [{"to": [{"ipBlock": {"cidr": "10.3.0.0/24"}}], "ports": [{"port": 443}]}]}
+    },
     "topics": {
         "enabled": True,
         "login": {"secret": "admin"},
+        "serviceAccount": "admin",
         "acls": {"enabled": True, "edge": "User:meters", "collector": "User:CN=us,O=House"},
     },
 }
@@ -187,8 +191,8 @@ def test_what_is_mounted_is_there(shape, tmp_path):
 def test_pods_may_do_little(shape, tmp_path):
     """No root, no token, nothing to write to but /tmp; the Job for topics is held as short."""
     manifests = render(shape, tmp_path, ALL)
-    [account] = by_kind(manifests, "ServiceAccount").values()
-    assert account["automountServiceAccountToken"] is False
+    for account in by_kind(manifests, "ServiceAccount").values():
+        assert account["automountServiceAccountToken"] is False
     works = [*by_kind(manifests, "Deployment").values(), *by_kind(manifests, "Job").values()]
     for pod in (each["spec"]["template"]["spec"] for each in works):
         assert pod["automountServiceAccountToken"] is False

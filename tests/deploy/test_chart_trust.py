@@ -167,10 +167,33 @@ def test_whom_pods_reach(shape, tmp_path):
         assert spec.get("ingress", []) == (
             [{"from": OPEN[side]["prometheus"], "ports": metrics}] if side else []
         )
+    endpoint = {"to": [{"ipBlock": {"cidr": "10.9.0.0/24"}}], "ports": [{"port": 443}]}
+    more = render(shape, tmp_path, {"networkPolicy": {COLLECTOR: {"more": [endpoint]}}})
+    for name, each in by_kind(more, "NetworkPolicy").items():
+        assert each["spec"]["egress"] == [*policies[name]["spec"]["egress"], endpoint]
     edge = OPEN[EDGE]["brokers"][0]["ipBlock"]["cidr"]
     for name, policy in policies.items():
         if ROLES.get(name) == COLLECTOR:
             assert edge not in {*leaves(policy)}
+
+
+def test_a_side_has_an_identity_of_its_own(tmp_path):
+    """A cloud's identity of the edge is never the collector's; the Job has neither."""
+    own = {"edge": {"annotations": {"role": "meters"}}, "collector": {"name": "us"}}
+    found = render(TWO, tmp_path, TOPICS, {"serviceAccounts": own})
+    accounts = {name: each["metadata"] for name, each in by_kind(found, "ServiceAccount").items()}
+    assert accounts.keys() == {"here-edge", "us"}
+    assert accounts["here-edge"]["annotations"] == {"role": "meters"}
+    assert {name: pod.get("serviceAccountName") for name, pod in pods(found).items()} == {
+        "perturb": "here-edge",
+        "collect": "us",
+        "coordinate": "us",
+        "topics": None,
+    }
+    own = {"create": False, "edge": {"name": "mine"}}
+    found = render(TWO, tmp_path, {"serviceAccounts": own})
+    assert by_kind(found, "ServiceAccount") == {}
+    assert pods(found)["perturb"]["serviceAccountName"] == "mine"
 
 
 def test_no_secret_is_in_a_manifest(tmp_path):

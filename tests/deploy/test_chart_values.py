@@ -6,9 +6,11 @@ import json
 import shutil
 
 import pytest
+from ruamel.yaml import YAML
 
 from ldp_kafka.cli import cli
 from ldp_kafka.topology import acls, loads, read_principals
+from ldp_kafka.topology.helm import helm_values
 from tests.cases import cases
 from tests.deploy.chart import (
     CHART,
@@ -21,6 +23,7 @@ from tests.deploy.chart import (
     render,
     shapes,
 )
+from tests.deploy.code_blocks import ROOT, blocks
 
 TWO = shapes("two")[0].values[0]
 ASKED = shapes("phone-networks")[0].values[0]
@@ -262,3 +265,26 @@ def test_what_is_said_of_one_role(tmp_path):
     }
     [worker] = pod(found.values(), "perturb")["containers"]
     assert worker["resources"] == {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}}
+
+
+def test_the_page_installs_what_it_says(tmp_path, with_notes):
+    """README.md's values, over the topology that it names, one after the other: nothing is missing,
+    and there is nothing to warn of.
+    """
+    two = ROOT / "deploy" / "docs" / "pages" / "how-to" / "two-clusters.md"
+    (tmp_path / "meters.yaml").write_text(next(each.text for each in blocks(two) if each.file))
+    yaml = YAML(typ="safe")
+    mine = [yaml.load(each.text) for each in blocks(CHART / "README.md") if each.language == "yaml"]
+    assert len(mine) == 3
+    code, said, wrong = helm(
+        "template",
+        "meters",
+        values=[helm_values(tmp_path / "meters.yaml"), *mine],
+        chart=with_notes,
+    )
+    assert code == 0, wrong
+    found = [each for each in yaml.load_all(said) if each]
+    assert "WARNING" not in notes(found)
+    assert by_kind(found, "Deployment").keys() == {"perturb", "collect"}
+    assert by_kind(found, "ScaledObject").keys() == {"perturb"}
+    assert by_kind(found, "Job").keys() == {"topics"}

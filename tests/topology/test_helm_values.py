@@ -11,7 +11,8 @@ import pytest
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError, TopologyError
 from ldp_kafka.topology import access, load, loads
-from ldp_kafka.topology.document import read, write
+from ldp_kafka.topology.document import read
+from ldp_kafka.topology.dump import write
 from ldp_kafka.topology.helm import helm_values
 from tests.cases import cases
 

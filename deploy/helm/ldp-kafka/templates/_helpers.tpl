@@ -88,6 +88,12 @@ ldp-kafka/side: {{ .facts.side }}
 /etc/ldp-kafka/topology/{{ .Values.topology.file }}
 {{- end }}
 
+{{/* Whose pods those of a side are: (root, side) */}}
 {{- define "ldp-kafka.serviceAccount" -}}
-{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "ldp-kafka.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- $own := index .root.Values.serviceAccounts .side }}
+{{- if .root.Values.serviceAccounts.create }}
+{{- $own.name | default (printf "%s-%s" (include "ldp-kafka.name" .root) .side) }}
+{{- else }}
+{{- $own.name | default "default" }}
+{{- end }}
 {{- end }}
