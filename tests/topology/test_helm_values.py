@@ -162,6 +162,7 @@ def test_no_secret_is_written_down(tmp_path, monkeypatch, capsys):
             "without a default",
         ),
         ("${EDGE_PASSWORD}", f"{PASSWORD}${{A}}", "kafka.edge.client.sasl.password", "variable"),
+        ("${COLLECTOR_PASSWORD}", PASSWORD, "kafka.collector.client.sasl.password", "variable"),
         (
             "sasl.mechanism:",
             f"ssl.key.password: {PASSWORD}, sasl.mechanism:",
