@@ -208,9 +208,9 @@ def test_replay_waits_for_what_is_not_there_yet(good, capsys, monkeypatch):
 def test_only_what_is_built_is_listed():
     """No stubs."""
     assert list(cli.commands) == [
-        *("demo", "run", "validate", "plan", "topics", "replay", "status", "releases", "key"),
-        *("device", "broker", "state", "prove-once", "audit", "schema", "mechanisms"),
-        "evaluate",
+        *("demo", "run", "validate", "plan", "topics", "helm-values", "replay", "status"),
+        *("releases", "key", "device", "broker", "state", "prove-once", "audit", "schema"),
+        *("mechanisms", "evaluate"),
     ]
 
 

@@ -12,6 +12,7 @@ from ldp_kafka.cli.audit import audit
 from ldp_kafka.cli.core_dumps import forbid_core_dumps
 from ldp_kafka.cli.device import device
 from ldp_kafka.cli.evaluate import evaluate
+from ldp_kafka.cli.helm_values import helm_values
 from ldp_kafka.cli.mechanisms import mechanisms
 from ldp_kafka.cli.options import CODES, FAILED, STOPPED, WRONG, example
 from ldp_kafka.cli.prove import prove_once
@@ -33,6 +34,7 @@ COMMANDS: dict[str, click.Command] = {
     "validate": validate,
     "plan": plan,
     "topics": topics,
+    "helm-values": helm_values,
     "replay": replay,
     "status": status,
     "releases": releases,

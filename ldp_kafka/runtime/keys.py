@@ -27,6 +27,7 @@ __all__ = [
     "EdgeNoise",
     "Keyring",
     "edge_randomness",
+    "is_private",
     "new_key",
     "read_key",
     "write_secret",
@@ -130,13 +131,13 @@ def read_key(path: Path | Unset | None) -> Keyring:
         where = VARIABLE
     else:
         try:
-            mode = path.stat().st_mode
+            found = path.stat()
             content = path.read_bytes()
         except OSError as error:
             raise ConfigurationError(
                 f"edge.key_file: {path}: {error.strerror}; ldp-kafka key new FILE makes one"
             ) from None
-        if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
+        if os.name == "posix" and not is_private(found, os.geteuid()):
             raise ConfigurationError(
                 f"edge.key_file: {path} must be readable by its owner only: chmod 600"
             )
@@ -145,6 +146,15 @@ def read_key(path: Path | Unset | None) -> Keyring:
         return Keyring.decode(content)
     except ConfigurationError as error:
         raise ConfigurationError(f"{where} {error}") from None
+
+
+def is_private(found: os.stat_result, user: int) -> bool:
+    """Whether a file is for this process alone: nobody but its owner may read it. Of what root owns
+    a group may, where the process is not root's: so systemd (a credential of a unit: its mode shows
+    an ACL's mask) and Kubernetes (a Secret, with ``fsGroup``) give a file to one user.
+    """
+    others = 0o037 if found.st_uid == 0 and user != 0 else 0o077
+    return not stat.S_IMODE(found.st_mode) & others
 
 
 class EdgeNoise(Keyed):

@@ -1,5 +1,5 @@
-"""YAML text as plain data that knows on which line each key stands; the only file that knows a YAML
-library.
+"""YAML text as plain data that knows on which line each key stands; the only file that knows how a
+YAML library reads.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ldp_kafka.errors import TopologyError
 from ldp_kafka.topology.malformed import no_yaml
 from ldp_kafka.topology.paths import Path
 
-__all__ = ["Document", "Unset", "key_text", "plain_scalar", "read"]
+__all__ = ["Document", "Unset", "Variable", "key_text", "plain_scalar", "read"]
 
 _DEEPEST = 16  # also ends an alias that contains itself
 _VARIABLE = re.compile(
@@ -56,6 +56,19 @@ class Unset(str):
     """What to say where it is needed."""
 
 
+class Variable(NamedTuple):
+    """One use of a variable of the environment."""
+
+    path: Path
+    name: str
+    default: str | None
+    whole: bool
+    """Whether nothing stands beside it."""
+
+    def __repr__(self) -> str:
+        return "Variable()"  # a default may be a password
+
+
 class Document(NamedTuple):
     """What a file says, and where."""
 
@@ -66,6 +79,8 @@ class Document(NamedTuple):
     problems: list[tuple[Path, TopologyError]]
     unread: set[Path]
     """Places whose values are problems already, and stand as None in ``data``."""
+    variables: list[Variable]
+    """In the order in which they stand in the file."""
 
     def __repr__(self) -> str:
         return f"Document({self.file!r})"  # never what it says: passwords are in it
@@ -125,7 +140,7 @@ def read(text: str, file: str, environment: Mapping[str, str]) -> Document:
         ) from None
     except RecursionError:
         raise TopologyError("must not be nested so deep", file=file) from None
-    builder = _Builder(Document(file, None, {(): 1}, [], set()), environment)
+    builder = _Builder(Document(file, None, {(): 1}, [], set(), []), environment)
     return builder.document._replace(data=None if root is None else builder.value(root, ()))
 
 
@@ -217,6 +232,8 @@ class _Builder:
                 return ""
             if not match["name"]:
                 return "$"
+            used = Variable(path, match["name"], match["default"], match[0] == text)
+            self.document.variables.append(used)
             found = self.environment.get(match["name"])
             if match["default"] is not None:
                 return found or match["default"]
