@@ -56,7 +56,7 @@ class Issuer:
 
     def __init__(self, lifetime: float) -> None:
         self.lifetime, self.port = lifetime, 0
-        self.away: str | None = None
+        self.away: set[str] = set()
         """For whom it is not there."""
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self.issued: Counter = Counter()
@@ -88,7 +88,7 @@ class Issuer:
         as nobody should.
         """
         agent = headers.get("User-Agent", "").partition("/")[0]
-        if agent == self.away:
+        if agent in self.away:
             return 503, {"error": "temporarily_unavailable"}
         login = base64.b64decode(headers.get("Authorization", "").removeprefix("Basic "))
         user, _, secret = login.decode().partition(":")
@@ -130,7 +130,7 @@ def issuing(folder: Path, lifetime: float) -> Iterator[Issuer]:
     with Server(("127.0.0.1", 0), Handler) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         made.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield made
         server.shutdown()

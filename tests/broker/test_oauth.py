@@ -93,9 +93,9 @@ def test_workers_whose_tokens_expire(bearer, flow, signed):
     until_acknowledged(flow)
     bearer.issuer.issued.clear()
     before, until = len(signed.read_text().splitlines()), time.time() + 60
-    bearer.issuer.away = OURS
+    bearer.issuer.away = {OURS}
     time.sleep(LIFETIME)
-    bearer.issuer.away = None
+    bearer.issuer.away = set()
     while not (
         {("collector", LIBRDKAFKA), ("collector", OURS)} <= {*bearer.issuer.issued}
         and len(signed.read_text().splitlines()) > before

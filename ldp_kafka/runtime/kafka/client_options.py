@@ -194,7 +194,7 @@ def _login(client: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     password = [name for name in _PASSWORD if name in client]
     tokens = [name for name in oauth.OPTIONS if name in client]
     if not protocol.startswith("SASL"):
-        for name in password[:1] + tokens[:1]:
+        for name in [*(each for each in password if each == "sasl.username"), *tokens[:1]]:
             yield (
                 name,
                 (

@@ -58,10 +58,11 @@ def signed(client: Mapping[str, Any]) -> Token:
         )
     # Only now: few topologies need it, and it takes its time to load
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider
-    from botocore.exceptions import ClientError, HTTPClientError
+    from botocore import exceptions as of_aws
 
     config = pairs(str(client[CONFIG])) or {}
     region, signer = config["region"], MSKAuthTokenProvider
+    away = (of_aws.ConnectionError, of_aws.HTTPClientError)
     try:
         if "role_arn" in config:
             text, until = signer.generate_auth_token_from_role_arn(region, config["role_arn"])
@@ -71,9 +72,9 @@ def signed(client: Mapping[str, Any]) -> Token:
             text, until = signer.generate_auth_token(region)
     except Exception as error:  # noqa: BLE001 - whatever its many ways to credentials raise
         kind = type(error).__name__
-        if isinstance(error, ClientError):
+        if isinstance(error, of_aws.ClientError):
             kind = str(error.response.get("Error", {}).get("Code", kind))
-        if isinstance(error, HTTPClientError) or "Throttl" in kind:
+        if isinstance(error, away) or "Throttl" in kind:
             raise BrokerError(f"AWS gives no credentials for MSK now ({kind})") from None
         raise ConfigurationError(
             f"AWS gives no credentials for MSK ({kind}): does `aws sts get-caller-identity` say"

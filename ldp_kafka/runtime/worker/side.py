@@ -9,10 +9,12 @@ import faust
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka
 from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
-from ldp_kafka.runtime.worker.token_provider import TokenProvider
+from ldp_kafka.runtime.worker.token_provider import TokenProvider, without_answers
 from ldp_kafka.topology import KafkaSide
 
 __all__ = ["Side"]
+
+LIBRDKAFKA.addFilter(without_answers)
 
 
 class Side:
