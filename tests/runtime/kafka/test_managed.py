@@ -233,3 +233,23 @@ def test_what_is_wrong_is_named(options, line, key, said, known, tmp_path, monke
     assert f"{path}:{line}: {where}: " in found, found
     assert said in found
     assert "word" not in found.replace("password", "")
+
+
+@pytest.mark.parametrize("options", [OAUTH, IAM, SCRAM], ids=["oidc", "msk-iam", "scram"])
+def test_what_a_variable_leaves_open_is_not_wrong(options, tmp_path, monkeypatch, capsys):
+    """Of each option at a time, and of all."""
+    monkeypatch.delenv("OPEN", raising=False)
+    for variable in re.findall(r"\$\{(\w+)}", "\n".join(options)):
+        monkeypatch.setenv(variable, "word")
+    names = [each.partition(":")[0] for each in options]
+    for chosen in (*([name] for name in names), names):
+        made = [
+            f"{name}: ${{OPEN}}" if name in chosen else each
+            for name, each in zip(names, options, strict=True)
+        ]
+        inner = "".join(f"      {each}\n" for each in made)
+        path = written(tmp_path, ["client.id: x"])
+        block = f"  edge:\n    client:\n{inner}  collector: {{bootstrap_servers: c:1}}\n"
+        path.write_text(path.read_text().replace("  client:\n    client.id: x\n", block))
+        assert main(["validate", str(path)]) == 0, chosen
+        assert f"kafka.edge.client.{chosen[0]}: " in capsys.readouterr().err
