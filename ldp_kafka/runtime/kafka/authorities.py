@@ -9,10 +9,17 @@ from typing import Any
 
 from ldp_kafka.errors import ConfigurationError
 
-__all__ = ["PROBE", "authorities"]
+__all__ = ["PROBE", "authorities", "bundle"]
 
 PROBE = "probe"
 """librdkafka's word, in place of a path, for those of this machine."""
+_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",  # Debian, Alpine
+    "/etc/pki/tls/certs/ca-bundle.crt",  # Red Hat
+    "/etc/ssl/ca-bundle.pem",  # SUSE
+    "/etc/ssl/cert.pem",  # macOS
+)
+"""Where systems have those that they believe, in one file."""
 
 
 def authorities(client: Mapping[str, Any], of: str) -> ssl.SSLContext:
@@ -38,3 +45,9 @@ def authorities(client: Mapping[str, Any], of: str) -> ssl.SSLContext:
             "kafka.client: the TLS files cannot be used:"
             f" {error.strerror or 'not a certificate or key'}"
         ) from None
+
+
+def bundle() -> str | None:
+    """The file of this machine's authorities: that of Python, or one where systems have it."""
+    places = (ssl.get_default_verify_paths().cafile, *_BUNDLES)
+    return next((place for place in places if place and Path(place).is_file()), None)

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-import confluent_kafka
-
 from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.runtime.kafka.installed import confluent_kafka
 from ldp_kafka.runtime.kafka.pairs import pairs
 from ldp_kafka.runtime.kafka.tokens import Token
 
@@ -44,12 +43,11 @@ def signed(client: Mapping[str, Any]) -> Token:
     ConfigurationError : the extra is not installed, or there are no credentials
     BrokerError : whoever gives credentials is away
     """
-    version = confluent_kafka.version()
-    if tuple(int(part) for part in re.findall(r"[0-9]+", version)[:2]) < _OLDEST:
+    if (found := confluent_kafka()) < _OLDEST:
+        oldest, is_ = (".".join(map(str, each)) for each in (_OLDEST, found))
         raise ConfigurationError(
-            "kafka.client: sasl.oauthbearer.method msk-iam needs confluent-kafka"
-            f" {_OLDEST[0]}.{_OLDEST[1]} or later, found {version}:"
-            " pip install 'ldp-kafka[msk]'"
+            f"kafka.client: sasl.oauthbearer.method msk-iam needs confluent-kafka {oldest} or"
+            f" later, found {is_}: pip install 'ldp-kafka[msk]'"
         )
     if find_spec("aws_msk_iam_sasl_signer") is None:
         raise ConfigurationError(

@@ -7,14 +7,15 @@ tokens are ours.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from ldp_kafka.errors import LdpKafkaError
+from ldp_kafka.errors import ConfigurationError, LdpKafkaError
 from ldp_kafka.runtime.kafka import msk
-from ldp_kafka.runtime.kafka.authorities import PROBE
+from ldp_kafka.runtime.kafka.authorities import PROBE, bundle
+from ldp_kafka.runtime.kafka.installed import confluent_kafka
 from ldp_kafka.runtime.kafka.pairs import pairs
 from ldp_kafka.runtime.kafka.token_endpoint import from_endpoint, is_endpoint
 from ldp_kafka.runtime.kafka.tokens import Token, Tokens
@@ -35,6 +36,8 @@ __all__ = [
 METHOD = "sasl.oauthbearer.method"
 EXTENSIONS = "sasl.oauthbearer.extensions"
 _URL = "sasl.oauthbearer.token.endpoint.url"
+_HTTPS = (2, 11)
+"""The first confluent-kafka that is told whom to believe of a token endpoint."""
 _EXTENSION = re.compile(r"[A-Za-z]+")
 _NO_EXTENSION = "auth"
 """The name of the token itself."""
@@ -97,9 +100,7 @@ def for_librdkafka(client: Mapping[str, Any]) -> dict[str, Any]:
     """
     settings, method = dict(client), str(client.get(METHOD, "")).lower()
     if method == "oidc":
-        # As built for Linux it looks where Red Hat has its authorities, and nowhere else
-        if "https.ca.pem" not in settings and sys.platform != "win32":
-            settings.setdefault("https.ca.location", PROBE)
+        settings |= _authorities(client)
     elif method in METHODS:
         del settings[METHOD]
         tokens = tokens_of(client)
@@ -107,6 +108,20 @@ def for_librdkafka(client: Mapping[str, Any]) -> dict[str, Any]:
         tokens.get()  # else its maker would wait ten seconds, and not say why
         settings["oauth_cb"] = tokens.for_librdkafka
     return settings
+
+
+def _authorities(client: Mapping[str, Any]) -> dict[str, str]:
+    """Whom it is to believe of a token endpoint. As it is built for Linux it looks in one file
+    alone, which is Red Hat's; of a folder, and of "probe", it says that it does, and does not.
+    """
+    place = client.get("https.ca.location", PROBE)
+    if place != PROBE and Path(str(place)).is_dir():
+        raise ConfigurationError(
+            "kafka.client: https.ca.location must be a file: librdkafka reads no folder there"
+        )
+    if place != PROBE or "https.ca.pem" in client or confluent_kafka() < _HTTPS:
+        return {}
+    return {} if (found := bundle()) is None else {"https.ca.location": found}
 
 
 def no_token(client: Mapping[str, Any]) -> LdpKafkaError | None:

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from ldp_kafka.cli import main
+from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka.oauth import extensions_of, for_librdkafka
 from ldp_kafka.topology import load
 from tests.cases import cases
@@ -89,13 +90,20 @@ def test_what_such_services_need_is_valid(brokers, options, known, tmp_path, mon
 
 
 def test_librdkafka_is_given_all_of_it(tmp_path, monkeypatch):
-    """And the place of this machine's authorities, where it finds none by itself."""
+    """And the file of this machine's authorities, which it does not find by itself."""
     monkeypatch.setenv("CLIENT_ID", "me")
     monkeypatch.setenv("CLIENT_SECRET", "word")
     client = load(str(written(tmp_path, OAUTH))).edge_kafka.client
-    assert for_librdkafka(client) == {**client, "https.ca.location": "probe"}
+    monkeypatch.setattr("ldp_kafka.runtime.kafka.oauth.bundle", lambda: "/the/bundle.pem")
+    for own in ({}, {"https.ca.location": "probe"}):
+        whole = {**client, "https.ca.location": "/the/bundle.pem"}
+        assert for_librdkafka({**client, **own}) == whole
     for own in ({"https.ca.pem": "text"}, {"https.ca.location": "/a"}):
         assert for_librdkafka({**client, **own}) == {**client, **own}
+    with pytest.raises(ConfigurationError, match=r"https\.ca\.location must be a file"):
+        for_librdkafka({**client, "https.ca.location": str(tmp_path)})
+    monkeypatch.setattr("ldp_kafka.runtime.kafka.installed.version", lambda _: "2.10.1")
+    assert for_librdkafka(client) == client, "it has no such option"
     assert extensions_of(client) == {"logicalCluster": "lkc-abc123", "identityPoolId": "pool-xyz9"}
 
 

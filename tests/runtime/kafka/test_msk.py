@@ -9,7 +9,6 @@ import sys
 import time
 from urllib.parse import parse_qs, urlsplit
 
-import confluent_kafka
 import pytest
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
@@ -133,8 +132,8 @@ def test_without_the_extra(monkeypatch):
     monkeypatch.setattr("ldp_kafka.runtime.kafka.msk.find_spec", lambda _: None)
     with pytest.raises(ConfigurationError, match=r"pip install 'ldp-kafka\[msk\]'"):
         signed(REGION)
-    monkeypatch.setattr(confluent_kafka, "version", lambda: "2.12.1")
-    with pytest.raises(ConfigurationError, match=r"confluent-kafka 2\.13 or later, found 2\.12\.1"):
+    monkeypatch.setattr("ldp_kafka.runtime.kafka.installed.version", lambda _: "2.12.1")
+    with pytest.raises(ConfigurationError, match=r"confluent-kafka 2\.13 or later, found 2\.12:"):
         signed(REGION)
 
 

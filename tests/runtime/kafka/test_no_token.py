@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka.admin.asking import _Heard, _unreached, cluster_of, quiet
-from ldp_kafka.runtime.kafka.oauth import for_librdkafka
+from ldp_kafka.runtime.kafka.oauth import for_librdkafka, no_token
 from tests.broker.oauth import LIBRDKAFKA, OURS, issuing
 from tests.broker.secured import certificate
 
@@ -67,6 +67,24 @@ def test_an_endpoint_that_is_away(folder, issuer):
     issuer.away = {OURS}  # a client that has a token is not asked about it
     with pytest.raises(BrokerError, match=r"Connection refused.*; is it up, and do kafka.bootst"):
         asked(login(folder, issuer.url), timeout=1)
+
+
+@pytest.mark.parametrize("given", ["file", "pem", "bundle"])
+def test_whom_librdkafka_believes(folder, issuer, given, monkeypatch):
+    """The same as the second client: by a file, by text, or whom this machine believes, in whatever
+    file it has them.
+    """
+    options, ca = login(folder, issuer.url), folder / "ca.pem"
+    if given != "file":
+        del options["https.ca.location"]
+    if given == "pem":
+        options["https.ca.pem"] = ca.read_text()
+    if given == "bundle":
+        monkeypatch.setenv("SSL_CERT_FILE", str(ca))
+    with pytest.raises(BrokerError, match=r"Connection refused.*; is it up"):
+        asked(options, timeout=1)
+    assert issuer.issued["edge", LIBRDKAFKA]
+    assert no_token(options) is None
 
 
 def test_one_that_gives_none_now(folder, issuer):
