@@ -40,9 +40,12 @@ def signed(client: Mapping[str, Any]) -> Token:
 
     Raises
     ------
-    ConfigurationError : the extra is not installed, or there are no credentials
+    ConfigurationError : the option is not as it must be, the extra is not installed, or there are
+        no credentials
     BrokerError : whoever gives credentials is away
     """
+    if wrong := problem(client):
+        raise ConfigurationError(f"kafka.client: {CONFIG} {wrong}")
     if (found := confluent_kafka()) < _OLDEST:
         oldest, is_ = (".".join(map(str, each)) for each in (_OLDEST, found))
         raise ConfigurationError(

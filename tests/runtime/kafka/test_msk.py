@@ -150,4 +150,6 @@ def test_without_the_extra(monkeypatch):
 )
 def test_what_the_option_must_be(config):
     assert problem({CONFIG: config})
+    with pytest.raises(ConfigurationError, match="must "):  # where nobody has looked at options
+        for_librdkafka({**MSK, CONFIG: config})
     assert not problem({CONFIG: "region=us-gov-west-1, role_arn=arn:aws:iam::1:role/x"})
