@@ -61,7 +61,13 @@ FRONT = {"__init__", "__main__", "cli"}
 # Third-party package -> the only files or folders that may import it; what is not here may be
 # imported nowhere but by these.
 ONLY = {
-    "aiokafka": ("runtime/worker/driver.py", "runtime/worker/fetches.py"),
+    "aiokafka": (
+        "runtime/worker/driver.py",
+        "runtime/worker/fetches.py",
+        "runtime/worker/token_provider.py",
+    ),
+    "aws_msk_iam_sasl_signer": ("runtime/kafka/msk.py",),
+    "botocore": ("runtime/kafka/msk.py",),
     "click": ("cli", "runtime/demo"),
     "confluent_kafka": ("runtime",),
     "cryptography": ("randomness", "runtime/sealing.py", "topology/logins.py"),

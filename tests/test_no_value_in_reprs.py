@@ -27,6 +27,7 @@ from ldp_kafka.methods.delay.rows import Rows
 from ldp_kafka.runtime.device.async_client import AsyncClient
 from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.security import Security
+from ldp_kafka.runtime.kafka.tokens import Token, Tokens
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message, Output, PlainRecords, Record
 from ldp_kafka.runtime.roles import make
@@ -63,6 +64,7 @@ PUBLIC = {
         methods.delay.windows.Setting
         metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
+        runtime.kafka.oauth.Method
         methods.protocols.history.Asked methods.protocols.processing.Processing
         methods.protocols.request.Request methods.protocols.rules.Offer
         methods.protocols.terms.Terms runtime.recovery.epoch.Limits
@@ -239,6 +241,13 @@ def filled(kind, filler, shows):
     return made
 
 
+def fetched_tokens():
+    """Some that have one."""
+    made = Tokens(lambda: Token(TEXT, 60.0))
+    assert made.get() == TEXT
+    return made
+
+
 def said_by(made):
     return f"{made!r} {made!s} {made} {[made]}"
 
@@ -374,6 +383,7 @@ INSTANCES = {
     "runtime.worker.foreign._Shown": lambda _: said_by(
         argument([TEXT.encode(), ValueError(TEXT), lk.Event(TEXT, 0, LOUD), {0: TEXT.encode()}])
     ),
+    "runtime.kafka.tokens.Tokens": lambda _: said_by(fetched_tokens()),
     "runtime.kafka.security.Security": lambda _: said_by(
         Security(
             {

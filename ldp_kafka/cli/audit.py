@@ -198,9 +198,10 @@ def _kept(
     topics: tuple[str, str] | None, *, bootstrap_servers: str, client: tuple[str, ...], **_: Any
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     from ldp_kafka.cli.audit_files import reports
+    from ldp_kafka.runtime.kafka.oauth import for_librdkafka
     from ldp_kafka.runtime.kafka.reader import read_topic
 
-    options = dict(_named(each, "--client") for each in client)
+    options = for_librdkafka(dict(_named(each, "--client") for each in client))
     first, second = (
         reports(read_topic({**options, "bootstrap.servers": bootstrap_servers}, topic), topic)
         for topic in topics or ()

@@ -116,7 +116,7 @@ def validate(
 def _check(file: Path, *, quiet: bool) -> tuple[Topology | None, dict[str, Any]]:
     """The topology, where it is valid, and what is to be said of it as JSON."""
     from ldp_kafka.errors import TopologyError
-    from ldp_kafka.runtime.kafka.security import check_topology
+    from ldp_kafka.runtime.kafka.client_options import check_topology
     from ldp_kafka.topology import unset
 
     try:

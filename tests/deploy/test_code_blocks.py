@@ -15,6 +15,7 @@ import pytest
 
 import ldp_kafka as lk
 from ldp_kafka.cli import cli
+from ldp_kafka.runtime.kafka.client_options import check_topology
 from ldp_kafka.runtime.wire.events import event_reader
 from ldp_kafka.runtime.worker.probes import Probes
 from ldp_kafka.topology import loads
@@ -152,13 +153,16 @@ def test_data_are_what_they_look_like(block, monkeypatch):
     if block.text.startswith("edge: ") and "\nadmits:" in block.text:
         assert not list(problems(read(block.text, "budget.yaml", {}), "edge"))
         return
-    assert loads(whole(block.text)).guarantee.epsilon > 0
+    made = loads(whole(block.text))
+    check_topology(made)  # its client options
+    assert made.guarantee.epsilon > 0
 
 
 def whole(text):
     """A topology, with what a part of one lacks."""
     for key, more in (
         ("topology", "t"),
+        ("input", "{slot: 1h}"),
         ("privacy", "{method: sw_direct, epsilon: 2.0, window: 4, domain: [0, 10]}"),
         ("output", "{statistics: [mean]}"),
     ):

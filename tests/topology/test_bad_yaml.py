@@ -402,7 +402,7 @@ MISTAKES = [
         "a login without a password",
         "client: {}",
         "client: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: me}",
-        "4: kafka.client: sasl.username and sasl.password must be set for SASL",
+        "4: kafka.client: sasl.password must be given where sasl.mechanism is PLAIN",
     ),
 ]
 

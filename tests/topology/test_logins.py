@@ -39,6 +39,17 @@ def login(user, password="p", at="a:1"):
     )
 
 
+OAUTH = "security.protocol: SASL_SSL, sasl.mechanism: OAUTHBEARER, sasl.oauthbearer"
+
+
+def token(client, at="a:1"):
+    return f"{{bootstrap_servers: '{at}', client: {{{OAUTH}.client.id: {client}}}}}"
+
+
+def iam(config):
+    return f"{{bootstrap_servers: 'a:1', client: {{{OAUTH}.config: 'region={config}'}}}}"
+
+
 def at(broker, more=""):
     return f"{{bootstrap_servers: '{broker}', client: {{{more}}}}}"
 
@@ -60,6 +71,8 @@ def at(broker, more=""):
             at("b:1", "security.protocol: SSL, ssl.certificate.location: c.pem"),
             "both log in with one ssl.certificate.location",
         ),
+        (token("u"), token("u", at="b:1"), "both log in with one sasl.oauthbearer.client.id"),
+        (iam("eu-west-1"), iam("eu-west-1"), "both log in with one sasl.oauthbearer.config"),
         # Users that nobody is told of
         (
             at("a:1", "security.protocol: PLAINTEXT, sasl.username: u"),
@@ -90,6 +103,9 @@ def test_one_side_given_as_two(edge, collector, said):
         (at("a.invalid:1"), at("b.invalid:1")),
         (login("u"), login("v")),  # one cluster, two logins: its rights tell them apart
         (login("u"), at("a:1")),
+        (token("u"), token("v")),
+        (token("u"), login("u")),
+        (iam("eu-west-1"), iam("eu-west-1,profile=v")),
         (
             at("a:1", "security.protocol: SSL, ssl.certificate.location: c.pem"),
             at("a:1", "security.protocol: SSL, ssl.certificate.location: d.pem"),

@@ -16,10 +16,11 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import address_of
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
+from ldp_kafka.runtime.kafka.client_options import check_options
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
 from ldp_kafka.runtime.kafka.headers import headed, logs
+from ldp_kafka.runtime.kafka.oauth import for_librdkafka
 from ldp_kafka.runtime.kafka.rights import check_sides
-from ldp_kafka.runtime.kafka.security import check_options
 from ldp_kafka.topology import Topic, Topology, require
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role
@@ -60,8 +61,9 @@ def client_config(
 
     Raises
     ------
-    ConfigurationError : a variable that it needs is not set, or an option about TLS or SASL would
-        reach one of the two Kafka clients only
+    ConfigurationError : a variable that it needs is not set, an option about TLS or SASL would
+        reach one of the two Kafka clients only, or there is no token to log in with
+    BrokerError : there is no token for now
 
     """
     kafka = topology.edge_kafka if side == "edge" else topology.collector_kafka
@@ -73,7 +75,7 @@ def client_config(
     check_options(client)
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
     # What librdkafka notes below errors is no news to whoever runs a command
-    return {"log_level": 3, **client, "bootstrap.servers": found}
+    return {"log_level": 3, **for_librdkafka(client), "bootstrap.servers": found}
 
 
 def prepare(

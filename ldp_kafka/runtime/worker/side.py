@@ -6,11 +6,15 @@ from typing import Any
 
 import faust
 
+from ldp_kafka.runtime.kafka.oauth import for_librdkafka
 from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
+from ldp_kafka.runtime.worker.token_provider import TokenProvider, without_answers
 from ldp_kafka.topology import KafkaSide
 
 __all__ = ["Side"]
+
+LIBRDKAFKA.addFilter(without_answers)
 
 
 class Side:
@@ -24,13 +28,13 @@ class Side:
 
     def __init__(self, kafka: KafkaSide, bootstrap: str) -> None:
         self.bootstrap = bootstrap
+        self.security = security(kafka.client)
         self.config: dict[str, Any] = {
-            **kafka.client,
+            **for_librdkafka(kafka.client),
             "bootstrap.servers": bootstrap,
             "log_level": 3,
             "logger": LIBRDKAFKA,
         }
-        self.security = security(kafka.client)
 
     @property
     def asking(self) -> dict[str, Any]:
@@ -45,7 +49,11 @@ class Side:
         known = self.security
         addresses = [address.strip() for address in self.bootstrap.split(",")]
         settings: dict[str, Any] = {"broker": [f"kafka://{address}" for address in addresses]}
-        if known.protocol.startswith("SASL"):
+        if known.tokens is not None:
+            settings["broker_credentials"] = faust.OAuthCredentials(
+                oauth_cb=TokenProvider(known.tokens, known.extensions), ssl_context=known.context
+            )
+        elif known.protocol.startswith("SASL"):
             settings["broker_credentials"] = faust.SASLCredentials(
                 username=known.username,
                 password=known.password,

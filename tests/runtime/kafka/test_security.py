@@ -9,13 +9,9 @@ import pytest
 from ldp_kafka.cli import main
 from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.runtime.kafka import setup
-from ldp_kafka.runtime.kafka.security import (
-    _INSTEAD,
-    _OF_JAVA,
-    KNOWN,
-    check_options,
-    security,
-)
+from ldp_kafka.runtime.kafka.client_options import _INSTEAD, _OF_JAVA, KNOWN, check_options
+from ldp_kafka.runtime.kafka.oauth import METHODS
+from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.topology import loads
 from tests.cases import cases
 
@@ -51,14 +47,11 @@ ONE_SIDED = [
     "sasl.kerberos.service.name",
     "sasl.kerberos.principal",
     "sasl.kerberos.keytab",
-    "sasl.oauthbearer.config",
-    "sasl.oauthbearer.method",
-    "sasl.oauthbearer.client.id",
-    "sasl.oauthbearer.client.secret",
-    "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.grant.type",
+    "sasl.oauthbearer.assertion.private.key.file",
+    "sasl.oauthbearer.assertion.claim.aud",
+    "sasl.oauthbearer.metadata.authentication.type",
     "enable.sasl.oauthbearer.unsecure.jwt",
-    "https.ca.location",
-    "https.ca.pem",
     "ssl.cipher.suites",
     "ssl.curves.list",
     "ssl.sigalgs.list",
@@ -120,6 +113,7 @@ def test_whatever_is_said_to_be_written_is_an_option_of_both():
     for name, instead in {**_INSTEAD, **_OF_JAVA}.items():
         named = re.findall(r"\b(?:ssl|sasl|security)(?:\.[a-z]+)+\b", instead)
         assert {*named} <= {*KNOWN}, name
+        assert {*re.findall(r"oauthbearer\.method: (\S+?),? ", instead)} <= {*METHODS}
         assert named or "leave it out" in instead or "runtime.session_timeout" in instead
         with pytest.raises(ConfigurationError, match=re.escape(instead)):
             check_options({name: "x"})

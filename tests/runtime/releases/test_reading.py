@@ -182,7 +182,7 @@ def test_the_login_of_a_reader(meters, tmp_path, monkeypatch):
     assert lk.releases(two).table().num_rows
     assert seen[-1]["client.id"] == "collector"
     wrong = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
-    with pytest.raises(ConfigurationError, match=r"sasl\.username and sasl\.password must be set"):
+    with pytest.raises(ConfigurationError, match=r"sasl\.username must be given"):
         lk.releases(meters, login=wrong)
 
 

@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ldp_kafka.errors import BrokerError, ConfigurationError
+from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
+from ldp_kafka.runtime.kafka.client_options import OAUTH, mechanism_of
+from ldp_kafka.runtime.kafka.oauth import no_token
 
 __all__ = [
     "PASSING",
@@ -70,6 +72,12 @@ _UNREACHED = frozenset(
 )
 _HINT = "is it up, and do kafka.bootstrap_servers and kafka.client fit it?"
 _LOGIN = "; it refuses this login: are sasl.username and sasl.password right?"
+_BEARER = (
+    "; it refuses this token: has it the audience, the subject and the extensions that the broker"
+    " wants?"
+)
+_TOKENLESS = "Failed to acquire SASL OAUTHBEARER token"
+"""What a client says of a token endpoint; behind it, whatever the endpoint said."""
 _RIGHTS = "; this login may not do that: `ldp-kafka topics TOPOLOGY --acls` says what it needs"
 _LOGIN_AFTER = 2.0  # seconds in which every attempt to log in was refused
 
@@ -81,11 +89,14 @@ class _Heard:
 
     last = ""
     refused = False
-    """Whether the last it said is that the broker refuses its login."""
+    """Whether the last it said is that it cannot log in."""
+    tokenless = False
+    """Whether that is because it has no token."""
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - comes after the reason
-            self.last = error.str()
+            self.tokenless = error.str().startswith(_TOKENLESS)
+            self.last = _TOKENLESS if self.tokenless else error.str()
             self.refused = error.code() == KafkaError._AUTHENTICATION  # noqa: SLF001
 
 
@@ -162,21 +173,32 @@ def explained(
         yield
     except KafkaException as error:
         reason = error.args[0]
-        kind, why = kind_of(reason), _RIGHTS if reason.code() in _FORBIDDEN else ""
+        kind: type[LdpKafkaError] = kind_of(reason)
+        why = _RIGHTS if reason.code() in _FORBIDDEN else ""
         if reason.code() in _PERMANENT:  # what was asked for can never be
             kind = ConfigurationError
         if reason.code() in _UNREACHED:
-            heard = _heard(config, client)
-            last = f"{heard.last}; " if heard.last else ""
-            kind, why = (
-                (ConfigurationError, f" ({heard.last}{_LOGIN})")
-                if heard.refused
-                else (kind, f" ({last}{_HINT})")
-            )
+            kind, why = _unreached(config, _heard(config, client), kind)
         raise kind(
             f"{where(config)} gave no good answer about {what}: {reason.name()}:"
             f" {reason.str()}{why}"
         ) from error
+
+
+def _unreached(
+    config: Config, heard: _Heard, kind: type[LdpKafkaError]
+) -> tuple[type[LdpKafkaError], str]:
+    """What came of it that no broker was reached; and why, the end of a message."""
+    if heard.refused or not heard.last:
+        # a client says of its token endpoint no more than that, or, where it tries on, nothing
+        if (problem := no_token(config)) is not None:
+            return type(problem), f" ({problem})"
+        if heard.tokenless:
+            return kind, f" ({heard.last}, though its endpoint gives one now: try again)"
+        if heard.refused:
+            cure = _BEARER if mechanism_of(config) == OAUTH else _LOGIN
+            return ConfigurationError, f" ({heard.last}{cure})"
+    return kind, f" ({heard.last}; {_HINT})" if heard.last else f" ({_HINT})"
 
 
 def cluster_of(config: Config, client: AdminClient, timeout: float) -> str:

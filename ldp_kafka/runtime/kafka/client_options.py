@@ -1,0 +1,233 @@
+"""One set of client settings (librdkafka's names) for both Kafka clients.
+
+An option that the second client (aiokafka, below Faust) does not have is refused by its name:
+otherwise only one of the two connections would be secured by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ldp_kafka.accounting.words import did_you_mean
+from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.runtime.kafka import oauth
+from ldp_kafka.topology import Topology, place_in
+from ldp_kafka.topology.document import Unset
+
+__all__ = ["KNOWN", "OAUTH", "check_options", "check_topology", "mechanism_of", "protocol_of"]
+
+OAUTH = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH)
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_CHOICES = {
+    "security.protocol": PROTOCOLS,
+    "sasl.mechanism": MECHANISMS,
+    "sasl.mechanisms": MECHANISMS,
+    "ssl.endpoint.identification.algorithm": ("https", "none"),
+    "enable.ssl.certificate.verification": ("true", "false"),
+}
+_PASSWORD = ("sasl.username", "sasl.password")
+_PAIR = ("ssl.certificate.location", "ssl.key.location")
+
+_SECURITY = re.compile(r"(enable\.)?(ssl|sasl)\.|security\.|https\.")
+KNOWN = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.mechanisms",
+    "sasl.username",
+    "sasl.password",
+    "ssl.ca.location",
+    "ssl.ca.pem",
+    "ssl.certificate.location",
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+    "enable.ssl.certificate.verification",
+    *oauth.OPTIONS,
+)
+"""The security options that both clients have."""
+_BOTH = "what both have is " + ", ".join(KNOWN)
+_NEAR = 0.8
+"""Names are long and alike: below that, the nearest is not what was meant."""
+_PEM = "write the store as PEM (openssl pkcs12 -in STORE.p12 -out both.pem) and give"
+_CA = f"{_PEM} ssl.ca.location"
+_OWN = f"{_PEM} ssl.certificate.location and ssl.key.location"
+_OAUTH = (
+    "sasl.mechanism: OAUTHBEARER with sasl.oauthbearer.method: oidc,"
+    " sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and"
+    " sasl.oauthbearer.token.endpoint.url"
+)
+_MSK = (
+    "sasl.mechanism: OAUTHBEARER with sasl.oauthbearer.method: msk-iam and"
+    " sasl.oauthbearer.config: region=REGION"
+)
+_LOGIN = (
+    "give sasl.mechanism (PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512), sasl.username and sasl.password;"
+    f" or {_OAUTH}; or, of Amazon MSK with IAM, {_MSK}"
+)
+_OF_BROKERS = "leave it out, it is for brokers"
+_BYTES = "leave it out, messages are read and written as bytes"
+_ONE_CLIENT = re.compile(
+    r"sasl\.kerberos\.|enable\.sasl\.oauthbearer\.|ssl\.(crl|engine|cipher)\."
+    r"|sasl\.oauthbearer\.(assertion|grant|metadata)\."
+)
+"""What librdkafka has: near a name that both have, and no mistake for it."""
+_INSTEAD = {
+    "ssl.keystore.location": _OWN,
+    "ssl.keystore.password": f"{_OWN}, and ssl.key.password",
+    "ssl.certificate.pem": "write it to a file and give ssl.certificate.location",
+    "ssl.key.pem": "write it to a file that only its owner can read, and give ssl.key.location",
+    "session.timeout.ms": "give runtime.session_timeout, which workers use",
+    "sasl.oauthbearer.grant.type": f"leave it out, client credentials are what both have; {_OAUTH}",
+}
+"""Options of librdkafka that the second client has not: what to write."""
+_OF_JAVA = {
+    "sasl.jaas.config": _LOGIN,
+    "sasl.login.callback.handler.class": _LOGIN,
+    "sasl.client.callback.handler.class": _LOGIN,
+    "sasl.oauthbearer.client.credentials.client.id": "give sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "give sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.jwks.endpoint.url": _OF_BROKERS,
+    "sasl.oauthbearer.expected.audience": _OF_BROKERS,
+    "sasl.oauthbearer.expected.issuer": _OF_BROKERS,
+    "ssl.truststore.location": _CA,
+    "ssl.truststore.password": f"{_CA}, which has no password",
+    "ssl.truststore.type": _CA,
+    "ssl.truststore.certificates": "give ssl.ca.pem",
+    "ssl.keystore.type": _OWN,
+    "ssl.keystore.key": _OWN,
+    "ssl.keystore.certificate.chain": _OWN,
+    "ssl.protocol": "leave it out, both clients take TLS 1.2 or later",
+    "ssl.enabled.protocols": "leave it out, both clients take TLS 1.2 or later",
+    "key.serializer": _BYTES,
+    "value.serializer": _BYTES,
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "schema.registry.url": "leave it out, there is no schema registry here",
+    "basic.auth.credentials.source": "leave it out, there is no schema registry here",
+    "basic.auth.user.info": "leave it out, there is no schema registry here",
+}
+"""What stands in a Java client's file, as Confluent Cloud and MSK show it: what to write."""
+
+
+def protocol_of(client: Mapping[str, Any]) -> str:
+    """How clients connect."""
+    return str(client.get("security.protocol", "PLAINTEXT")).upper()
+
+
+def mechanism_of(client: Mapping[str, Any]) -> str:
+    """How they log in, in either spelling; empty: not said."""
+    given = client.get("sasl.mechanism", client.get("sasl.mechanisms", ""))
+    return str(given).upper()
+
+
+def check_options(client: Mapping[str, Any]) -> None:
+    """Look at names and choices, not at files.
+
+    Raises
+    ------
+    ConfigurationError : an option about TLS or SASL that not both clients have, a choice that they
+        do not share, or one that is missing
+
+    """
+    for name, said in _problems(client):
+        raise ConfigurationError(f"kafka.client: {name} {said}")
+
+
+def check_topology(topology: Topology) -> None:
+    """`check_options` of each side, as far as it is known here. TopologyError with the file, the
+    line and the key of each that is wrong.
+    """
+    blocks = {
+        id(kafka): (side, kafka)
+        for side, kafka in (("edge", topology.edge_kafka), ("collector", topology.collector_kafka))
+    }
+    found: dict[str, TopologyError] = {}
+    for side, kafka in blocks.values():
+        for name, wrong in _problems(kafka.client):
+            said = wrong
+            places = [("kafka", side, "client"), ("kafka", "client")][2 - len(blocks) :]
+            if name in kafka.client:
+                places = [(*place, name) for place in places]
+            else:
+                said = f"{name} {wrong}"
+            line, key = place_in(topology.file, *places)
+            problem = TopologyError(said, file=topology.file, line=line, key=key)
+            found[str(problem)] = problem  # once, where both sides have it of one block
+    if found:
+        raise TopologyError.together(found.values())
+
+
+def _problems(client: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(option, what must hold) of each that is wrong; of what a variable that is not set here
+    leaves open nothing is.
+    """
+    names = [(name, wrong) for name in client if (wrong := _not_of_both(name))]
+    if names:  # what else is missing may be what is misspelt
+        yield from names
+        return
+    yield from _choices(client)
+    if protocol_of(client) in PROTOCOLS:
+        yield from _login(client)
+    for name, other in (_PAIR, _PAIR[::-1]):
+        if client.get(name) and not client.get(other):
+            yield name, f"needs {other} beside it"
+
+
+def _choices(client: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Those whose value is none of what both clients have."""
+    for name, known in _CHOICES.items():
+        value = client.get(name)
+        if value is None or isinstance(value, Unset):
+            continue
+        if str(value).upper() == "AWS_MSK_IAM":
+            yield name, f"AWS_MSK_IAM is an option of Java clients: give {_MSK}"
+        elif str(value).lower() not in map(str.lower, known):
+            yield name, f"must be one of {', '.join(known)}"
+
+
+def _login(client: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is missing, or given and not used."""
+    protocol, mechanism = protocol_of(client), mechanism_of(client)
+    password = [name for name in _PASSWORD if name in client]
+    tokens = [name for name in oauth.OPTIONS if name in client]
+    if not protocol.startswith("SASL"):
+        for name in [*(each for each in password if each == "sasl.username"), *tokens[:1]]:
+            yield (
+                name,
+                (
+                    f"is not used where security.protocol is {protocol}: it must be SASL_SSL (or"
+                    " SASL_PLAINTEXT)"
+                ),
+            )
+    elif not mechanism:
+        yield "sasl.mechanism", f"must be one of {', '.join(MECHANISMS)}"
+    elif str(client.get("sasl.mechanisms", mechanism)).upper() != mechanism:
+        yield "sasl.mechanisms", "is one option with sasl.mechanism: they must not differ"
+    elif mechanism == OAUTH:
+        for name in password[:1]:
+            yield name, f"is not used where sasl.mechanism is {OAUTH}"
+        yield from oauth.problems(client)
+    elif mechanism in MECHANISMS:
+        for name in tokens[:1]:
+            yield name, f"is not used where sasl.mechanism is {mechanism}"
+        for name in _PASSWORD:
+            if not client.get(name):
+                yield name, f"must be given where sasl.mechanism is {mechanism}"
+
+
+def _not_of_both(name: str) -> str:
+    """Why not both clients have an option of this name, and what to write; empty where they have,
+    or where it has nothing to do with security.
+    """
+    if name in _OF_JAVA:
+        return f"is an option of Java clients: {_OF_JAVA[name]}"
+    one = "reaches one of the two Kafka clients only:"
+    if name in _INSTEAD:
+        return f"{one} {_INSTEAD[name]}"
+    near = "" if _ONE_CLIENT.match(name) else did_you_mean(name, KNOWN, _NEAR)
+    if name in KNOWN or not (near or _SECURITY.match(name)):
+        return ""
+    return f"is no option of both Kafka clients{near}" if near else f"{one} {_BOTH}"
