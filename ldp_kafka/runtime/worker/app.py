@@ -9,9 +9,7 @@ before any offset can move.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -48,6 +46,7 @@ from ldp_kafka.runtime.worker.probes import Assignment, Probes
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
+from ldp_kafka.runtime.worker.signals import ignored
 from ldp_kafka.runtime.worker.watch import Watch, idle_after
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import COLLECTOR, EDGE
@@ -149,7 +148,6 @@ class Worker:
             **side.faust(),
             web_enabled=False,
             store="memory://",
-            datadir=tempfile.mkdtemp(prefix="ldp-kafka-"),
             topic_allow_declare=False,
             topic_disable_leader=True,
             topic_replication_factor=1,
@@ -322,12 +320,12 @@ class Worker:
                 self.reason = f"Faust's client gave up: {crash and said(crash)}"
             return RETRY if stop.code else 0
         finally:
+            ignored()
             self.stop_copying()
             until = time.monotonic() + GOODBYE
             for each in self.copying:
                 each.join(max(0.0, until - time.monotonic()))
             self.process.left()
-            shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0
 
 

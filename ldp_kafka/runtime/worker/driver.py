@@ -285,6 +285,9 @@ class App(faust.App):  # type: ignore[misc]
         self.ready: Callable[[], None] = lambda: None
         """Is told when its tables are there, and messages flow."""
 
+    def _create_directories(self) -> None:
+        """None: nothing of it is on a disk, and who ends at once leaves nothing behind."""
+
     def _new_consumer(self) -> Any:
         self.transport.Consumer = self.consumers
         return super()._new_consumer()
@@ -343,6 +346,8 @@ PRIVATE_API = (
     Private(aiokafka.Consumer, "on_stop", "Consumer tells that it is over"),
     Private(BaseConsumer, "await self.commit_and_end_transactions()", "Consumer waits for it",
          "on_stop"),
+    Private(faust.App, "_create_directories", "App makes none"),
+    Private(faust.App, "self._create_directories()", "that is where", "on_first_start"),
     Private(faust.App, "_new_consumer", "App has its transport make a Consumer"),
     Private(aiokafka.Transport, "Consumer", "the same"),
     Private(TableManager, "recovery", "Tables makes a TableRecovery"),
