@@ -114,6 +114,8 @@ class Agent:
         self.host, self.spec, self.stage = host, spec, stage
         self.epochs: dict[int, Epoch[Any]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._over = False
+        """Whether its last snapshots are being written: nothing is begun any more."""
         app = host.app
         raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw"}
         topic = app.topic(spec.topic, **raw, value_serializer="raw", partitions=spec.partitions)
@@ -154,6 +156,8 @@ class Agent:
         """
         partition = event.message.partition
         place = self.spec.topic, partition
+        if self._over:
+            return  # whoever has the partition next reads it
         self.host.delivered(place)
         epoch = self.epochs.get(partition)
         if epoch is None:
@@ -166,7 +170,7 @@ class Agent:
         while start < len(messages):
             if start:
                 await asyncio.sleep(0)  # whatever else waits: a fold has just taken its time
-                if self.epochs.get(partition) is not epoch:
+                if self._over or self.epochs.get(partition) is not epoch:
                     return  # a leftover by now
             end = start + min(len(messages) - start, int(epoch.run))
             epoch.take_run(messages[start:end], event if end == len(messages) else PART)
@@ -181,7 +185,7 @@ class Agent:
         """Fold what has waited long enough."""
         self._timers.pop(partition, None)
         try:
-            if partition in self.epochs:
+            if partition in self.epochs and not self._over:
                 self.epochs[partition].fold()
         except BaseException as error:  # noqa: BLE001 - nobody else would stop
             end(error)
@@ -243,14 +247,22 @@ class Agent:
     async def _keep(self) -> None:
         self.host.poll()
         for epoch in list(self.epochs.values()):
+            if self._over:
+                return
             epoch.check()
             if epoch.overdue:
                 await epoch.save()
 
     async def down(self, _: Any, **__: Any) -> None:
-        """The end in order: wait for snapshots that are being written, then save all the rest."""
+        """The end in order: wait for snapshots that are being written, then save all the rest.
+
+        Epochs end with it. What an agent still holds would be folded behind it, and its snapshot
+        given to a producer that has ended.
+        """
+        self._over = True
         try:
-            for epoch in list(self.epochs.values()):
+            for partition, epoch in list(self.epochs.items()):
                 await epoch.finish()
+                self._end({partition})
         except BaseException as error:  # noqa: BLE001
             end(error)
