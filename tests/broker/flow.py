@@ -135,6 +135,7 @@ class Reader:
                 if attempt == 9 or error.args[0].code() not in (
                     KafkaError.NOT_LEADER_FOR_PARTITION,
                     KafkaError.LEADER_NOT_AVAILABLE,
+                    KafkaError._UNKNOWN_PARTITION,  # of a broker that is just back
                 ):
                     raise
                 self.consumer.list_topics(self.topic, timeout=10)  # who leads it now

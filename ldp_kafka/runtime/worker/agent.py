@@ -230,6 +230,10 @@ class Agent:
         except BaseException as error:  # noqa: BLE001 - Faust would log its text, and then hang
             end(error)
 
+    def lost(self) -> None:
+        """As `revoked`, while it ends: what is not acknowledged by now is another's."""
+        self._end(set(self.epochs))
+
     async def assigned(self, *_: Any, **__: Any) -> None:
         """Where offsets may be missing, an epoch begins with its assignment: one that a leftover
         began after the last one's end would fold what comes next onto an old state.
@@ -262,7 +266,8 @@ class Agent:
         self._over = True
         try:
             for partition, epoch in list(self.epochs.items()):
-                await epoch.finish()
+                if not epoch.ended:
+                    await epoch.finish()
                 self._end({partition})
         except BaseException as error:  # noqa: BLE001
             end(error)

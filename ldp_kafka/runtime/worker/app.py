@@ -39,7 +39,7 @@ from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.driver import App, dropped
-from ldp_kafka.runtime.worker.exits import RETRY, end, standing
+from ldp_kafka.runtime.worker.exits import RETRY, end, gone, standing
 from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
 from ldp_kafka.runtime.worker.probes import Assignment, Probes
@@ -98,6 +98,7 @@ class Worker:
             Agent(self, spec, partial(roles.make, topology, spec, randomness=noise))
             for spec in specs
         ]
+        self.app.lost = self.lost
         self.watch = Watch(
             self.agents,
             self.assigned,
@@ -168,6 +169,11 @@ class Worker:
         """Partitions were assigned, of its logs and of its tables."""
         folded = self.app.folded
         self.diary.assigned((at.topic, at.partition) for at in assigned if at.topic in folded)
+
+    def lost(self) -> None:
+        """While it ends, its partitions are given out anew."""
+        for agent in self.agents:
+            agent.lost()
 
     # what agents ask of their host, see `agent.Host`
 
@@ -289,6 +295,7 @@ class Worker:
         code = self._run()
         self.diary.look(everything=True)
         logs.ended(self.reason, code)
+        gone(GOODBYE, code)
         return code
 
     def _run(self) -> int:
@@ -312,6 +319,8 @@ class Worker:
             # A crash of Faust's own: what must halt in our bodies ends the process there. The last
             # of these is what its start came to.
             crash = self.process.crash_reason or self.app.crash_reason or stop.__context__
+            if self.process.finished:
+                return 0
             if stop.code and (lacking := forbidden(crash)):
                 end(lacking)
             if stop.code and not passing(crash):

@@ -312,6 +312,31 @@ def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
     asyncio.run(script())
 
 
+def test_what_is_given_out_anew_while_it_ends_is_neither_written_nor_acknowledged():
+    """As in any rebalance: the next owner may have begun from the checkpoint before it."""
+    made, puts = agent((None, 0, 99, False)), []
+
+    async def put(partition, key, *_, **__) -> None:
+        puts.append(key)
+
+    async def script():
+        host = made.host
+        host.mark, host.saved = list, lambda *_: None
+        host.flush = lambda _: asyncio.sleep(0)
+        made.table.send_changelog = put
+        for partition in (0, 1):
+            epoch = made.epochs[partition] = made.begin(partition)
+            folded_one(epoch, 0, SimpleNamespace())
+        leaving = asyncio.create_task(made.down(None))
+        await asyncio.sleep(0)
+        made.lost()
+        await leaving
+
+    asyncio.run(script())
+    assert {key.partition("/")[0] for key in puts} <= {"0"}
+    assert not made.host.app.consumer.acknowledge.called
+
+
 @pytest.mark.parametrize("slow", [0, 1, 3], ids=lambda turns: f"{turns} turns a put")
 def test_what_an_agent_holds_is_not_folded_behind_its_end(slow):
     """A chunk, a message that waits for others, and a timer's snapshot, while its last snapshot is
