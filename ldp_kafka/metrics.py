@@ -19,11 +19,12 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import (
@@ -41,7 +42,7 @@ from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
 from ldp_kafka.methods.delay.windows import SETTINGS
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, ROLES
 
-__all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "Probe", "serve"]
+__all__ = ["EDGE_ONLY", "LABELS", "NAMES", "Metrics", "Probe", "listening", "serve"]
 
 LABELS = ("topology", "role", "method")
 """On every metric."""
@@ -331,6 +332,11 @@ FAMILIES = (
         "How long the assigned partition that has waited longest has had no event, since it was"
         " assigned; 0 where all get ticks (input.idle).",
     ),
+    Family(
+        Gauge,
+        "ldp_start_timestamp_seconds",
+        "When this process began: it changes with each restart, whoever starts it again.",
+    ),
     Family(Gauge, "ldp_slot_seconds", "Length of the topology's slots."),
     Family(
         Gauge,
@@ -365,8 +371,10 @@ REASONS: dict[str, type[Reason | Dropped]] = {
 }
 """Counters by reason, and the reasons that there are."""
 GUARANTEE = "ldp_guarantee_info"
-CONSTANT = frozenset({GUARANTEE, "ldp_slot_seconds", "ldp_hop_slots"})
-"""Gauges of the topology itself, whatever partitions are held."""
+CONSTANT = frozenset(
+    {GUARANTEE, "ldp_slot_seconds", "ldp_hop_slots", "ldp_start_timestamp_seconds"}
+)
+"""Gauges of the topology or of the process itself, whatever partitions are held."""
 
 
 class Metrics:
@@ -547,6 +555,10 @@ class Metrics:
         self._set("ldp_slot_seconds", slot_ms / 1000)
         self._set("ldp_hop_slots", hop)
 
+    def started(self, moment: float) -> None:
+        """When this process began, in seconds since the epoch."""
+        self._set("ldp_start_timestamp_seconds", moment)
+
     def _hold(
         self, name: str, partition: int, value: float, combine: Callable[[Any], float]
     ) -> None:
@@ -576,6 +588,15 @@ class _Server(ThreadingMixIn, WSGIServer):
     """A thread a request; none of them holds the process back when it ends."""
 
     daemon_threads = True
+
+    def __init__(self, bound: socket.socket) -> None:
+        self.address_family = bound.family
+        super().__init__(bound.getsockname(), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = bound
+        host, port = bound.getsockname()[:2]
+        self.server_name, self.server_port = str(host), int(port)
+        self.setup_environ()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing: whoever asked has gone away."""
@@ -610,11 +631,32 @@ def _app(registry: CollectorRegistry, probes: Mapping[str, Callable[[], Probe]])
     return answer
 
 
+def listening(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """A socket for `serve` that listens already: whoever keeps it keeps the port, and what it runs
+    may answer there, one process after the other. ConfigurationError where it cannot be bound.
+    """
+    if not 0 <= port < 2**16:
+        raise ConfigurationError("metrics port must be from 0 to 65535")
+    try:
+        family, kind, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as unless_bound:
+            bound = unless_bound.enter_context(socket.socket(family, kind))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(address)
+            bound.listen()
+            unless_bound.pop_all()
+    except OSError as error:
+        raise ConfigurationError(f"metrics port {port} at {host}: {error.strerror}") from None
+    return bound
+
+
 def serve(
     metrics: Metrics,
     port: int,
     host: str = "127.0.0.1",
     probes: Mapping[str, Callable[[], Probe]] = MappingProxyType({}),
+    *,
+    bound: socket.socket | None = None,
 ) -> tuple[int, Callable[[], None]]:
     """Answer over HTTP, in a thread: Prometheus at ``/metrics``, and whoever runs the worker at the
     paths of its probes. Returns the real port (0 takes a free one), and what ends the server.
@@ -623,17 +665,11 @@ def serve(
     "why": "..."}``. Any other path is 404.
 
     Any ``host`` but loopback lets a network read the metrics: for the perturb role, let that be the
-    edge's own. ConfigurationError where the address cannot be bound.
+    edge's own. ConfigurationError where the address cannot be bound. ``bound`` is a socket that
+    listens (`listening`), in place of a port and a host.
     """
-    if not 0 <= port < 2**16:
-        raise ConfigurationError("metrics port must be from 0 to 65535")
-    app = _app(metrics.registry, probes)
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        kind: type[_Server] = type("_Server", (_Server,), {"address_family": family})
-        server = make_server(str(address[0]), port, app, kind, _Handler)
-    except OSError as error:
-        raise ConfigurationError(f"metrics port {port} at {host}: {error.strerror}") from None
+    server = _Server(listening(port, host) if bound is None else bound)
+    server.set_app(_app(metrics.registry, probes))
     thread = threading.Thread(target=server.serve_forever, daemon=True, name="metrics")
     thread.start()
 

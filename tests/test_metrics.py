@@ -22,7 +22,7 @@ import ldp_kafka
 from ldp_kafka.accounting import Guarantee
 from ldp_kafka.errors import ConfigurationError, Dropped, InvariantError, Reason
 from ldp_kafka.methods.delay.windows import SETTINGS
-from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, PROGRESS, Metrics, serve
+from ldp_kafka.metrics import EDGE_ONLY, LABELS, NAMES, PROGRESS, Metrics, listening, serve
 from ldp_kafka.runtime.log import Output
 from ldp_kafka.runtime.stages import (
     answer,
@@ -404,6 +404,7 @@ def test_what_is_revoked_is_forgotten():
     metrics = made()
     metrics.guarantee(GUARANTEE)
     metrics.slots(250, 24)
+    metrics.started(1_760_000_000.5)
     metrics.count(output(PERTURB), 1)
     metrics.lag(10)
     metrics.idle(1, 2.0)
@@ -421,7 +422,9 @@ def test_what_is_revoked_is_forgotten():
         "ldp_guarantee_info",
         "ldp_slot_seconds",
         "ldp_hop_slots",
+        "ldp_start_timestamp_seconds",
     }
+    assert shown["ldp_start_timestamp_seconds"] == 1_760_000_000.5
     assert (shown["ldp_slot_seconds"], shown["ldp_hop_slots"]) == (0.25, 24)
     assert shown["ldp_partitions"] == 0
     assert shown["ldp_events_total"] == 7
@@ -598,6 +601,27 @@ def test_a_client_that_goes_away_says_nothing_in_our_log(served, capfd):
             gone.sendall(b"GET /metrics HTTP/1.0\r\n")
     assert asked(served[2], "/live")[0] == 200
     assert capfd.readouterr() == ("", "")
+
+
+def test_one_process_after_the_other_answers_at_a_socket_that_is_kept():
+    """Whoever keeps it keeps the port: a question that comes between two is answered by the next.
+    Nobody else can listen there meanwhile.
+    """
+    with listening(0) as kept:
+        port = kept.getsockname()[1]
+        for number in range(2):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as early:
+                early.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+                metrics = made()
+                metrics.started(number)
+                found, close = serve(metrics, 0, bound=kept.dup())
+                answer = early.makefile().read()
+            close()
+            assert found == port
+            assert re.search(rf"^ldp_start_timestamp_seconds.* {number}.0$", answer, re.MULTILINE)
+            with pytest.raises(ConfigurationError, match="in use"):
+                listening(port)
+    listening(port).close()
 
 
 def test_serve_listens_on_loopback_only():

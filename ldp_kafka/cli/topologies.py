@@ -34,6 +34,7 @@ __all__ = ["plan", "run", "schema", "topics"]
     + example(
         "ldp-kafka run topology.yaml",
         "ldp-kafka run topology.yaml --role perturb --metrics-port 9101",
+        "ldp-kafka run topology.yaml --role perturb --metrics-port 9101 --restart",
     )
 )
 @click.argument("topology", type=FILE)
@@ -41,9 +42,17 @@ __all__ = ["plan", "run", "schema", "topics"]
     "--role", type=ROLE, help="One role, as in production; without it, a process for each."
 )
 @click.option(
+    "--restart",
+    is_flag=True,
+    help="With --role: keep the role in a process of its own, and start it again, with growing"
+    " pauses, where it exits with 75 or a signal ends it. Without --role that is so anyway. Leave"
+    " it out where systemd or Kubernetes starts it again.",
+)
+@click.option(
     "--metrics-port",
     type=click.IntRange(0, 65535),
-    help="Loopback port of the Prometheus metrics; 0: a free one, printed.",
+    help="Loopback port of the Prometheus metrics; 0: a free one, printed. It stays the same when"
+    " a role is started again.",
 )
 @click.option(
     "--metrics-host",
@@ -69,6 +78,7 @@ __all__ = ["plan", "run", "schema", "topics"]
 def run(
     topology: Path,
     role: str | None,
+    restart: bool,
     metrics_port: int | None,
     metrics_host: str,
     until_idle: str | None,
@@ -80,28 +90,32 @@ def run(
     Without --role, it says in one line what the next release waits for, as `ldp-kafka status` does,
     where none has come for two slots' time, or nothing comes in at all.
     """
-    from ldp_kafka.errors import TopologyError
-    from ldp_kafka.runtime.worker.supervisor import refuse
-    from ldp_kafka.runtime.worker.supervisor import run as start
-    from ldp_kafka.topology.durations import parse_duration
+    from ldp_kafka.runtime.worker.signals import leaving
 
-    idle = None if until_idle is None else parse_duration(until_idle)
-    try:
-        loaded = load_topology(topology)
-    except TopologyError as error:
-        if log_format == "text":
-            raise
-        return refuse(error, role)
-    with _watching(loaded) if role is None else nullcontext():
-        return start(
-            loaded,
-            role=role,
-            metrics_port=metrics_port,
-            metrics_host=metrics_host,
-            until_idle_ms=idle,
-            log_format=log_format,
-            verbose=verbose,
-        )
+    with leaving():
+        from ldp_kafka.errors import TopologyError
+        from ldp_kafka.runtime.worker.supervisor import refuse
+        from ldp_kafka.runtime.worker.supervisor import run as start
+        from ldp_kafka.topology.durations import parse_duration
+
+        idle = None if until_idle is None else parse_duration(until_idle)
+        try:
+            loaded = load_topology(topology)
+        except TopologyError as error:
+            if log_format == "text":
+                raise
+            return refuse(error, role)
+        with _watching(loaded) if role is None else nullcontext():
+            return start(
+                loaded,
+                role=role,
+                metrics_port=metrics_port,
+                metrics_host=metrics_host,
+                until_idle_ms=idle,
+                log_format=log_format,
+                verbose=verbose,
+                restart=restart,
+            )
 
 
 def _watching(topology: Topology) -> AbstractContextManager[None]:

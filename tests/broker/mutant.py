@@ -3,11 +3,13 @@ must find.
 
 LDP_KAFKA_TEST_STOP names a file: a worker that finds it while it writes a snapshot takes it away
 and stops itself there (SIGSTOP), after the flush and before the first shard. It breaks nothing: a
-machine may pause between any two instructions.
+machine may pause between any two instructions. LDP_KAFKA_TEST_SLOW: so many seconds pass before
+each record of a snapshot. A broker may be slow.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections import Counter
@@ -232,6 +234,20 @@ def stop_at(place: Path) -> None:
     Epoch.persist = staticmethod(stopping)
 
 
+def slow_down(seconds: float) -> None:
+    """Write each record of a snapshot after so many seconds."""
+    persist = Epoch.persist
+
+    async def slowly(snapshot, *, flush, put, acknowledge) -> None:
+        async def late(key, value) -> None:
+            await asyncio.sleep(seconds)
+            await put(key, value)
+
+        await persist(snapshot, flush=flush, put=late, acknowledge=acknowledge)
+
+    Epoch.persist = staticmethod(slowly)
+
+
 def kill_between(place: Path) -> None:
     """Kill this process when its forwarder has appended a request to one partition alone, at the
     next one after the file is there. It breaks nothing either.
@@ -257,3 +273,5 @@ def become(words: list[str]) -> None:
     # the collector writes snapshots too
     if os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in words:
         stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
+    if seconds := os.environ.get("LDP_KAFKA_TEST_SLOW"):
+        slow_down(float(seconds))

@@ -71,6 +71,10 @@ def faults(shape: Shape) -> dict[str, Fault]:
         "LdpSecondReports": counted("ldp_second_reports_total", shape),
         "LdpRefused": counted("ldp_refused_total", shape),
         "LdpWorkerDown": Fault('up{job="ldp-kafka",instance="p"', "0", 0, 120 + 2 * shape.step),
+        # another moment at each sample: five are too many
+        "LdpRestarts": Fault(
+            "ldp_start_timestamp_seconds{perturb", "since", 4 * shape.step, 5 * shape.step
+        ),
         "LdpDeadLetters": counted("ldp_dead_letters_total{perturb", shape),
         "LdpDeadLetters at the collector": counted("ldp_dead_letters_total{collect", shape),
         "LdpRequestsDropped": counted('ldp_requests_dropped_total{ahead"', shape),

@@ -135,6 +135,8 @@ class Agent:
         self.host, self.spec, self.stage, self.changelog = host, spec, stage, changelog
         self.epochs: dict[int, Epoch[Any]] = {}
         self._timers: dict[int, asyncio.TimerHandle] = {}
+        self._over = False
+        """Whether its last snapshots are being written: nothing is begun any more."""
         app = host.app
         raw = {"key_type": bytes, "value_type": bytes, "key_serializer": "raw"}
         topic = app.topic(spec.topic, **raw, value_serializer="raw", partitions=spec.partitions)
@@ -175,6 +177,8 @@ class Agent:
         """
         partition = event.message.partition
         place = self.spec.topic, partition
+        if self._over:
+            return  # whoever has the partition next reads it
         self.host.delivered(place)
         epoch = self.epochs.get(partition)
         if epoch is None and (epoch := await self._begun(partition)) is None:
@@ -185,7 +189,7 @@ class Agent:
             if start:
                 await asyncio.sleep(0)  # whatever else waits: a fold has just taken its time
             await self._open()
-            if self.epochs.get(partition) is not epoch:
+            if self._over or self.epochs.get(partition) is not epoch:
                 return  # a leftover by now
             end = start + min(len(messages) - start, int(epoch.run))
             epoch.take_run(messages[start:end], event if end == len(messages) else PART)
@@ -205,9 +209,9 @@ class Agent:
         """Fold what has waited long enough, once brokers are there."""
         self._timers.pop(partition, None)
         try:
-            if partition in self.epochs and self.host.open:
+            if partition in self.epochs and not self._over and self.host.open:
                 self.epochs[partition].fold()
-            elif partition in self.epochs:
+            elif partition in self.epochs and not self._over:
                 later = asyncio.get_running_loop().call_later
                 self._timers[partition] = later(AGAIN, self._fold_waiting, partition)
         except BaseException as error:  # noqa: BLE001 - nobody else would stop
@@ -300,6 +304,10 @@ class Agent:
         except BaseException as error:  # noqa: BLE001 - Faust would log its text, and then hang
             end(error)
 
+    def lost(self) -> None:
+        """As `revoked`, while it ends: what is not acknowledged by now is another's."""
+        self._end(set(self.epochs))
+
     async def assigned(self, *_: Any, **__: Any) -> None:
         """Where offsets may be missing, an epoch begins with its assignment: one that a leftover
         began after the last one's end would fold what comes next onto an old state.
@@ -317,14 +325,23 @@ class Agent:
     async def _keep(self) -> None:
         self.host.poll()
         for epoch in list(self.epochs.values()):
+            if self._over:
+                return
             epoch.check()
             if epoch.overdue and self.host.open:
                 await epoch.save()
 
     async def down(self, _: Any, **__: Any) -> None:
-        """The end in order: wait for snapshots that are being written, then save all the rest."""
+        """The end in order: wait for snapshots that are being written, then save all the rest.
+
+        Epochs end with it. What an agent still holds would be folded behind it, and its snapshot
+        given to a producer that has ended.
+        """
+        self._over = True
         try:
-            for epoch in list(self.epochs.values()):
-                await epoch.finish()
+            for partition, epoch in list(self.epochs.items()):
+                if not epoch.ended:
+                    await epoch.finish()
+                self._end({partition})
         except BaseException as error:  # noqa: BLE001
             end(error)

@@ -9,9 +9,7 @@ before any offset can move.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -42,7 +40,7 @@ from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.driver import App
-from ldp_kafka.runtime.worker.exits import RETRY, end, standing
+from ldp_kafka.runtime.worker.exits import RETRY, end, gone, standing
 from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
 from ldp_kafka.runtime.worker.membership import dropped, heard
@@ -50,6 +48,7 @@ from ldp_kafka.runtime.worker.probes import Assignment, Probes
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
 from ldp_kafka.runtime.worker.side import Side
+from ldp_kafka.runtime.worker.signals import ignored
 from ldp_kafka.runtime.worker.watch import Watch, idle_after
 from ldp_kafka.topology import Topology
 from ldp_kafka.topology.roles import COLLECTOR, EDGE
@@ -108,6 +107,7 @@ class Worker:
             )
             for spec in specs
         ]
+        self.app.lost = self.lost
         self.watch = Watch(
             self.agents,
             self.assigned,
@@ -158,7 +158,6 @@ class Worker:
             **side.faust(),
             web_enabled=False,
             store="memory://",
-            datadir=tempfile.mkdtemp(prefix="ldp-kafka-"),
             topic_allow_declare=False,
             topic_disable_leader=True,
             topic_replication_factor=1,
@@ -188,6 +187,11 @@ class Worker:
         """Partitions were assigned, of its logs and of its tables."""
         folded = self.app.folded
         self.diary.assigned((at.topic, at.partition) for at in assigned if at.topic in folded)
+
+    def lost(self) -> None:
+        """While it ends, its partitions are given out anew."""
+        for agent in self.agents:
+            agent.lost()
 
     # what agents ask of their host, see `agent.Host`
 
@@ -337,6 +341,7 @@ class Worker:
         code = self._run()
         self.diary.look(everything=True)
         logs.ended(self.reason, code)
+        gone(GOODBYE, code)
         return code
 
     def _run(self) -> int:
@@ -360,6 +365,8 @@ class Worker:
             # A crash of Faust's own: what must halt in our bodies ends the process there. The last
             # of these is what its start came to.
             crash = self.process.crash_reason or self.app.crash_reason or stop.__context__
+            if self.process.finished:
+                return 0
             if stop.code and (lacking := forbidden(crash)):
                 end(lacking)
             if stop.code and not passing(crash):
@@ -368,12 +375,12 @@ class Worker:
                 self.reason = f"Faust's client gave up: {crash and said(crash)}"
             return RETRY if stop.code else 0
         finally:
+            ignored()
             self.stop_copying()
             until = time.monotonic() + GOODBYE
             for each in self.copying:
                 each.join(max(0.0, until - time.monotonic()))
             self.process.left()
-            shutil.rmtree(self.app.conf.datadir, ignore_errors=True)
         return 0
 
 

@@ -223,7 +223,7 @@ class Consumer(aiokafka.Consumer):  # type: ignore[misc]
     async def on_stop(self) -> None:
         """All that is left to do after it is to take leave of the group."""
         await super().on_stop()
-        self.app.finished = True
+        self.app.finished = not self.app.crashed
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
@@ -353,7 +353,9 @@ class App(faust.App):  # type: ignore[misc]
     ) -> None:
         super().__init__(name, PartitionAssignor=Assignor, TableManager=Tables, **settings)
         self.finished = False
-        """Whether it has ended all but its connections: what was acknowledged is committed."""
+        """Whether it has ended all but its connections, before anything had crashed: what was
+        acknowledged is committed.
+        """
         self.partitions, self.folded = partitions, folded
         self.read_committed = read_committed
         self.consumers = consumers
@@ -361,6 +363,17 @@ class App(faust.App):  # type: ignore[misc]
         """Is told of each assignment, at its beginning."""
         self.ready: Callable[[], None] = lambda: None
         """Is told when its tables are there, and messages flow."""
+        self.lost: Callable[[], None] = lambda: None
+        """Is told, while it ends, that its partitions are given out anew."""
+
+    def _create_directories(self) -> None:
+        """None: nothing of it is on a disk, and who ends at once leaves nothing behind."""
+
+    def _on_rebalance_when_stopped(self) -> None:
+        """A rebalance begins while the app ends. Faust closes the client at once, and what is just
+        being committed would wait for it without end: it is closed when all of that is done.
+        """
+        self.lost()
 
     def _new_producer(self) -> Any:
         """One that produces nothing: all that is written goes through `producers.Producers`.
@@ -409,6 +422,11 @@ PRIVATE_API = (
     Private(aiokafka.Consumer, "on_stop", "Consumer tells that it is over"),
     Private(BaseConsumer, "await self.commit_and_end_transactions()", "Consumer waits for it",
          "on_stop"),
+    Private(faust.App, "_create_directories", "App makes none"),
+    Private(faust.App, "self._create_directories()", "that is where", "on_first_start"),
+    Private(faust.App, "_on_rebalance_when_stopped", "App goes on to its end"),
+    Private(faust.App, "return self._on_rebalance_when_stopped()", "instead of all else",
+         "_on_partitions_revoked"),
     Private(faust.App, "_new_consumer", "App has its transport make a Consumer"),
     Private(aiokafka.Transport, "Consumer", "the same"),
     Private(TableManager, "recovery", "Tables makes a TableRecovery"),

@@ -17,7 +17,7 @@ COMMON: Mapping[str, str] = {
     "time": "ISO 8601, UTC",
     "level": "`debug`, `info`, `warning` or `error`",
     "topology": "its name",
-    "role": "the role; empty in the parent of all roles",
+    "role": "the role; empty in a parent of roles",
     "event": "the line's name",
     "partition": "of the role's log, where the line is about one",
 }
@@ -152,6 +152,7 @@ class Event(Enum):
         {
             "code": "its exit code; below 0 the signal that ended it",
             "seconds": "until then",
+            "count": "of its restarts so far",
         },
     )
     END = Kind(

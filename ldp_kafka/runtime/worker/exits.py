@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import threading
 from collections import Counter
 from typing import Any, NoReturn
 
@@ -12,7 +13,7 @@ from ldp_kafka.errors import ConfigurationError, InvariantError, LdpKafkaError
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.foreign import frames
 
-__all__ = ["HALT", "RETRY", "WRONG", "end", "fail", "leave", "standing"]
+__all__ = ["HALT", "RETRY", "WRONG", "end", "fail", "gone", "leave", "standing"]
 
 # exit codes; 2: it may not run as it is configured; 75 is EX_TEMPFAIL: start me again
 HALT, WRONG, RETRY = (1, 2, 75)
@@ -64,6 +65,15 @@ def leave(text: str) -> NoReturn:
             os.write(2, f"ldp-kafka: {text}\n".encode())
     finally:
         os._exit(0)
+
+
+def gone(seconds: float, code: int) -> None:
+    """End the process within so many seconds, whatever other threads still ask of a broker: its
+    last line is written.
+    """
+    last = threading.Timer(seconds, os._exit, (code,))
+    last.daemon = True
+    last.start()
 
 
 def standing() -> str:

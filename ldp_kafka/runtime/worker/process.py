@@ -57,7 +57,9 @@ class Process(faust.Worker):  # type: ignore[misc]
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do but to close connections."""
+        """Whether all is saved and committed: nothing is left to do but to close connections, and a
+        crash in that changes nothing.
+        """
         return all(getattr(each, "finished", True) for each in (self.app, *self.services))
 
     def _guard(self, left: threading.Event) -> None:
@@ -69,7 +71,7 @@ class Process(faust.Worker):  # type: ignore[misc]
         begin, finished = time.monotonic(), None
         while not left.wait(LOOK):
             now = time.monotonic()
-            if finished is None and self.finished and self.crash() is None:
+            if finished is None and self.finished:
                 finished = now
             if finished is not None and now - finished >= GOODBYE:
                 leave(f"all is saved, but its group was not told within {GOODBYE:g} s")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
+import socket
 import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from ldp_kafka.errors import BrokerError, ConfigurationError, LdpKafkaError
 from ldp_kafka.runtime.worker import logs
+from ldp_kafka.runtime.worker.children import METRICS_SOCKET, SUPERVISED, keep
 from ldp_kafka.runtime.worker.events import Event
-from ldp_kafka.runtime.worker.exits import HALT, RETRY, WRONG, end, fail
+from ldp_kafka.runtime.worker.exits import HALT, WRONG, end, fail
 from ldp_kafka.runtime.worker.logs import Format, Log
 from ldp_kafka.runtime.worker.probes import Probes
 from ldp_kafka.topology import Topology, admit
@@ -23,9 +21,6 @@ from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
 from ldp_kafka.version import __version__
 
 __all__ = ["refuse", "run"]
-
-SUPERVISED = "LDP_KAFKA_SUPERVISED"
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between restarts
 
 
 def run(
@@ -37,6 +32,7 @@ def run(
     until_idle_ms: int | None = None,
     log_format: Format = "text",
     verbose: bool = False,
+    restart: bool = False,
 ) -> int:
     """Run a role of a topology, or all of them in one child process each; returns the exit code.
 
@@ -44,11 +40,12 @@ def run(
     ----------
     role : one of the topology's; None: all that it has
     metrics_port : for Prometheus; 0 or None: a free one, printed; with several roles each next one
-        has the next port
+        has the next port. Restarts change no port
     until_idle_ms : end after so long without anything to read
     log_format : ``json`` or ``text``, a line each on standard error; as JSON also what is wrong
         before the work begins, which else is raised
     verbose : what the log has beside what an operator needs
+    restart : have the role in a child process, too, and start it again as children are
 
     Raises
     ------
@@ -56,12 +53,13 @@ def run(
         the edge's budget has left
     BrokerError : no broker answers
     """
-    port = metrics_port or 0
-    with logs.writing(log_format, topology.name, role or "", verbose=verbose):
+    port, kept = metrics_port or 0, role is None or restart
+    with logs.writing(log_format, topology.name, "" if kept else role or "", verbose=verbose):
         try:
-            if role is None:
-                return _supervise(topology, port, metrics_host, until_idle_ms, log_format)
-            return _work(topology, topology.role(role), port, metrics_host, until_idle_ms)
+            one = None if role is None else topology.role(role)
+            if one is None or restart:
+                return _supervise(topology, one, port, metrics_host, until_idle_ms, log_format)
+            return _work(topology, one, port, metrics_host, until_idle_ms)
         except Exception as error:
             if log_format == "text" and isinstance(error, LdpKafkaError):
                 raise  # whoever calls says it
@@ -118,11 +116,15 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     metrics = Metrics(topology.name, role.name, topology.privacy.method, setting=topology.setting)
     metrics.guarantee(topology.guarantee)
     metrics.slots(topology.input.slot_ms, topology.hop)
+    metrics.started(time.time())
     probes = Probes()
-    port, close = serve(metrics, port, host, probes.pages)
-    print(  # noqa: T201 - what the command says
-        f"{topology.name} {role.name}: metrics at http://{host}:{port}/metrics", flush=True
-    )
+    given = os.environ.get(METRICS_SOCKET)  # a parent keeps the port, and has said it
+    bound = None if given is None else socket.socket(fileno=int(given))
+    port, close = serve(metrics, port, host, probes.pages, bound=bound)
+    if bound is None:
+        print(  # noqa: T201 - what the command says
+            f"{topology.name} {role.name}: metrics at http://{host}:{port}/metrics", flush=True
+        )
     if until is not None:
         _end_at(until, topology.name)
     from ldp_kafka.runtime.worker.app import Side, work
@@ -190,42 +192,24 @@ def _end_at(moment_ms: int, name: str) -> None:
     threading.Thread(target=wait, daemon=True, name="retired").start()
 
 
-class _Child:
-    """One role's process and when it may be started again."""
-
-    def __init__(self, start: Callable[[], subprocess.Popen[bytes]], log: Log) -> None:
-        self._start, self.log = start, log
-        self.process = start()
-        self.pause, self.again = FIRST_PAUSE, 0.0
-        self.begun = time.monotonic()
-
-    def restart_later(self) -> None:
-        self.pause = (
-            FIRST_PAUSE
-            if time.monotonic() - self.begun > 60
-            else min(2 * self.pause, LONGEST_PAUSE)
-        )
-        self.again = time.monotonic() + self.pause
-        self.log.say(Event.RESTART, code=self.process.poll(), seconds=self.pause)
-
-    def restart(self) -> None:
-        self.again, self.begun = 0.0, time.monotonic()
-        if self.process.stdin:
-            self.process.stdin.close()
-        self.process = self._start()
-
-
 def _supervise(
-    topology: Topology, port: int, host: str, until_idle_ms: int | None, log_format: Format
+    topology: Topology,
+    role: Role | None,
+    port: int,
+    host: str,
+    until_idle_ms: int | None,
+    log_format: Format,
 ) -> int:
+    """Keep the children of a role, or of all."""
     from ldp_kafka.runtime.keys import read_key
 
-    if any(role.needs_key for role in topology.roles):
+    roles = topology.roles if role is None else (role,)
+    if any(each.needs_key for each in roles):
         admit(topology)  # before anything is started
         read_key(topology.edge.key_file)
     with ExitStack() as stack:
-        _ready(topology, host=_host(topology, stack))
-        return _keep(topology, port, host, until_idle_ms, log_format)
+        _ready(topology, role, None if role else _host(topology, stack))
+        return keep(topology, roles, port, host, until_idle_ms, log_format)
 
 
 def _host(topology: Topology, stack: ExitStack) -> Any:
@@ -249,106 +233,3 @@ def _host(topology: Topology, stack: ExitStack) -> Any:
         )
         return broker
     return None
-
-
-def _keep(
-    topology: Topology, port: int, host: str, until_idle_ms: int | None, log_format: Format
-) -> int:
-    """Children, until they have ended or this process is told to."""
-    stop = threading.Event()
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    children = [
-        _Child(
-            _starter(
-                topology, role.name, port + at if port else 0, host, until_idle_ms, log_format
-            ),
-            Log(topology.name, role.name),
-        )
-        for at, role in enumerate(topology.roles)
-    ]
-    try:
-        code = _watch(children, stop)
-    finally:
-        for child in children:
-            if child.process.poll() is None:
-                child.process.terminate()
-        for child in children:
-            try:
-                child.process.wait(60)  # one of whom nothing comes ends by itself before that
-            except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
-            if child.process.stdin:
-                child.process.stdin.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    halted = "a role has halted: its last line says why" if code else "nothing was left to read"
-    logs.ended("told to end" if stop.is_set() else halted, code)
-    return code
-
-
-def _starter(
-    topology: Topology,
-    role: str,
-    port: int,
-    host: str,
-    until_idle_ms: int | None,
-    log_format: Format,
-) -> Callable[[], subprocess.Popen[bytes]]:
-    words = [
-        sys.executable,
-        "-m",
-        "ldp_kafka",
-        "run",
-        topology.file,
-        "--role",
-        role,
-        "--metrics-port",
-        str(port),
-        "--metrics-host",
-        host,
-        "--log-format",
-        log_format,
-        *(["-v"] if logs.verbose() else []),
-    ]
-    if until_idle_ms is not None:
-        words += ["--until-idle", f"{until_idle_ms}ms"]
-    environment: dict[str, Any] = {**os.environ, SUPERVISED: "1"}
-    # ourselves
-    return lambda: subprocess.Popen(words, stdin=subprocess.PIPE, env=environment)  # noqa: S603
-
-
-def _watch(children: list[_Child], stop: threading.Event) -> int:
-    """Until told to stop, all have ended by themselves, or one says halt.
-
-    Roles stand in pipeline order. One that had nothing to read for long enough while an earlier one
-    was still at work is started again once that has ended: it reads what came after its own end.
-    """
-    done: set[int] = set()
-    early: set[int] = set()
-    while not stop.wait(0.1):
-        for at, child in enumerate(children):
-            code = child.process.poll()
-            if at in done or code is None:
-                continue
-            if code == 0:
-                if not done.issuperset(range(at)):
-                    early.add(at)
-                elif at in early:
-                    early.remove(at)
-                    child.restart()
-                else:
-                    done.add(at)
-                if len(done) == len(children):
-                    return 0
-            elif child.again:
-                if time.monotonic() >= child.again:
-                    child.restart()
-            elif code == RETRY or code < 0:
-                child.restart_later()
-            else:
-                return code
-    return 0

@@ -366,6 +366,70 @@ def test_the_rest_of_a_chunk_is_nobodys_once_its_epoch_has_ended():
     asyncio.run(script())
 
 
+def test_what_is_given_out_anew_while_it_ends_is_neither_written_nor_acknowledged():
+    """As in any rebalance: the next owner may have begun from the checkpoint before it."""
+    made, puts = agent((None, 0, 99, False)), []
+
+    async def put(partition, key, *_, **__) -> None:
+        puts.append(key)
+
+    async def script():
+        host = made.host
+        host.mark, host.saved = list, lambda *_: None
+        host.flush = lambda _: asyncio.sleep(0)
+        made.table.send_changelog = put
+        for partition in (0, 1):
+            epoch = made.epochs[partition] = made.begin(partition)
+            folded_one(epoch, 0, SimpleNamespace())
+        leaving = asyncio.create_task(made.down(None))
+        await asyncio.sleep(0)
+        made.lost()
+        await leaving
+
+    asyncio.run(script())
+    assert {key.partition("/")[0] for key in puts} <= {"0"}
+    assert not made.host.app.consumer.acknowledge.called
+
+
+@pytest.mark.parametrize("slow", [0, 1, 3], ids=lambda turns: f"{turns} turns a put")
+def test_what_an_agent_holds_is_not_folded_behind_its_end(slow):
+    """A chunk, a message that waits for others, and a timer's snapshot, while its last snapshot is
+    written and after it: by then Faust's producer is gone, and a snapshot would hang the end.
+    """
+    made, folds, puts = agent((None, 0, 99, False)), [], []
+
+    async def put(partition, key, *_, **__) -> None:
+        puts.append(key)
+        for _ in range(slow):
+            await asyncio.sleep(0)
+
+    async def script():
+        host = made.host
+        host.mark, host.delivered, host.poll = list, id, int
+        host.flush = lambda _: asyncio.sleep(0)
+        host.send = lambda *_: folds.append(epoch.offset)
+        begun = asyncio.Event()
+        host.saved = lambda *_: begun.set()
+        host.assigned = lambda: {("t", 0)}
+        host.limits = Limits(run=3, snapshot_messages=3, snapshot_seconds=0.0)
+        made.table.send_changelog = put
+        epoch = made.epochs[0] = made.begin(0)
+        taking = asyncio.create_task(made.take(chunk_event(0, 30)))
+        await begun.wait()
+        keeping = asyncio.create_task(made.keep())
+        await made.down(None)
+        done = len(folds), len(puts)
+        await asyncio.gather(taking, keeping)
+        await made.take(chunk_event(30, 3))
+        await made.keep()
+        made._fold_waiting(0)
+        assert (len(folds), len(puts)) == done
+        assert done[0] < 10
+        assert not made.epochs
+
+    asyncio.run(script())
+
+
 def test_a_fold_takes_as_long_as_it_may():
     """Fewer messages where one takes longer, more where it takes less."""
     made, now, sizes = agent((None, 0, 99, False)), [0.0], []

@@ -7,6 +7,7 @@ import asyncio
 import inspect
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import faust
 import pytest
@@ -415,3 +416,43 @@ def test_how_far_a_recovery_has_come(tmp_path):
     assert made.recovering == 7
     made.rebalancing_count += 1
     assert made.recovering is None
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_all_is_saved_where_nothing_had_crashed_by_then(monkeypatch, crashed):
+    """Its last commit may be what crashed."""
+
+    async def stop(_) -> None:
+        pass
+
+    monkeypatch.setattr(aiokafka.Consumer, "on_stop", stop)
+    consumer = object.__new__(driver.Consumer)
+    consumer.app = SimpleNamespace(crashed=crashed, finished=None)
+    asyncio.run(consumer.on_stop())
+    assert consumer.app.finished is not crashed
+
+
+@pytest.mark.parametrize("given_out", ["revoked", "assigned"])
+def test_a_rebalance_while_it_ends_closes_no_client(given_out):
+    """What is just being committed would wait for it without end."""
+
+    async def ending() -> None:
+        made, said = app(), []
+        made._consumer, made.lost = MagicMock(), lambda: said.append("lost")
+        made._stopped.set()
+        await getattr(made, f"_on_partitions_{given_out}")({TP("t", 0)})
+        assert said == ["lost"]
+        assert not made._consumer.close.called
+
+    asyncio.run(ending())
+
+
+def test_an_app_makes_no_directories(tmp_path, monkeypatch):
+    """Who ends at once would leave them behind."""
+    monkeypatch.chdir(tmp_path)
+
+    async def started() -> None:
+        await app().on_first_start()
+
+    asyncio.run(started())
+    assert not list(tmp_path.iterdir())

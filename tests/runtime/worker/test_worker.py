@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -157,19 +159,55 @@ def hung(*, finished=False, crash=None):
 
 def test_a_worker_that_hangs_while_it_ends_is_ended():
     """It asks to be started again, as after a crash, and says where it hung."""
-    for done in (hung(), hung(finished=True, crash="ValueError()")):
-        assert done.returncode == 75
-        assert "ending in order came to nothing for 0.8 s" in done.stderr
-        assert re.search(r"\n  1 x \S+/tasks.py:\d+ in Process.stop > hang > sleep\n", done.stderr)
+    done = hung()
+    assert done.returncode == 75
+    assert "ending in order came to nothing for 0.8 s" in done.stderr
+    assert re.search(r"\n  1 x \S+/tasks.py:\d+ in Process.stop > hang > sleep\n", done.stderr)
 
 
 def test_a_worker_that_has_saved_all_leaves_without_a_word():
     """What hangs then is the client's leave from its group: nothing is lost, and nothing of it
-    would be done again.
+    would be done again. A crash of what closes its connections changes nothing either.
     """
-    done = hung(finished=True)
-    assert done.returncode == 0, done.stderr
-    assert "all is saved, but its group was not told within 0.2 s" in done.stderr
+    for crash in (None, "ValueError()"):
+        done = hung(finished=True, crash=crash)
+        assert done.returncode == 0, done.stderr
+        assert "all is saved, but its group was not told within 0.2 s" in done.stderr
+
+
+@pytest.mark.parametrize(("finished", "code"), [(True, 0), (False, 75)])
+def test_what_crashes_when_all_is_saved_is_no_failure(monkeypatch, finished, code):
+    """Faust's exit code says that there was a crash, and not when."""
+    from ldp_kafka.runtime.worker import app as room
+
+    class Crashed:
+        crash_reason = TimeoutError()
+
+        def __init__(self, *_, **__):
+            self.finished, self.left = finished, lambda: None
+
+        def execute_from_commandline(self):
+            raise SystemExit(70)
+
+    for name in ("look_seldom", "ignored"):
+        monkeypatch.setattr(room, name, lambda: None)
+    monkeypatch.setattr(room.uvloop, "install", lambda: None)
+    monkeypatch.setattr(room, "Process", Crashed)
+    worker = MagicMock(copying=(), app=SimpleNamespace(crash_reason=None))
+    assert room.Worker._run(worker) == code
+
+
+def test_nothing_outlives_the_last_line_for_long():
+    """A thread that asks a broker which does not answer would: Python waits for those."""
+    code = """if True:
+        import time
+        from concurrent.futures import ThreadPoolExecutor
+        from ldp_kafka.runtime.worker.exits import gone
+        ThreadPoolExecutor().submit(time.sleep, 100)
+        gone(0.2, 7)
+    """
+    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=60)
+    assert done.returncode == 7
 
 
 def crashed(*modules: str) -> BaseException:
