@@ -63,13 +63,21 @@ class GroupOffsets:
             own,
             collector,
         )
-        # Where a reader's log ends: behind what is committed, not behind open transactions
-        self._asker = asker(own, topology.group(role), **_READER)
+        self.renew()
         self._seen: dict[tuple[str, int], tuple[int, int]] = {}
         self._role_data = topology.role(role)
         self._copied = self._role_data.copied
+
+    def renew(self) -> None:
+        """Ask with new clients from now on: one that lost its brokers has been seen to find none of
+        them any more.
+        """
+        group = self._topology.group(self._role)
+        # Where a reader's log ends: behind what is committed, not behind open transactions
+        self._asker = asker(self._own, group, **_READER)
         # of the collector's side, for an edge: it writes there
-        self._there = self._asker if own is collector else asker(collector, topology.group(role))
+        apart = self._own is not self._collector
+        self._there = asker(self._collector, group) if apart else self._asker
         self._copied_askers: dict[str, Consumer] = {}
 
     def position(self, topic: str, number: int) -> PartitionOffsets:

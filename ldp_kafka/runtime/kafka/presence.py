@@ -21,6 +21,7 @@ __all__ = ["Presence", "Question", "UnansweredError"]
 
 LOOK = 1.0  # seconds between two questions
 STEP = 2 * LOOK  # seconds that one answer moves the clock on at most
+ANEW = 10  # questions without an answer, one after the other, after which new clients ask
 LONGEST = 900.0  # seconds after which a new process, with new clients and addresses, is better
 
 _Answer = TypeVar("_Answer")
@@ -51,6 +52,7 @@ class Presence:
     gone : is told of the beginning of each outage, and why it is one
     back : is told of its end
     given_up : is told where an outage lasts for `LONGEST`
+    renew : has questions asked by new clients
     """
 
     def __init__(
@@ -61,10 +63,12 @@ class Presence:
         gone: Callable[[str], None] = lambda _: None,
         back: Callable[[], None] = lambda: None,
         given_up: Callable[[BrokerError], None] = lambda _: None,
+        renew: Callable[[], None] = lambda: None,
     ) -> None:
         self._routine, self._clock = cycle(routine), clock
         self._asks = bool(routine)
-        self._gone, self._back, self._given_up = gone, back, given_up
+        self._gone, self._back, self._given_up, self._renew = gone, back, given_up, renew
+        self._misses = 0
         self._unanswered: dict[str, Question] = {}
         self._lock = threading.Lock()
         self._there, self._heard = 0.0, clock()
@@ -122,6 +126,9 @@ class Presence:
         try:
             self.ask(*question)
         except UnansweredError as error:
+            self._misses += 1
+            if self._misses % ANEW == 0:
+                self._renew()
             self._look_at_the_time(error.__cause__)
         except LdpKafkaError:  # whoever needs the answer asks for it, and ends
             self.forget(question.about)
@@ -140,6 +147,7 @@ class Presence:
 
     def _answered(self) -> None:
         """The time since the last answer counts, if nothing is left open."""
+        self._misses = 0
         with self._lock:
             now = self._clock()
             if self._since is None:

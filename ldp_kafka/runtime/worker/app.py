@@ -91,7 +91,11 @@ class Worker:
         self.offsets = GroupOffsets(topology, role, specs, own, collector)
         self.diary = Diary(topology.name, role)
         self.presence = Presence(
-            self.offsets.routine(), gone=self.gone, back=self.back, given_up=end
+            self.offsets.routine(),
+            gone=self.gone,
+            back=self.back,
+            given_up=end,
+            renew=self.offsets.renew,
         )
         self.producers = Producers(configs, self.role.topics(), self.offsets, self.presence)
         self.app.given = self.given

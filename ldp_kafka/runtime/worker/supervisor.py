@@ -51,7 +51,6 @@ def run(
     ------
     ConfigurationError : no such role, no key where one is needed, topics that do not fit, more than
         the edge's budget has left
-    BrokerError : no broker answers
     """
     port, kept = metrics_port or 0, role is None or restart
     with logs.writing(log_format, topology.name, "" if kept else role or "", verbose=verbose):
@@ -60,6 +59,8 @@ def run(
             if one is None or restart:
                 return _supervise(topology, one, port, metrics_host, until_idle_ms, log_format)
             return _work(topology, one, port, metrics_host, until_idle_ms)
+        except BrokerError as error:  # whoever keeps this process starts it again
+            return fail(error)
         except Exception as error:
             if log_format == "text" and isinstance(error, LdpKafkaError):
                 raise  # whoever calls says it

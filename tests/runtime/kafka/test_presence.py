@@ -18,13 +18,14 @@ class Broker:
 
     def __init__(self, routine=("one", "two")):
         self.now, self.wrong, self.asked, self.told = 1000.0, {}, [], []
-        self.took = 0.0
+        self.took, self.renewed = 0.0, []
         self.presence = Presence(
             [Question(name, lambda name=name: self.answer(name)) for name in routine],
             clock=lambda: self.now,
             gone=lambda reason: self.told.append(("gone", reason)),
             back=lambda: self.told.append("back"),
             given_up=lambda error: self.told.append(("given up", error)),
+            renew=lambda: self.renewed.append(self.now),
         )
 
     def answer(self, name):
@@ -128,6 +129,19 @@ def test_an_outage_without_end_is_left_to_a_new_process():
     kind, error = broker.told[1]
     assert kind == "given up" and error.action == "retry"
     assert "has been away for 15 minutes" in str(error)
+
+
+def test_a_client_that_finds_nobody_is_replaced():
+    """After some tries, and again after as many."""
+    broker = Broker()
+    broker.wrong = dict.fromkeys(("one", "two"), TIMEOUT)
+    broker.seconds(2 * room.ANEW)
+    assert broker.renewed == [1000.0 + room.ANEW, 1000.0 + 2 * room.ANEW]
+    broker.wrong = {}
+    broker.seconds(1)
+    broker.wrong = dict.fromkeys(("one", "two"), TIMEOUT)
+    broker.seconds(room.ANEW - 1)
+    assert len(broker.renewed) == 2
 
 
 def test_whoever_is_asked_nothing_is_there():

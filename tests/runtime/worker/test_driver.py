@@ -12,9 +12,18 @@ from unittest.mock import MagicMock
 import faust
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import IllegalStateError
+from aiokafka.errors import (
+    CommitFailedError,
+    CorruptRecordException,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    UnknownError,
+)
 from faust.assignor.partition_assignor import PartitionAssignor
-from faust.tables.recovery import RebalanceAgain, Recovery
+from faust.tables.recovery import RebalanceAgain, Recovery, ServiceStopped
 from faust.transport.drivers import aiokafka
 from faust.types import TP
 
@@ -456,3 +465,153 @@ def test_an_app_makes_no_directories(tmp_path, monkeypatch):
 
     asyncio.run(started())
     assert not list(tmp_path.iterdir())
+
+
+def thread(**has):
+    """The thread of a client that is not started."""
+    made = object.__new__(driver.ConsumerThread)
+    for name, value in has.items():
+        setattr(made, name, value)
+    return made
+
+
+class Committing:
+    """A client that is asked to commit."""
+
+    def __init__(self, error=None):
+        self.error, self.asked = error, []
+
+    async def commit(self, offsets):
+        self.asked.append({(tp.topic, tp.partition): at.offset for tp, at in offsets.items()})
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "done", "crashes"),
+    [
+        (None, True, False),
+        (CommitFailedError("rebalanced"), False, False),
+        (IllegalStateError("No partitions assigned"), False, False),
+        (UnknownError(), False, False),
+        (GroupAuthorizationFailedError("g"), False, True),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_cannot_be_committed_now_is_committed_next_time(monkeypatch, error, done, crashes):
+    """A rebalance, or a coordinator that is just back, ends no worker; a missing right does."""
+    client, crashed = Committing(error), []
+
+    async def crash(_, found):
+        crashed.append(found)
+
+    monkeypatch.setattr(driver.ConsumerThread, "assignment", lambda _: {TP("t", 0)})
+    monkeypatch.setattr(driver.ConsumerThread, "_ensure_consumer", lambda _: client)
+    monkeypatch.setattr(driver.ConsumerThread, "crash", crash)
+    made = thread()
+    assert asyncio.run(made._commit({TP("t", 0): 7, TP("t", 1): 9})) is done
+    assert client.asked == [{("t", 0): 7}]
+    assert bool(crashed) == crashes
+    assert asyncio.run(made._commit({TP("t", 1): 9})) is False  # another's by now
+    assert len(client.asked) == 1
+
+
+def test_a_client_that_begins_waits_for_its_broker(monkeypatch):
+    """Until there is one, or it is told to end."""
+    tries = []
+
+    class Client:
+        async def start(self):
+            tries.append(1)
+            if len(tries) < 4:
+                raise KafkaConnectionError("nobody")
+
+    monkeypatch.setattr(driver, "AGAIN", 0.0)
+    monkeypatch.setattr(driver.ConsumerThread, "_create_consumer", lambda _, loop: Client())
+    monkeypatch.setattr(driver.ConsumerThread, "should_stop", False)
+    made = thread(thread_loop=None, app=SimpleNamespace(should_stop=False))
+    asyncio.run(made.on_start())
+    assert len(tries) == 4
+    tries.clear()
+    made.app.should_stop = True
+    with pytest.raises(KafkaConnectionError):
+        asyncio.run(made.on_start())
+    assert len(tries) == 1
+
+
+def test_the_ends_of_logs_are_asked_for_again(monkeypatch):
+    """A broker that is away for longer than the client waits."""
+    tries = []
+
+    async def asked(_, *partitions):
+        tries.append(partitions)
+        if len(tries) < 3:
+            raise KafkaTimeoutError
+        return "ends"
+
+    monkeypatch.setattr(driver, "AGAIN", 0.0)
+    monkeypatch.setattr(driver.ConsumerThread, "should_stop", False)
+    for name in ("highwaters", "earliest_offsets"):
+        tries.clear()
+        monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, name, asked)
+        assert asyncio.run(getattr(thread(), name)("p")) == "ends"
+        assert tries == [("p",)] * 3
+    monkeypatch.setattr(driver.ConsumerThread, "should_stop", True)
+    tries.clear()
+    with pytest.raises(KafkaTimeoutError):
+        asyncio.run(thread().highwaters("p"))
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (KafkaError("of the group"), True),
+        (KafkaConnectionError("away"), True),
+        (CorruptRecordException(), False),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_what_wakes_a_fetch_is_no_end_of_it(monkeypatch, error, passes):
+    """What the group waits to be heard of is raised in whoever waits for records, too."""
+
+    async def fetched(*_, **__):
+        raise error
+
+    monkeypatch.setattr(driver, "AGAIN", 0.0)
+    monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, "_fetch_records", fetched)
+    fetching = thread()._fetch_records(None, None, timeout=1.0)
+    if passes:
+        assert asyncio.run(fetching) == {}
+    else:
+        with pytest.raises(type(error)):
+            asyncio.run(fetching)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_recovery_waits_for_what_takes_longer_than_fausts_time(tmp_path, ours):
+    """Where that is over, Faust takes it for its own end."""
+
+    async def waits():
+        made = app(datadir=tmp_path)
+        kind = driver.TableRecovery if ours else Recovery
+        recovery = kind(made, made.tables, beacon=made.beacon)
+        recovery.rebalance = made.rebalancing_count
+        await recovery._wait(asyncio.sleep(0.1), timeout=0.01)
+
+    if ours:
+        asyncio.run(waits())
+    else:
+        with pytest.raises(ServiceStopped):
+            asyncio.run(waits())
+
+
+def test_an_app_has_a_producer_that_asks_nobody(tmp_path):
+    """It starts, flushes and ends without a broker."""
+
+    async def lives():
+        made = app(datadir=tmp_path).producer
+        await made.start()
+        await made.flush()
+        await made.stop()
+
+    asyncio.run(asyncio.wait_for(lives(), 20))
