@@ -132,19 +132,19 @@ def test_two_outages_in_drawn_phases(can_start, tmp_path, prefix):
     kinds = ("singles", "batches", "curator")
     phases = [*PHASES[:-1], "leave"]
 
-    def drawn() -> list[str]:
-        return [*rnd.sample(phases, len(kinds)), "round"]
-
-    plays = [*zip((*kinds, "asked"), drawn(), strict=True)]
+    first, second = ([*rnd.sample(phases, len(kinds)), "round"] for _ in range(2))
+    plays = [*zip((*kinds, "asked"), first, strict=True)]
     world = World(tmp_path, prefix, 1, plays, number)
     try:
-        for how, seconds in (("stopped", 45), ("frozen", 10)):
-            world.calm()
-            world.rehearse()
-            world.outage(how, seconds)
-            for subject, phase in zip(world.subjects, drawn(), strict=True):
-                subject.revive()
-                subject.phase = phase
+        world.calm()
+        world.rehearse()
+        world.outage("stopped", 45)
+        for subject, phase in zip(world.subjects, second, strict=True):
+            subject.revive()
+            subject.phase = phase
+        world.calm()
+        world.rehearse()
+        world.outage("frozen", 10)
         cases, outages = all_of(world), world.outages
     finally:
         world.close()
