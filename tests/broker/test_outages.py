@@ -52,12 +52,13 @@ class Cell(NamedTuple):
         one, other = EITHER[at], EITHER[1 - at]
         asked = ("asked", "asked-singles")[at]
         crowd = ("crowd", "crowd-singles")[at]
+        joins = (self.nodes // 2 + LENGTHS.index(self.seconds)) % 2 == 0
         return {
             "idle": [(other, "idle")],
             "folding": [(one, "folding"), (other, "folding")],
             "snapshot": [(one, "snapshot")],
             "recovery": [(other, "recovery"), ("curator", "recovery")],
-            "rebalance": [(one, "rebalance"), (crowd, "leave")],
+            "rebalance": [(one, "rebalance") if joins else (crowd, "leave")],
             "round": [(asked, "round")],
         }
 

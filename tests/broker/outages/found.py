@@ -65,7 +65,6 @@ def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
     workers = [*subject.workers, *subject.ended]
     folded = verdict.reports or verdict.windows
     found = Found(subject.flow.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
-    flow = subject.flow
     if lost := _lost(world, subject):
         found.wrong["lost events"] = lost
     found.exits = [worker.ended for worker in workers if worker.ended]

@@ -19,7 +19,7 @@ from tests.broker.outages.worker import Worker
 
 __all__ = ["KINDS", "SESSION", "Kind", "Subject"]
 
-SESSION = 10.0  # seconds
+SESSION = 15.0  # seconds
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: "{boot}"}}
