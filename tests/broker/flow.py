@@ -116,38 +116,49 @@ class Reader:
 
     def __init__(self, boot: str, topic: str, first: int | None = 0) -> None:
         """From offset ``first`` on, or from where the log begins."""
-        # A log that was cut before it could be read shows as an error, never as an empty topic.
-        config = {
-            "bootstrap.servers": boot,
-            "group.id": "judge",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            # what is asked waits behind a fetch: by default for half a second, each time
-            "fetch.wait.max.ms": 100,
-            "log_level": 0,
-        }
-        self.consumer, self.topic = Consumer(config), topic
+        self.boot, self.topic = boot, topic
+        self.found: list = []
+        self.seen: dict[int, int] = {}
+        self.consumer = self._client()
         self.partitions = sorted(
             self.consumer.list_topics(topic, timeout=10).topics[topic].partitions
         )
         self.seen = {p: self.ends(p)[0] if first is None else first for p in self.partitions}
-        self.consumer.assign([TopicPartition(topic, p, offset) for p, offset in self.seen.items()])
-        self.found: list = []
+        self._assign()
+
+    def _client(self) -> Consumer:
+        # A log that was cut before it could be read shows as an error, never as an empty topic.
+        return Consumer(
+            {
+                "bootstrap.servers": self.boot,
+                "group.id": "judge",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                # what is asked waits behind a fetch: by default for half a second, each time
+                "fetch.wait.max.ms": 100,
+                "log_level": 0,
+            }
+        )
+
+    def _assign(self) -> None:
+        places = [TopicPartition(self.topic, p, offset) for p, offset in self.seen.items()]
+        self.consumer.assign(places)
 
     def ends(self, partition: int) -> tuple[int, int]:
         """The first offset of the log and the next one that it will give; asked again while its
-        leader changes.
+        leader changes, by a client that knows nothing of a broker that was away.
         """
+        place = TopicPartition(self.topic, partition)
         for attempt in range(10):
             try:
-                return self.consumer.get_watermark_offsets(
-                    TopicPartition(self.topic, partition), timeout=10
-                )
+                return self.consumer.get_watermark_offsets(place, timeout=10)
             except KafkaException as error:
                 if attempt == 9 or error.args[0].code() not in LEADERLESS:
                     raise
-                self.consumer.list_topics(self.topic, timeout=10)  # who leads it now
-                time.sleep(0.5)
+            time.sleep(0.5)
+            self.consumer.close()
+            self.consumer = self._client()
+            self._assign()
         raise AssertionError("unreachable")
 
     def read(self, limit: float) -> list:

@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
-from tests.broker.chaos.place import alive
 
 __all__ = ["HOWS", "Cluster", "Outage"]
 
@@ -54,7 +53,8 @@ class Outage:
         return self.over - self.since
 
     def __str__(self) -> str:
-        return f"{self.how} for {self.seconds:g} s, without an answer for {self.lasted:.1f} s"
+        kept = f" for {self.seconds:g} s" if self.whole else ""
+        return f"{self.how}{kept}, {self.lasted:.1f} s until all is there again"
 
 
 class Cluster:
@@ -83,10 +83,9 @@ class Cluster:
 
     def kill(self) -> None:
         """No node is there any more, frozen or not."""
-        pids = list(self.server.pids().values())
-        for pid in pids:
+        for pid in self.server.pids().values():
             os.kill(pid, signal.SIGKILL)
-        while any(map(alive, pids)):
+        while self.server.pids():
             time.sleep(0.02)
 
     def back(self, how: str, groups: Collection[str]) -> float:
@@ -104,10 +103,10 @@ class Cluster:
 
     def bounce(self, node: int) -> Outage:
         """One node ends in order and is started again; until all are in sync."""
-        began, pid = time.time(), self.server.pids()[node]
+        began = time.time()
         made = Outage(f"node {node + 1} ended", 0.0, began, whole=False)
-        os.kill(pid, signal.SIGTERM)
-        while alive(pid):
+        os.kill(self.server.pids()[node], signal.SIGTERM)
+        while node in self.server.pids():
             assert time.time() < began + LIMIT, f"node {node + 1} did not end in {LIMIT:g} s"
             time.sleep(0.05)
         self.server.start(LIMIT)

@@ -16,6 +16,7 @@ from tests.broker.outages.world import World, released
 __all__ = ["SAID", "Found", "find"]
 
 SAID = 15.0  # seconds of an outage that a worker must have noticed: it asks now and then
+UNKNOWN = -1  # an offset
 SLACK = 1.0  # seconds between what a worker's clock says and what is written
 
 
@@ -64,9 +65,7 @@ def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
     workers = [*subject.workers, *subject.ended]
     folded = verdict.reports or verdict.windows
     found = Found(subject.flow.topology.name, subject.phase, wrong=verdict.wrong, folded=folded)
-    flow = subject.flow
-    there = {(m.partition(), m.offset(), m.value()) for m in flow.read(flow.topology.raw_topic)}
-    if lost := len(world.feed.taken[flow.topology.raw_topic] - there):
+    if lost := _lost(world, subject):
         found.wrong["lost events"] = lost
     found.exits = [worker.ended for worker in workers if worker.ended]
     found.usual, found.late = _late(world, subject)
@@ -76,6 +75,17 @@ def _of(world: World, subject: Subject, verdict: Verdict) -> Found:
             found.unsaid += _unsaid(worker, outage)
     found.dead = [said for worker in workers for said in worker.dead]
     return found
+
+
+def _lost(world: World, subject: Subject) -> int:
+    """Raw records that a broker has acknowledged, and that are not there."""
+    topic = subject.flow.topology.raw_topic
+    log = subject.flow.read(topic)
+    there = {(m.partition(), m.offset(), m.value()) for m in log}
+    # of what had arrived before it was sent again the producer does not hear where it lies
+    there |= {(m.partition(), UNKNOWN, m.value()) for m in log}
+    taken = ((n, max(UNKNOWN, offset), value) for n, offset, value in world.feed.taken[topic])
+    return len(set(taken) - there)
 
 
 def _late(world: World, subject: Subject) -> tuple[float, list[float]]:

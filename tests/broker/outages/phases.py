@@ -70,7 +70,12 @@ class Phase:
             for worker in stopped:
                 worker.resume()
             self.again(world, subject)
-        raise AssertionError(f"{subject.flow.topology.name} never came into its phase")
+        raise AssertionError(
+            f"{subject.flow.topology.name}: {subject.phase} did not come about in {WAIT:g} s;"
+            f" {world.ask.left(subject)} messages are left, its group is"
+            f" {world.ask.group(subject).state}, of its workers"
+            f" {sum(worker.runs for worker in subject.workers)} of {len(subject.workers)} run"
+        )
 
 
 class Idle(Phase):
@@ -99,10 +104,9 @@ class Recovering(Phase):
 
     def ready(self, world: World, subject: Subject) -> None:
         subject.end(subject.edges[-1])
-        subject.start(subject.edge[0].name, asleep=True)
 
     def begin(self, world: World, subject: Subject) -> None:
-        subject.edges[-1].resume()
+        subject.start(subject.edge[0].name)
 
     def again(self, world: World, subject: Subject) -> None:
         self.ready(world, subject)
@@ -124,10 +128,9 @@ class Joining(Phase):
         for worker in subject.edges[1:]:
             subject.end(worker)
         world.until(lambda: world.ask.group(subject).state == "Stable", "its group is stable")
-        subject.start(subject.edge[0].name, asleep=True)
 
     def begin(self, world: World, subject: Subject) -> None:
-        subject.edges[-1].resume()
+        subject.start(subject.edge[0].name)
 
     again = Recovering.again
 

@@ -19,7 +19,7 @@ from tests.broker.outages.worker import Worker
 
 __all__ = ["KINDS", "SESSION", "Kind", "Subject"]
 
-SESSION = 10.0  # seconds
+SESSION = 15.0  # seconds
 TEXT = """
 topology: {name}
 kafka: {{bootstrap_servers: "{boot}"}}
@@ -45,19 +45,19 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "singles": Kind("capp", EVENT, "mean, per_user", 40, singles=True),
-    "batches": Kind("capp", EVENT, "mean, per_user", 40),
+    "singles": Kind("capp", EVENT, "mean, per_user", 24, singles=True),
+    "batches": Kind("capp", EVENT, "mean, per_user", 24),
     "crowd-singles": Kind(
         "lpu", "categories: 3, epsilon: 4.0, window: 4", "frequencies", 60, singles=True
     ),
     "crowd": Kind("sw_direct", EVENT, "mean", 60),
-    "asked-singles": Kind("lbd", EVENT, "mean", 120, singles=True),
-    "asked": Kind("lba", "categories: 3, epsilon: 4.0, window: 4", "frequencies", 120),
+    "asked-singles": Kind("lbd", EVENT, "mean", 80, singles=True),
+    "asked": Kind("lba", "categories: 3, epsilon: 4.0, window: 4", "frequencies", 80),
     "curator": Kind(
         "pegasus_delay",
         "trust: curator, level: event, delay: 4, setting: sliding, domain: [10, 30], epsilon: 4.0",
         "per_stream",
-        40,
+        24,
     ),
 }
 """By name. Each is a method of another sort, or its events come in another form."""
@@ -141,18 +141,12 @@ class Subject:
     def groups(self) -> list[str]:
         return [role.group for role in self.flow.topology.roles]
 
-    def start(self, role: str, *, asleep: bool = False) -> Worker:
-        """One more worker; ``asleep``: stopped before it has asked any broker."""
+    def start(self, role: str) -> Worker:
+        """One more worker."""
         number = len(self.workers) + len(self.ended)
         log = self.tmp / f"{self.flow.topology.name}-{role}-{number}.log"
         worker = Worker(self.flow.path, role, log)
         self.workers.append(worker)
-        end = time.time() + 60
-        while asleep and not worker.lines("start"):
-            assert time.time() < end, f"{worker} did not begin"
-            time.sleep(0.01)
-        if asleep:
-            worker.pause()
         return worker
 
     def begin(self) -> None:

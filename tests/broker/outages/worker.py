@@ -52,7 +52,7 @@ class Worker:
         """How it ended without being told to; empty where it did not."""
         if self.told < time.time() or self.runs:
             return ""
-        said = [f"{line['reason']} ({line['at'] - self.begun:.0f} s old)" for line in self.ends]
+        said = "; ".join(line["reason"].partition("\n")[0] for line in self.ends)
         return f"{self} ended with {self.process.poll()}: {said}"
 
     @property

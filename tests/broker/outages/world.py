@@ -22,7 +22,7 @@ from tests.broker.outages.worker import Worker
 __all__ = ["World"]
 
 LOOK = 0.5  # seconds between two looks at every worker
-TOGETHER = 8.0  # seconds for which workers may be stopped until all phases are there: no session
+TOGETHER = 12.0  # seconds for which workers may be stopped until all phases are there: no session
 CALM = 4.0  # seconds of input before anything happens
 BEHIND = 8  # slots that the newest release may be behind the input
 
@@ -108,7 +108,7 @@ class World:
 
     def arrange(self) -> float:
         """Have every topology in its phase, workers stopped in theirs; when the first one was."""
-        for _ in range(5):
+        for _ in range(8):
             with ThreadPoolExecutor(16) as pool:
                 list(pool.map(lambda each: self._do("ready", each), self.subjects))
                 held: list[float] = []
