@@ -184,16 +184,17 @@ class OrderedProducer:
                 for row in islice(rows, some):
                     key, value, headers, timestamp = row
                     more = list(headers) if headers else None
-                    given = (topic, value, key, partition, delivered, None, timestamp, more)
                     try:
-                        try:
-                            produce(*given)
-                        except BufferError:
-                            self._serve(0.0)  # what has arrived lies there until it is said
-                            produce(*given)
+                        produce(topic, value, key, partition, delivered, None, timestamp, more)
                     except BufferError:
-                        line.cut = line.produced > line.arrived
-                        return [row]
+                        self._serve(0.0)  # what has arrived lies there until it is said
+                        try:
+                            produce(topic, value, key, partition, delivered, None, timestamp, more)
+                        except BufferError:
+                            line.cut = line.produced > line.arrived
+                            return [row]
+                        except KafkaException as error:
+                            raise self._refused(topic, len(value or b""), error.args[0]) from None
                     # too large, an unknown partition: asking again does not help, and the text
                     # shows no value
                     except KafkaException as error:
