@@ -334,6 +334,11 @@ FAMILIES = (
     ),
     Family(
         Gauge,
+        "ldp_outage_seconds",
+        "For how long a broker that this worker needs has been away; 0 while all are there.",
+    ),
+    Family(
+        Gauge,
         "ldp_start_timestamp_seconds",
         "When this process began: it changes with each restart, whoever starts it again.",
     ),
@@ -372,7 +377,13 @@ REASONS: dict[str, type[Reason | Dropped]] = {
 """Counters by reason, and the reasons that there are."""
 GUARANTEE = "ldp_guarantee_info"
 CONSTANT = frozenset(
-    {GUARANTEE, "ldp_slot_seconds", "ldp_hop_slots", "ldp_start_timestamp_seconds"}
+    {
+        GUARANTEE,
+        "ldp_slot_seconds",
+        "ldp_hop_slots",
+        "ldp_outage_seconds",
+        "ldp_start_timestamp_seconds",
+    }
 )
 """Gauges of the topology or of the process itself, whatever partitions are held."""
 
@@ -554,6 +565,10 @@ class Metrics:
         """
         self._set("ldp_slot_seconds", slot_ms / 1000)
         self._set("ldp_hop_slots", hop)
+
+    def outage(self, seconds: float) -> None:
+        """For how long brokers have been away."""
+        self._set("ldp_outage_seconds", seconds)
 
     def started(self, moment: float) -> None:
         """When this process began, in seconds since the epoch."""

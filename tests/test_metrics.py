@@ -405,6 +405,7 @@ def test_what_is_revoked_is_forgotten():
     metrics.guarantee(GUARANTEE)
     metrics.slots(250, 24)
     metrics.started(1_760_000_000.5)
+    metrics.outage(7.5)
     metrics.count(output(PERTURB), 1)
     metrics.lag(10)
     metrics.idle(1, 2.0)
@@ -422,9 +423,11 @@ def test_what_is_revoked_is_forgotten():
         "ldp_guarantee_info",
         "ldp_slot_seconds",
         "ldp_hop_slots",
+        "ldp_outage_seconds",
         "ldp_start_timestamp_seconds",
     }
     assert shown["ldp_start_timestamp_seconds"] == 1_760_000_000.5
+    assert shown["ldp_outage_seconds"] == 7.5
     assert (shown["ldp_slot_seconds"], shown["ldp_hop_slots"]) == (0.25, 24)
     assert shown["ldp_partitions"] == 0
     assert shown["ldp_events_total"] == 7

@@ -125,6 +125,7 @@ def healthy(shape: Shape) -> Series:
             ),
             'ldp_dead_letters_total{%s,reason="time"}': counted(3),
             "ldp_idle_seconds{%s}": over(idle if hop == 1 else window),
+            "ldp_outage_seconds{%s}": over(lambda _: 0),
             "ldp_start_timestamp_seconds{%s}": over(lambda time: restart if time > restart else 0),
             "ldp_slot_seconds{%s}": over(lambda _: shape.slot),
             "ldp_hop_slots{%s}": over(lambda _, hop=hop: hop),

@@ -71,6 +71,7 @@ def faults(shape: Shape) -> dict[str, Fault]:
         "LdpSecondReports": counted("ldp_second_reports_total", shape),
         "LdpRefused": counted("ldp_refused_total", shape),
         "LdpWorkerDown": Fault('up{job="ldp-kafka",instance="p"', "0", 0, 120 + 2 * shape.step),
+        "LdpBrokersAway": Fault("ldp_outage_seconds{perturb", "121", -shape.step, shape.step),
         # another moment at each sample: five are too many
         "LdpRestarts": Fault(
             "ldp_start_timestamp_seconds{perturb", "since", 4 * shape.step, 5 * shape.step

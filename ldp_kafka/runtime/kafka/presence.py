@@ -53,6 +53,7 @@ class Presence:
     back : is told of its end
     given_up : is told where an outage lasts for `LONGEST`
     renew : has questions asked by new clients
+    shown : is told after each look for how many seconds they have been away
     """
 
     def __init__(
@@ -64,11 +65,12 @@ class Presence:
         back: Callable[[], None] = lambda: None,
         given_up: Callable[[BrokerError], None] = lambda _: None,
         renew: Callable[[], None] = lambda: None,
+        shown: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._routine, self._clock = cycle(routine), clock
         self._asks = bool(routine)
         self._gone, self._back, self._given_up, self._renew = gone, back, given_up, renew
-        self._misses = 0
+        self._shown, self._misses = shown, 0
         self._unanswered: dict[str, Question] = {}
         self._lock = threading.Lock()
         self._there, self._heard = 0.0, clock()
@@ -119,10 +121,14 @@ class Presence:
         """Ask once: what was left without an answer, or what is next."""
         with self._lock:
             left = next(iter(self._unanswered.values()), None)
-        if left is None and not self._asks:
+        if left is not None or self._asks:
+            self._look(next(self._routine) if left is None else left)
+        else:
             self._answered()
-            return
-        question = next(self._routine) if left is None else left
+        since = self._since
+        self._shown(0.0 if since is None else self._clock() - since)
+
+    def _look(self, question: Question) -> None:
         try:
             self.ask(*question)
         except UnansweredError as error:

@@ -96,6 +96,7 @@ class Worker:
             back=self.back,
             given_up=end,
             renew=self.offsets.renew,
+            shown=metrics.outage,
         )
         self.producers = Producers(configs, self.role.topics(), self.offsets, self.presence)
         self.app.given = self.given

@@ -18,7 +18,7 @@ class Broker:
 
     def __init__(self, routine=("one", "two")):
         self.now, self.wrong, self.asked, self.told = 1000.0, {}, [], []
-        self.took, self.renewed = 0.0, []
+        self.took, self.renewed, self.shown = 0.0, [], []
         self.presence = Presence(
             [Question(name, lambda name=name: self.answer(name)) for name in routine],
             clock=lambda: self.now,
@@ -26,6 +26,7 @@ class Broker:
             back=lambda: self.told.append("back"),
             given_up=lambda error: self.told.append(("given up", error)),
             renew=lambda: self.renewed.append(self.now),
+            shown=self.shown.append,
         )
 
     def answer(self, name):
@@ -53,6 +54,7 @@ def test_the_clock_stands_still_from_the_first_moment_of_an_outage(error):
     broker.now += 7  # nobody has noticed yet
     broker.wrong = {"one": error, "two": error}
     broker.seconds(300)
+    assert set(broker.shown[:10]) == {0.0} and broker.shown[-1] == 299.0
     assert (broker.presence.clock(), broker.presence.here) == (10.0, False)
     broker.wrong = {}
     broker.seconds(1)
