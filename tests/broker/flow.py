@@ -78,6 +78,19 @@ LEADERLESS = (
 """What is no answer, and passes."""
 
 
+def watermarks(consumer: Consumer, place: TopicPartition, limit: float = 10.0) -> tuple[int, int]:
+    """Where a log begins and ends. A client that only asks goes on for ever with what it knew of a
+    partition's leader while that was away: then it is told to look.
+    """
+    try:
+        return consumer.get_watermark_offsets(place, timeout=limit)
+    except KafkaException as error:
+        if error.args[0].code() not in LEADERLESS:
+            raise
+    consumer.list_topics(place.topic, timeout=limit)
+    return consumer.get_watermark_offsets(place, timeout=limit)
+
+
 @dataclass
 class Verdict:
     """What the judge found; all zero but the counts is the promise."""
@@ -151,7 +164,7 @@ class Reader:
         place = TopicPartition(self.topic, partition)
         for attempt in range(10):
             try:
-                return self.consumer.get_watermark_offsets(place, timeout=10)
+                return watermarks(self.consumer, place)
             except KafkaException as error:
                 if attempt == 9 or error.args[0].code() not in LEADERLESS:
                     raise

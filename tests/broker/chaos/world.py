@@ -27,7 +27,7 @@ from tests.broker.chaos.crew import AGAIN, AWAY, BETWEEN, CLOCK
 from tests.broker.chaos.feed import Feed
 from tests.broker.chaos.judge import Verdict, judge_all
 from tests.broker.chaos.place import Place, alive
-from tests.broker.flow import Flow
+from tests.broker.flow import Flow, watermarks
 from tests.broker.test_methods import flow_of
 
 REPO = Path(__file__).parents[3]
@@ -364,10 +364,7 @@ class World:
         assertion) where a broker is lost meanwhile.
         """
         asker = self.asker("nobody")
-        return {
-            (place.topic, place.partition): asker.get_watermark_offsets(place, timeout=5)[1]
-            for place in places
-        }
+        return {(place.topic, place.partition): watermarks(asker, place, 5)[1] for place in places}
 
     def asker(self, group: str) -> Consumer:
         """A client of a group that is no member of it."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.broker.flow import watermarks
+
 if TYPE_CHECKING:
     from tests.broker.outages.subjects import Subject
 
@@ -40,8 +42,7 @@ class Questions:
 
     def end(self, topic: str, partition: int) -> int:
         """Where a log ends."""
-        place = TopicPartition(topic, partition)
-        return self._asker("nobody").get_watermark_offsets(place, timeout=10)[1]
+        return watermarks(self._asker("nobody"), TopicPartition(topic, partition))[1]
 
     def last(self, topic: str, partition: int) -> tuple[bytes, bytes | None]:
         """Key and value of a partition's last record."""
