@@ -76,7 +76,7 @@ class GroupOffsets:
         # Where a reader's log ends: behind what is committed, not behind open transactions
         self._asker = asker(self._own, group, **_READER)
         # of the collector's side, for an edge: it writes there
-        apart = self._own is not self._collector
+        apart = self._own != self._collector
         self._there = asker(self._collector, group) if apart else self._asker
         self._copied_askers: dict[str, Consumer] = {}
 
