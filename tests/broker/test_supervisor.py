@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -95,6 +97,37 @@ def test_a_killed_child_is_started_again_and_sigterm_ends_all(flow):
     assert not alive(second["perturb"])
     assert not alive(second["collect"])
     assert "Traceback" not in flow.log_path.read_text()
+
+
+def scraped(port: int) -> float | None:
+    """When the process began that answers at this port; None where none does."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return None
+    return float(re.search(r"^ldp_start_timestamp_seconds{.*} (\S+)$", text, re.MULTILINE)[1])
+
+
+def test_a_role_alone_is_kept_at_its_port(flow):
+    """Killed, it is started again, and its metrics answer where they did: Prometheus' target goes
+    on. The parent says the address once, and passes SIGTERM on.
+    """
+    parent = run(flow, "--role", "perturb", "--restart", "--metrics-port", "0", "-v")
+    until(lambda: "metrics at http" in flow.log_path.read_text())
+    port = int(re.search(r"metrics at http://127\.0\.0\.1:(\d+)/", flow.log_path.read_text())[1])
+    said, begun = flow.log_path.read_text, until(lambda: scraped(port))
+    for count in (1, 2):
+        os.kill(children(parent.pid)["perturb"], signal.SIGKILL)
+        begun, before = until(lambda at=begun: (found := scraped(port)) != at and found), begun
+        assert begun > before
+        assert re.search(rf" restart code=-9 seconds=\S+ count={count}\n", said())
+    until(lambda: " ready " in said().rpartition(" restart ")[2])
+    parent.send_signal(signal.SIGTERM)
+    assert parent.wait(30) == 0
+    assert said().count("metrics at") == 1
+    assert said().count(" end code=0: told to end") == 2  # the worker's, and the parent's
+    assert scraped(port) is None
 
 
 def test_children_die_with_their_parent(flow):
