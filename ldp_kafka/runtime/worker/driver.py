@@ -37,6 +37,7 @@ from faust.transport.drivers import aiokafka
 from faust.transport.producer import Producer as SilentProducer
 
 from ldp_kafka.errors import BrokerError
+from ldp_kafka.runtime.worker.connections import Connections
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.private_api import Private
 from ldp_kafka.runtime.worker.probes import Assignment
@@ -83,9 +84,10 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         six seconds from its assignment to its first fold.
 
         With ``read_committed``, leave out what a foreign producer's transaction took back; Faust
-        itself does so under exactly_once only.
+        itself does so under exactly_once only. Its connections are `connections`.
         """
         consumer = super()._create_worker_consumer(transport)
+        consumer._client.__class__ = Connections  # noqa: SLF001 - it has sent nothing yet
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001 - read when it starts
         if self.app.read_committed:
             consumer._isolation_level = "read_committed"  # noqa: SLF001 - read when it starts
@@ -407,6 +409,7 @@ class App(faust.App):  # type: ignore[misc]
 PRIVATE_API = (
     Private(PartitionAssignor, "_perform_assignment", "Assignor refuses part of an assignment"),
     Private(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", "Thread changes it"),
+    Private(AIOKafkaConsumer, "self._client = AIOKafkaClient(", "Thread makes it ours", "__init__"),
     Private(AIOKafkaConsumer, "self._isolation_level = ", "Thread sets it", "__init__"),
     Private(AIOKafkaConsumer, "self._fetch_max_wait_ms = ", "Thread sets it", "__init__"),
     Private(AIOKafkaConsumer, "=self._fetch_max_wait_ms", "it is read after that", "start"),

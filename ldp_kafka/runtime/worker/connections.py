@@ -1,0 +1,67 @@
+"""What the client sends, and what becomes of it where a connection is gone at that moment.
+
+The client takes an error of its own kind for a broker that is away, and goes on. Of a connection
+that was just closed uvloop says so by an error of its own, and between two of the client's steps
+another task may have thrown the connection away. Each of these ended the client's task for the
+group, and with it the worker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.errors import KafkaConnectionError, KafkaError
+
+from ldp_kafka.runtime.worker.foreign import said
+from ldp_kafka.runtime.worker.private_api import Private
+
+__all__ = ["PRIVATE_API", "Connections"]
+
+
+class Connections(AIOKafkaClient):  # type: ignore[misc]
+    """The client's connections: one that is gone is a broker that is away."""
+
+    async def send(
+        self, node_id: Any, request: Any, *, group: Any = ConnectionGroup.DEFAULT
+    ) -> Any:
+        """Send a request to a broker; its answer."""
+        try:
+            return await super().send(node_id, request, group=group)
+        except KafkaError:
+            raise
+        except (RuntimeError, KeyError) as error:
+            raise KafkaConnectionError(
+                f"the connection to {node_id} is gone: {said(error)}"
+            ) from error
+
+    async def _get_conn(self, *what: Any, **how: Any) -> Any:
+        """A connection, None where there is none just now."""
+        try:
+            return await super()._get_conn(*what, **how)
+        except (RuntimeError, KeyError) as error:
+            if isinstance(error, KafkaError):
+                raise
+            return None
+
+    async def _metadata_update(self, *what: Any) -> bool:
+        """What the cluster looks like; whether a broker said so."""
+        try:
+            return bool(await super()._metadata_update(*what))
+        except (RuntimeError, KeyError) as error:
+            if isinstance(error, KafkaError):
+                raise
+            return False
+
+
+PRIVATE_API = (
+    Private(AIOKafkaConsumer, "self._client = AIOKafkaClient(", "Thread makes it one of these",
+         "__init__"),
+    Private(AIOKafkaClient, "_get_conn", "Connections has none where one is gone"),
+    Private(AIOKafkaClient, "await self._get_conn(node_id)", "it is asked", "_metadata_update"),
+    Private(AIOKafkaClient, "_metadata_update", "Connections goes on"),
+    Private(AIOKafkaClient, "await self._metadata_update(self.cluster, topics)", "in its task",
+         "_md_synchronizer"),
+    Private(AIOKafkaClient, "send", "Connections says what has become of it"),
+)  # fmt: skip
