@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import faust
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.client import AIOKafkaClient
 from aiokafka.errors import (
     CommitFailedError,
     CorruptRecordException,
@@ -151,12 +152,16 @@ def test_an_app_has_our_consumer_and_our_recovery(tmp_path):
 def test_what_a_transaction_took_back_is_left_out_where_it_is_asked_for(
     monkeypatch, read_committed
 ):
-    made = SimpleNamespace(_isolation_level="read_uncommitted", _fetch_max_wait_ms=1500)
+    client = object.__new__(AIOKafkaClient)
+    made = SimpleNamespace(
+        _isolation_level="read_uncommitted", _fetch_max_wait_ms=1500, _client=client
+    )
     monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", lambda *_: made)
     thread = object.__new__(driver.ConsumerThread)
     thread.app = SimpleNamespace(read_committed=read_committed)
     assert thread._create_worker_consumer(None) is made
     assert made._isolation_level == ("read_committed" if read_committed else "read_uncommitted")
+    assert type(client) is connections.Connections
     assert made._fetch_max_wait_ms == 500, "what is asked beside a fetch waits as long as it does"
 
 
