@@ -62,8 +62,10 @@ FRONT = {"__init__", "__main__", "cli"}
 # imported nowhere but by these.
 ONLY = {
     "aiokafka": (
+        "runtime/worker/connections.py",
         "runtime/worker/driver.py",
         "runtime/worker/fetches.py",
+        "runtime/worker/membership.py",
         "runtime/worker/token_provider.py",
     ),
     "aws_msk_iam_sasl_signer": ("runtime/kafka/msk.py",),
