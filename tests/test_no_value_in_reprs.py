@@ -121,7 +121,7 @@ PUBLIC = {
         statistics.events.Above runtime.releases.plot._Series runtime.releases.view.Line
     """,
     "places in logs, and counts over all users, which the operator's tools print": """
-        runtime.log.Look runtime.stages.panes.SeenPanes
+        runtime.kafka.presence.Question runtime.log.Look runtime.stages.panes.SeenPanes
         runtime.recovery.inspection.EpochRecords runtime.recovery.inspection.Held
         runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
         runtime.worker.probes.Answer runtime.worker.probes.Facts
@@ -179,6 +179,7 @@ SHOWS: dict[str, dict[str, Any]] = {
     "runtime.log.Message": {"offset": 3},
     "runtime.log.PlainRecords": {"topic": "t", "partition": 0},
     "runtime.log.Record": {"topic": "t", "partition": 0},
+    "runtime.log.TableRecord": {"topic": "t", "partition": 0},
     "runtime.recovery.checkpoints.Checkpoint": {"epoch": "e", "offset": 3},
     "runtime.recovery.checkpoints._Record": {"offset": 3},
     "runtime.sealing.Sealed": {"offset": 3, "place": "0/meta/e"},

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,7 +26,7 @@ from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin, setup
 from ldp_kafka.runtime.log import Message, Output, Record
 from ldp_kafka.runtime.tools.state import read_state
-from ldp_kafka.runtime.worker import supervisor
+from ldp_kafka.runtime.worker import children
 from ldp_kafka.topology import loads, plan, schema
 from ldp_kafka.topology import roles as table
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role, Topic
@@ -402,15 +403,21 @@ def test_a_new_role_gets_a_process(toy, monkeypatch):
     """Beside the others, and a port for its metrics."""
     started = []
 
-    def starter(topology, role, port, *_):
-        started.append((topology.name, role, port))
+    def starter(topology, role, bound, *_):
+        started.append((topology.name, role, bound.getsockname()[1]))
         return lambda: subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE)
 
-    monkeypatch.setattr(supervisor, "_starter", starter)
-    assert supervisor._keep(toy, 9101, "127.0.0.1", None, "text") == 0
-    assert started == [
-        ("meters", role, 9101 + at) for at, role in enumerate(["perturb", "collect", "toy"])
+    monkeypatch.setattr(children, "starter", starter)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        assert children.keep(toy, toy.roles, 0, "127.0.0.1", None, "text") == 0
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert [found[:2] for found in started] == [
+        ("meters", role) for role in ("perturb", "collect", "toy")
     ]
+    assert len({port for *_, port in started}) == 3
 
 
 def test_without_it_nothing_knows_it():
