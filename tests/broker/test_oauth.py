@@ -133,7 +133,7 @@ def test_a_device_logs_in_so_too(flow):
     [
         ("collector-secret", "wrong-word", 2, "are sasl.oauthbearer.client.id and sasl.oauthb"),
         ("https.ca.location:", "client.id:", 2, "do https.ca.location or https.ca.pem name who"),
-        ("https://localhost:", "https://localhost:1/", 1, "does not answer (Connection refused)"),
+        ("https://localhost:", "https://localhost:1/", 75, "does not answer (Connection refused)"),
     ],
 )
 def test_a_login_that_cannot_be_had(bearer, flow, tmp_path, right, wrong, code, said):

@@ -157,9 +157,11 @@ class OrderedProducer:
     def _free(self, line: _Line) -> bool:
         """Whether nothing can get in before what is under way: the partition's broker knows this
         producer, or there is nothing. Of what found no room behind it nobody says that it has
-        arrived; where nothing is under way at all, it has.
+        arrived; where nothing is under way at all, and nothing has failed, it has.
         """
-        return line.produced == line.arrived or self._known(line) or not len(self._producer)
+        if line.produced == line.arrived or self._known(line):
+            return True
+        return line.cut and len(self._failures) == 1 and not len(self._producer)
 
     def _known(self, line: _Line) -> bool:
         """Whether the partition's broker has confirmed something lately."""

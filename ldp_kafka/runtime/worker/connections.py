@@ -8,6 +8,7 @@ group, and with it the worker.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
@@ -18,6 +19,8 @@ from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.private_api import Private
 
 __all__ = ["PRIVATE_API", "Connections"]
+
+PAUSE = 0.5  # seconds after a try to connect that came to nothing
 
 
 class Connections(AIOKafkaClient):  # type: ignore[misc]
@@ -37,13 +40,19 @@ class Connections(AIOKafkaClient):  # type: ignore[misc]
             ) from error
 
     async def _get_conn(self, *what: Any, **how: Any) -> Any:
-        """A connection, None where there is none just now."""
+        """A connection; after a moment None where there is none just now: everything in the client
+        asks again at once, ten times a second and more, and so a worker without a broker would take
+        from others what they need to come back.
+        """
         try:
-            return await super()._get_conn(*what, **how)
+            found = await super()._get_conn(*what, **how)
         except (RuntimeError, KeyError) as error:
             if isinstance(error, KafkaError):
                 raise
-            return None
+            found = None
+        if found is None:
+            await asyncio.sleep(PAUSE)
+        return found
 
     async def _metadata_update(self, *what: Any) -> bool:
         """What the cluster looks like; whether a broker said so."""

@@ -85,7 +85,6 @@ ONE_NODE: list[Fault] = [
     kill_both,
     broker_restart,
     broker_kill,
-    outage,
     broker_disk_full,
     scratch_full,
     frozen_broker,
@@ -112,8 +111,6 @@ THREE_NODES: list[Fault] = [
     forwarder_killed,
     *(sigkill,) * 2,
     *(leader_change,) * 3,
-    outage,
-    rolling_restart,
     machine_dies,
     broker_restart,
     broker_kill,
@@ -124,5 +121,5 @@ THREE_NODES: list[Fault] = [
     reordered,
     produce_error,
 ]
-LONG: list[Fault] = [time_out, long_outage, *(sigkill,) * 8, *(leave, join) * 2]
+LONG: list[Fault] = [time_out, outage, long_outage, *(sigkill,) * 8, *(leave, join) * 2]
 """What the long run has beside: they take long, or come often there."""
