@@ -202,7 +202,7 @@ class Agent:
 
     async def _open(self) -> None:
         """Until brokers are there, and take what is folded."""
-        while not self.host.open:  # noqa: ASYNC110 - producers and a thread say so, and not the loop
+        while not self.host.open:  # noqa: ASYNC110 - a thread says so
             await asyncio.sleep(AGAIN)
 
     def _fold_waiting(self, partition: int) -> None:
