@@ -9,6 +9,7 @@ import random
 import signal
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime import local
 from ldp_kafka.runtime.brokers.run_files import publish
 from ldp_kafka.runtime.kafka import admin
+from ldp_kafka.runtime.kafka.client_options import reconnects
 from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.setup import client_config, prepare
 from ldp_kafka.runtime.keys import EdgeNoise, edge_randomness, read_key
@@ -68,27 +70,39 @@ runtime:
 """
 
 
+def client(boot: str, **more: object) -> dict[str, object]:
+    """Settings of a client that stays while brokers are away."""
+    return {"bootstrap.servers": boot, "log_level": 0, **reconnects({}), **more}
+
+
 LEADERLESS = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError._UNKNOWN_PARTITION,  # so a client says that has not heard yet who leads it
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
+    KafkaError._DESTROY_BROKER,
+    KafkaError._TIMED_OUT,
 )
 """What is no answer, and passes."""
+PATIENCE = 60.0  # seconds for brokers on a busy machine, beside how long one is asked
 
 
-def watermarks(consumer: Consumer, place: TopicPartition, limit: float = 10.0) -> tuple[int, int]:
+def watermarks(
+    consumer: Consumer, place: TopicPartition, limit: float = 10.0, patience: float = PATIENCE
+) -> tuple[int, int]:
     """Where a log begins and ends. A client that only asks goes on for ever with what it knew of a
     partition's leader while that was away: then it is told to look.
     """
-    try:
-        return consumer.get_watermark_offsets(place, timeout=limit)
-    except KafkaException as error:
-        if error.args[0].code() not in LEADERLESS:
-            raise
-    consumer.list_topics(place.topic, timeout=limit)
-    return consumer.get_watermark_offsets(place, timeout=limit)
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return consumer.get_watermark_offsets(place, timeout=limit)
+        except KafkaException as error:
+            if error.args[0].code() not in LEADERLESS or time.monotonic() > end:
+                raise
+        with suppress(KafkaException):
+            consumer.list_topics(place.topic, timeout=limit)
 
 
 @dataclass
@@ -141,17 +155,14 @@ class Reader:
 
     def _client(self) -> Consumer:
         # A log that was cut before it could be read shows as an error, never as an empty topic.
-        return Consumer(
-            {
-                "bootstrap.servers": self.boot,
-                "group.id": "judge",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                # what is asked waits behind a fetch: by default for half a second, each time
-                "fetch.wait.max.ms": 100,
-                "log_level": 0,
-            }
-        )
+        own = {
+            "group.id": "judge",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            # what is asked waits behind a fetch: by default for half a second, each time
+            "fetch.wait.max.ms": 100,
+        }
+        return Consumer(client(self.boot, **own))
 
     def _assign(self) -> None:
         places = [TopicPartition(self.topic, p, offset) for p, offset in self.seen.items()]
@@ -164,7 +175,7 @@ class Reader:
         place = TopicPartition(self.topic, partition)
         for attempt in range(10):
             try:
-                return watermarks(self.consumer, place)
+                return watermarks(self.consumer, place, patience=0)
             except KafkaException as error:
                 if attempt == 9 or error.args[0].code() not in LEADERLESS:
                     raise
@@ -240,7 +251,7 @@ class Flow:
         self.log = self.log_path.open("ab")
         # it waits for its broker for longer than any outage lasts
         patient = {"message.timeout.ms": 900_000, "linger.ms": 2, "log_level": 0}
-        self.producer = Producer({"bootstrap.servers": boot, **patient})
+        self.producer = Producer(client(boot, **patient))
         self.workers: list[tuple[str, Life]] = []
         self.exits: list[tuple[str, int]] = []
         self.readers: dict[str, Reader] = {}

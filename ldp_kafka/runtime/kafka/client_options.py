@@ -16,7 +16,15 @@ from ldp_kafka.runtime.kafka import oauth
 from ldp_kafka.topology import Topology, place_in
 from ldp_kafka.topology.document import Unset
 
-__all__ = ["KNOWN", "OAUTH", "check_options", "check_topology", "mechanism_of", "protocol_of"]
+__all__ = [
+    "KNOWN",
+    "OAUTH",
+    "check_options",
+    "check_topology",
+    "mechanism_of",
+    "protocol_of",
+    "reconnects",
+]
 
 OAUTH = "OAUTHBEARER"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH)
@@ -28,6 +36,7 @@ _CHOICES = {
     "ssl.endpoint.identification.algorithm": ("https", "none"),
     "enable.ssl.certificate.verification": ("true", "false"),
 }
+_RECONNECTS = {"reconnect.backoff.ms": 1000, "reconnect.backoff.max.ms": 1000}
 _PASSWORD = ("sasl.username", "sasl.password")
 _PAIR = ("ssl.certificate.location", "ssl.key.location")
 
@@ -231,3 +240,14 @@ def _not_of_both(name: str) -> str:
     if name in KNOWN or not (near or _SECURITY.match(name)):
         return ""
     return f"is no option of both Kafka clients{near}" if near else f"{one} {_BOTH}"
+
+
+def reconnects(client: Mapping[str, Any]) -> dict[str, int]:
+    """How often librdkafka looks for brokers that are away, unless the topology's options say: once
+    or twice a second.
+
+    Of its own accord it does so twenty times a second and more. Where none of its brokers is there
+    it forgets them all and begins again with the addresses that it was given, and with the brokers
+    it forgets how long it was to wait. Beside a machine full of such clients nothing comes back.
+    """
+    return {} if _RECONNECTS.keys() & client.keys() else dict(_RECONNECTS)

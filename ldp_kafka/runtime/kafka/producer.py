@@ -22,6 +22,7 @@ __all__ = ["OrderedProducer"]
 HELD = 10_000  # records that are held back at most, before whoever gives more is to wait
 LOT = 1_000  # records of one partition of which one says that all up to it have arrived
 TURN = 0.002  # seconds between two looks at what has arrived
+SOON, STILL = 1.0, 0.05  # seconds without anything, after which it looks this seldom
 # seconds after a confirmation in which a partition's broker is taken to know the producer
 KNOWN = 60.0
 _PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 - their names
@@ -106,7 +107,6 @@ class OrderedProducer:
             "queue.buffering.max.kbytes": 262144,
             # how long a broker may be away is not for one record to say
             "message.timeout.ms": 0,
-            "reconnect.backoff.max.ms": 1000,
             **config,
         }
         self._producer = Producer(
@@ -243,16 +243,17 @@ class OrderedProducer:
         """Wait until all of it has arrived; whether it has. It has not where for so many seconds,
         by this clock, nothing of it did, nor found room.
         """
-        moved, before = clock(), -1
+        moved, before, looked = clock(), -1, time.monotonic()
         while True:
             self._poll_again()
             if self.arrived(mark):
                 return True
             now = sum(self._lines[to].arrived + self._lines[to].produced for to in mark)
-            moved, before = (clock(), now) if now != before else (moved, before)
+            if now != before:
+                moved, before, looked = clock(), now, time.monotonic()
             if clock() - moved > seconds:
                 return False
-            await asyncio.sleep(TURN)
+            await asyncio.sleep(TURN if time.monotonic() - looked < SOON else STILL)
 
     def _poll_again(self) -> None:
         """Poll, unless another has just done it: of a large state hundreds wait at a time."""

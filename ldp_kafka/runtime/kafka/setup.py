@@ -16,7 +16,7 @@ from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker
 from ldp_kafka.runtime.brokers.run_files import address_of
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.admin import TopicSpec
-from ldp_kafka.runtime.kafka.client_options import check_options
+from ldp_kafka.runtime.kafka.client_options import check_options, reconnects
 from ldp_kafka.runtime.kafka.group_offsets import BEGUN
 from ldp_kafka.runtime.kafka.headers import headed, logs
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka
@@ -75,7 +75,8 @@ def client_config(
     check_options(client)
     found = resolve(topology)[side != "edge"] if bootstrap is None else bootstrap
     # What librdkafka notes below errors is no news to whoever runs a command
-    return {"log_level": 3, **for_librdkafka(client), "bootstrap.servers": found}
+    own = {"log_level": 3, **reconnects(client)}
+    return {**own, **for_librdkafka(client), "bootstrap.servers": found}
 
 
 def prepare(

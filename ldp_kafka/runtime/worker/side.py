@@ -6,6 +6,7 @@ from typing import Any
 
 import faust
 
+from ldp_kafka.runtime.kafka.client_options import reconnects
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka
 from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
@@ -30,6 +31,7 @@ class Side:
         self.bootstrap = bootstrap
         self.security = security(kafka.client)
         self.config: dict[str, Any] = {
+            **reconnects(kafka.client),
             **for_librdkafka(kafka.client),
             "bootstrap.servers": bootstrap,
             "log_level": 3,

@@ -27,7 +27,7 @@ from tests.broker.chaos.crew import AGAIN, AWAY, BETWEEN, CLOCK
 from tests.broker.chaos.feed import Feed
 from tests.broker.chaos.judge import Verdict, judge_all
 from tests.broker.chaos.place import Place, alive
-from tests.broker.flow import Flow, watermarks
+from tests.broker.flow import Flow, client, watermarks
 from tests.broker.test_methods import flow_of
 
 REPO = Path(__file__).parents[3]
@@ -153,7 +153,7 @@ class World:
         try:
             with STARTING:
                 self.boot = self.server.start().bootstrap_servers
-            self.admin = AdminClient({"bootstrap.servers": self.boot, "log_level": 0})
+            self.admin = AdminClient(client(self.boot))
             with ThreadPoolExecutor(12) as pool:
                 self.flows = list(pool.map(lambda method: self.make(prefix, method), methods))
         except BaseException:
@@ -297,7 +297,7 @@ class World:
 
     def write(self, topic: str, partition: int, key: bytes, value: bytes) -> None:
         """Append one record."""
-        producer = Producer({"bootstrap.servers": self.boot, "log_level": 0})
+        producer = Producer(client(self.boot))
         failed: list[object] = []
         producer.produce(
             topic,
@@ -369,14 +369,8 @@ class World:
     def asker(self, group: str) -> Consumer:
         """A client of a group that is no member of it."""
         if group not in self._asking:
-            self._asking[group] = Consumer(
-                {
-                    "bootstrap.servers": self.boot,
-                    "group.id": group,
-                    "enable.auto.commit": False,
-                    "log_level": 0,
-                }
-            )
+            own = {"group.id": group, "enable.auto.commit": False}
+            self._asking[group] = Consumer(client(self.boot, **own))
         return self._asking[group]
 
     def stands(self, group: str, places: list[TopicPartition]) -> dict[tuple[str, int], int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.broker.flow import watermarks
+from tests.broker.flow import client, watermarks
 
 if TYPE_CHECKING:
     from tests.broker.outages.subjects import Subject
@@ -22,22 +22,15 @@ class Questions:
 
     def __init__(self, boot: str) -> None:
         self.boot = boot
-        self._admin = AdminClient({"bootstrap.servers": boot, "log_level": 0})
+        self._admin = AdminClient(client(boot))
         self._mine = threading.local()
 
     def _asker(self, group: str) -> Consumer:
         """A client of a group that is no member of it."""
         mine = self._mine.__dict__.setdefault("askers", {})
         if group not in mine:
-            mine[group] = Consumer(
-                {
-                    "bootstrap.servers": self.boot,
-                    "group.id": group,
-                    "enable.auto.commit": False,
-                    "reconnect.backoff.max.ms": 200,
-                    "log_level": 0,
-                }
-            )
+            own = {"group.id": group, "enable.auto.commit": False}
+            mine[group] = Consumer(client(self.boot, **own))
         return mine[group]
 
     def end(self, topic: str, partition: int) -> int:

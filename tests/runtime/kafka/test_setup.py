@@ -205,12 +205,16 @@ output: {statistics: [mean]}
 """)
     assert setup.client_config(both, "edge") == {
         "log_level": 3,
+        "reconnect.backoff.ms": 1000,
+        "reconnect.backoff.max.ms": 1000,
         "client.id": "both",
         "ssl.ca.location": "e",
         "bootstrap.servers": "edge:9092",
     }
     assert setup.client_config(both, "collector") == {
         "log_level": 3,
+        "reconnect.backoff.ms": 1000,
+        "reconnect.backoff.max.ms": 1000,
         "client.id": "both",
         "bootstrap.servers": "collector:9092",
     }

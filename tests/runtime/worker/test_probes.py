@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 import time
+from http.client import HTTPException
 from types import SimpleNamespace
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
@@ -294,15 +295,17 @@ def port_of(flow: Flow, number: int, limit: float = 60.0) -> int:
 
 
 def probe(port: int, path: str) -> tuple[int, str]:
-    """Status and why; 0 where nobody answers."""
+    """Status and why; 0 where nobody answers, or ends in the middle of it."""
     try:
-        with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return answer.status, json.load(answer)["why"]
-    except HTTPError as error:
-        with error:
-            return error.code, json.load(error)["why"]
-    except (URLError, ConnectionError):
+        try:
+            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+                status, text = answer.status, answer.read()
+        except HTTPError as error:
+            with error:
+                status, text = error.code, error.read()
+    except (URLError, ConnectionError, HTTPException):
         return 0, ""
+    return (status, json.loads(text)["why"]) if text else (0, "")
 
 
 def shown(port: int) -> list[str]:

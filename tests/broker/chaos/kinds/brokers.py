@@ -102,16 +102,11 @@ def oversize_record(world: World) -> str:
 
 
 def oversize_state(world: World) -> str:
-    """The same in a changelog, which Faust's producer writes."""
+    """The same in a changelog."""
     flow = world.random.choice(world.flows)
     role, agent = edge(flow)
-    refused(
-        world,
-        role.changelog(agent.name),
-        "max.message.bytes",
-        "64",
-        ("MessageSizeTooLarge",),
-    )
+    topic = role.changelog(agent.name)
+    refused(world, topic, "max.message.bytes", "64", ("Message size too large",))
     return flow.topology.privacy.method
 
 
