@@ -4,11 +4,15 @@ against real brokers.
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
 from ldp_kafka.runtime.kafka.admin import TopicSpec, ensure
 from ldp_kafka.runtime.kafka.producer import OrderedProducer
 from ldp_kafka.runtime.log import Record
@@ -45,3 +49,56 @@ def test_nothing_follows_what_was_refused(boot, prefix):
         assert words
         outbox.poll(0.5)  # what was under way behind it
         assert Reader(boot, topic).read(10) == []
+
+
+def ticks() -> int:
+    """What this process's producers have cost the machine by now."""
+    found = 0
+    for task in Path("/proc/self/task").iterdir():
+        name, _, rest = (task / "stat").read_text().partition(") ")
+        if "(rdk:broker" in name:
+            found += sum(map(int, rest.split()[11:13]))
+    return found
+
+
+def spent(server: KafkaServer, topic: str, config: dict[str, object]) -> float:
+    """The part of a core that a producer takes while its broker stands still and more comes."""
+    boot, words = server.status().bootstrap_servers, []
+    ensure({"bootstrap.servers": boot}, [TopicSpec(topic, 1)])
+    outbox = OrderedProducer({"bootstrap.servers": boot, **config}, words.append)
+
+    def give(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            outbox.send([Record(topic, 0, None, b"x", ())])
+            time.sleep(0.01)
+
+    give(1.0)  # the broker knows it
+    for pid in server.pids().values():
+        os.kill(pid, signal.SIGSTOP)
+    give(1.0)
+    before, begin = ticks(), time.monotonic()
+    give(3.0)
+    took = (ticks() - before) / os.sysconf("SC_CLK_TCK") / (time.monotonic() - begin)
+    for pid in server.pids().values():
+        os.kill(pid, signal.SIGCONT)
+    end = time.monotonic() + 60
+    while not outbox.arrived(outbox.mark()) and time.monotonic() < end:
+        outbox.poll(0.1)
+    assert outbox.arrived(outbox.mark())
+    assert not words
+    return took
+
+
+def test_who_waits_for_a_broker_sleeps(can_start, tmp_path):
+    """Without the setting it takes a whole core, of each worker, until the broker answers: beside
+    enough of them it comes late.
+    """
+    server = KafkaServer("4.3.1", tmp_path / "kafka")
+    server.start()
+    try:
+        ours = spent(server, "ours", {})
+        twin = spent(server, "twin", {"max.in.flight": 5})
+    finally:
+        server.stop()
+    assert ours < 0.2 * twin

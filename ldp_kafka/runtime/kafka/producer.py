@@ -107,6 +107,9 @@ class OrderedProducer:
             "queue.buffering.max.kbytes": 262144,
             # how long a broker may be away is not for one record to say
             "message.timeout.ms": 0,
+            # one fewer than the client has of one partition, which it then waits for by looking
+            # without a pause: here the next one waits at the connection, and the client sleeps
+            "max.in.flight": 4,
             **config,
         }
         self._producer = Producer(
