@@ -252,7 +252,8 @@ def test_the_ways_out_of_a_curator(kafka, tmp_path, prefix, capsys):
         assert code == 0 and "nothing was done" in out, err
         code, out, err = said(capsys, *ask, "--yes")
         assert code == 0 and out.count("went back") == 4, err
-        assert said(capsys, "state", "verify", path)[0] == 0
+        code, out, err = said(capsys, "state", "verify", path)
+        assert code == 0, out + err
 
         code, out, err = said(capsys, "key", "rotate", path, "--yes", "--json")
         assert code == 0, err

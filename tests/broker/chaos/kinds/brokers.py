@@ -27,7 +27,7 @@ def configure(world: World, topic: str, name: str, value: str | None) -> None:
     for attempt in range(10):
         try:
             set_topic(world.admin, topic, name, value)
-        except KafkaException:
+        except (KafkaException, TimeoutError):
             if attempt == 9:
                 raise
             world.pause(1)
