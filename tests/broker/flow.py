@@ -103,6 +103,7 @@ def watermarks(
                 raise
         with suppress(KafkaException):
             consumer.list_topics(place.topic, timeout=limit)
+        time.sleep(0.1)  # both may answer at once, and on a machine that has no time to lose
 
 
 @dataclass
