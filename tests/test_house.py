@@ -79,7 +79,7 @@ ONLY = {
     "mode": ("runtime/worker",),
     "numpy": ("",),
     "orjson": ("runtime/wire",),
-    "prometheus_client": ("metrics.py",),
+    "prometheus_client": ("metrics",),
     "pyarrow": ("runtime",),
     "rich": ("cli", "runtime/demo", "runtime/releases"),
     "ruamel": ("topology",),

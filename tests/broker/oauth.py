@@ -25,7 +25,16 @@ from ldp_kafka.runtime.brokers.ports import free_port
 from tests.broker.flow import TEXT
 from tests.broker.secured import PRINCIPALS, certificate
 
-__all__ = ["LIBRDKAFKA", "OURS", "SECRETS", "Bearer", "Issuer", "bearer_broker", "issuing"]
+__all__ = [
+    "LIBRDKAFKA",
+    "OURS",
+    "SECRETS",
+    "Bearer",
+    "Issuer",
+    "bearer_broker",
+    "issuing",
+    "login",
+]
 
 SECRETS = {name: f"{name}-secret" for name in ("admin", "collector", "edge")}
 LIBRDKAFKA, OURS = "", "Python-urllib"
@@ -40,6 +49,20 @@ OIDC = (
     "sasl.oauthbearer.extensions: logicalCluster=lkc-1,identityPoolId=pool-1\n"
 )
 LOGIN = "sasl.oauthbearer.client.id: {user}\nsasl.oauthbearer.client.secret: {user}-secret\n"
+
+
+def login(url: str, secret: str = SECRETS["edge"], **more: str) -> dict[str, str]:
+    """The edge's client options for an endpoint, and more of them, with underscores for dots."""
+    return {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": "edge",
+        "sasl.oauthbearer.client.secret": secret,
+        "sasl.oauthbearer.token.endpoint.url": url,
+        "sasl.oauthbearer.scope": SCOPE,
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
 
 
 def _text(data: bytes) -> str:

@@ -16,7 +16,7 @@ import pytest
 from ldp_kafka.runtime.device.producer import device_producer
 from tests.broker.flow import Flow
 from tests.broker.oauth import LIBRDKAFKA, LOGIN, OIDC, OURS, TLS, bearer_broker
-from tests.broker.test_faults import until_acknowledged
+from tests.broker.test_faults import settle, until_acknowledged
 
 LIFETIME, SESSION = 10.0, 5.0  # seconds
 LONG = 600.0
@@ -105,9 +105,7 @@ def test_workers_whose_tokens_expire(bearer, flow, signed):
         slots += 1
         time.sleep(1)
     flow.finish(slots)
-    expected = flow.expected()
-    flow.wait(expected)
-    verdict = flow.judge(expected)
+    verdict = settle(flow)
     flow.stop()
     assert verdict.clean and verdict.reports > 200 and verdict.releases > 5, verdict
     assert {*signed.read_text().splitlines()} == {"eu-central-1 meters"}

@@ -27,7 +27,7 @@ from ldp_kafka.topology import Right, access, loads
 from tests.broker.flow import KEY, TEXT, Flow, Reader
 from tests.broker.forks import Life
 from tests.broker.secured import PRINCIPALS, Secured, secured_broker
-from tests.broker.test_faults import until_acknowledged
+from tests.broker.test_faults import settle, until_acknowledged
 
 OF_TOPIC = loads(
     "topology: t\ninput: {slot: 60s, idle: 5s}\n"
@@ -90,9 +90,7 @@ def fold(flow: Flow, slots: int = 6) -> None:
     for t in range(slots):
         flow.slot(rnd, t, 60)
     flow.finish(slots)
-    expected = flow.expected()
-    flow.wait(expected)
-    verdict = flow.judge(expected)
+    verdict = settle(flow)
     flow.stop()
     assert verdict.clean and verdict.reports > 200 and verdict.releases > 5, verdict
 

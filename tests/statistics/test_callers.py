@@ -11,7 +11,7 @@ import ldp_kafka
 from ldp_kafka.statistics import STATISTICS
 
 ROOT = Path(ldp_kafka.__file__).parent
-CALLERS = ("topology", "runtime", "cli", "metrics.py")
+CALLERS = ("topology", "runtime", "cli", "metrics")
 OTHERWISE = {
     ("runtime/stages/per_slot.py", "mean"),  # of the values of one slot
     ("topology/sections.py", "mean"),  # the same

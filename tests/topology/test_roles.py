@@ -64,7 +64,7 @@ HOMES = ("topology/roles.py", "topology/sources.py", "runtime/roles.py")
 """The files that may name roles and agents."""
 SEARCHED = [
     path
-    for place in ("topology", "runtime", "cli", "metrics.py")
+    for place in ("topology", "runtime", "cli", "metrics")
     for path in sorted((ROOT / place).rglob("*.py") if (ROOT / place).is_dir() else [ROOT / place])
 ]
 BY_ATTRIBUTE = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "methodcaller"}

@@ -147,7 +147,9 @@ def _token(who: str, said: bytes, subject: str) -> Token:
         claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
         seconds = float(answer.get("expires_in") or claims["exp"] - time.time())
         missing = [name for name in ("exp", subject) if not claims.get(name)]
-    except (ValueError, LookupError, TypeError, AttributeError, binascii.Error):
+        if not 0 < seconds < float("inf"):  # nor a NaN, which JSON has in Python
+            raise ValueError
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, binascii.Error):
         raise ConfigurationError(
             f"{who} gives no token that is a JWT, which Kafka's clients read: {_ADDRESS}"
         ) from None

@@ -48,19 +48,36 @@ def values_of(topology: Topology, slot: int, numbers: np.random.Generator, n: in
     return 20 * values if method.ball else 10 + 20 * values
 
 
-class Feed:
+class Taken:
+    """What brokers have acknowledged of an input, and what they have not taken."""
+
+    def __init__(self) -> None:
+        self.lost: list[str] = []
+        self.taken: dict[str, set[tuple[int, int, bytes]]] = defaultdict(set)
+        """By topic: (partition, offset, value)."""
+
+    def delivered(self, error, message) -> None:
+        """As a producer's ``on_delivery``."""
+        if error is None:
+            self.taken[message.topic()].add(
+                (message.partition(), message.offset(), message.value())
+            )
+        else:
+            self.lost.append(error.str())
+
+
+class Feed(Taken):
     """Appends slots until it is closed.
 
     ``clock`` is what a fault sets: by how many milliseconds the clock of the raw log's producers is
-    off. What brokers acknowledged is in ``taken``: {topic: {(partition, offset, value)}}.
+    off.
     """
 
     def __init__(self, flows: list[Flow], seed: int) -> None:
+        super().__init__()
         self.flows, self.slot = flows, 0
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.twice = self.shuffled = self.quiet = self.ahead = self.clock = 0
-        self.lost: list[str] = []
-        self.taken: dict[str, set[tuple[int, int, bytes]]] = defaultdict(set)
         self._lock = threading.Lock()
         self._held: dict[str, list[tuple[int, bytes]]] = {}
         self._stop = threading.Event()
@@ -162,14 +179,6 @@ class Feed:
             value=value,
             partition=partition,
             timestamp=int(time.time() * 1000) + self.clock,
-            on_delivery=self._delivered,
+            on_delivery=self.delivered,
         )
         flow.producer.poll(0)
-
-    def _delivered(self, error, message) -> None:
-        if error is None:
-            self.taken[message.topic()].add(
-                (message.partition(), message.offset(), message.value())
-            )
-        else:
-            self.lost.append(error.str())

@@ -17,7 +17,7 @@ from confluent_kafka import Producer
 from ldp_kafka.randomness import Ids
 from ldp_kafka.records import Events, Tick
 from ldp_kafka.runtime.wire.codec import encode
-from tests.broker.chaos.feed import START, values_of
+from tests.broker.chaos.feed import START, Taken, values_of
 
 if TYPE_CHECKING:
     from tests.broker.outages.subjects import Subject
@@ -29,17 +29,15 @@ PARTS = 4  # of a slot, at equal distances
 HOUR = 3_600_000
 
 
-class Steady:
+class Steady(Taken):
     """Appends slots until it is closed, whether or not a broker is there to take them."""
 
     def __init__(self, boot: str, subjects: list[Subject], seed: int) -> None:
+        super().__init__()
         self.subjects, self.slot = subjects, 0
         self.numbers = np.random.default_rng(seed)
         self.given: dict[str, dict[int, float]] = defaultdict(dict)
         """By topology: when the last event of each slot was given to the producer."""
-        self.taken: dict[str, set[tuple[int, int, bytes]]] = defaultdict(set)
-        """By topic: what brokers have acknowledged."""
-        self.lost: list[str] = []
         self.producer = Producer(
             {
                 "bootstrap.servers": boot,
@@ -104,12 +102,4 @@ class Steady:
 
     def _put(self, subject: Subject, partition: int, value: bytes) -> None:
         topic = subject.flow.topology.raw_topic
-        self.producer.produce(topic, value, None, partition, self._delivered)
-
-    def _delivered(self, error, message) -> None:
-        if error is None:
-            self.taken[message.topic()].add(
-                (message.partition(), message.offset(), message.value())
-            )
-        else:
-            self.lost.append(error.str())
+        self.producer.produce(topic, value, None, partition, self.delivered)

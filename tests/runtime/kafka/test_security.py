@@ -32,16 +32,6 @@ LOGIN = {
 }
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory):
-    """A certificate and its key."""
-    from tests.broker.secured import certificate
-
-    folder = tmp_path_factory.mktemp("tls")
-    certificate(folder)
-    return folder
-
-
 # librdkafka's CONFIGURATION.md
 ONE_SIDED = [
     "sasl.kerberos.service.name",
@@ -142,19 +132,19 @@ def test_choices_that_the_clients_do_not_share_are_refused(client):
     assert "secret-word" not in str(caught.value)
 
 
-def test_what_both_have_reaches_the_second_one(files, monkeypatch):
+def test_what_both_have_reaches_the_second_one(tls, monkeypatch):
     """Authorities from a file, a folder or text; a certificate of its own."""
-    pem = (files / "ca.pem").read_text()
+    pem = (tls / "ca.pem").read_text()
     monkeypatch.setattr(
         "ssl.SSLContext.load_default_certs",
         lambda *_, **__: pytest.fail("the machine's authorities were taken"),
     )
-    for given in ({"ssl.ca.location": str(files / "ca.pem")}, {"ssl.ca.pem": pem}):
+    for given in ({"ssl.ca.location": str(tls / "ca.pem")}, {"ssl.ca.pem": pem}):
         assert security({**LOGIN, **given}).context.cert_store_stats()["x509_ca"] == 1
-    assert security({**LOGIN, "ssl.ca.location": str(files)}).context is not None
+    assert security({**LOGIN, "ssl.ca.location": str(tls)}).context is not None
     own = {
-        "ssl.certificate.location": str(files / "server.pem"),
-        "ssl.key.location": str(files / "server.pem"),
+        "ssl.certificate.location": str(tls / "server.pem"),
+        "ssl.key.location": str(tls / "server.pem"),
         "ssl.ca.pem": pem,
     }
     assert security({"security.protocol": "SSL", **own}).protocol == "SSL"

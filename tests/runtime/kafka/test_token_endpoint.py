@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -14,33 +15,14 @@ from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.kafka import token_endpoint
 from ldp_kafka.runtime.kafka.oauth import no_token
 from ldp_kafka.runtime.kafka.token_endpoint import from_endpoint
-from tests.broker.oauth import OURS, SECRETS, issuing
-from tests.broker.secured import certificate
+from tests.broker.oauth import OURS, issuing, login
 
 LIFE = 300.0
 
 
-def options(url: str, **more: str) -> dict[str, str]:
-    return {
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": "edge",
-        "sasl.oauthbearer.client.secret": SECRETS["edge"],
-        "sasl.oauthbearer.token.endpoint.url": url,
-        "sasl.oauthbearer.scope": "kafka",
-        **{name.replace("_", "."): value for name, value in more.items()},
-    }
-
-
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("tls")
-    certificate(made)
-    return made
-
-
-@pytest.fixture(scope="module")
-def issuer(folder):
-    with issuing(folder, LIFE) as made:
+def issuer(tls):
+    with issuing(tls, LIFE) as made:
         yield made
 
 
@@ -82,11 +64,11 @@ def plain():
 
 
 @pytest.mark.parametrize("of", ["location", "pem"])
-def test_a_token_over_tls(issuer, folder, of):
+def test_a_token_over_tls(issuer, tls, of):
     """Of an endpoint whose authority is named, by a file or by its text."""
-    ca = folder / "ca.pem"
+    ca = tls / "ca.pem"
     given = {f"https_ca_{of}": str(ca) if of == "location" else ca.read_text()}
-    found = from_endpoint(options(issuer.url, **given))
+    found = from_endpoint(login(issuer.url, **given))
     assert found.seconds == LIFE
     _, claims, _ = found.text.split(".")
     assert json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"] == "edge"
@@ -96,11 +78,11 @@ def test_a_token_over_tls(issuer, folder, of):
 def test_what_is_sent(plain):
     """The id and the secret in the header, as librdkafka sends them, and nowhere else."""
     plain.said = answer()
-    from_endpoint(options(plain.url))
+    from_endpoint(login(plain.url))
     [(headers, body)] = plain.heard
     assert body == b"grant_type=client_credentials&scope=kafka"
-    login = base64.b64encode(b"edge:edge-secret").decode()
-    assert headers["Authorization"] == f"Basic {login}"
+    said = base64.b64encode(b"edge:edge-secret").decode()
+    assert headers["Authorization"] == f"Basic {said}"
     assert headers["Content-Type"] == "application/x-www-form-urlencoded"
 
 
@@ -117,13 +99,14 @@ def answer(**more) -> bytes:
 def test_for_how_long_it_holds(plain):
     """As the endpoint says, or else the token itself."""
     plain.said = answer(expires_in=60)
-    assert from_endpoint(options(plain.url)).seconds == 60
+    assert from_endpoint(login(plain.url)).seconds == 60
     plain.said = json.dumps({"id_token": jwt(sub="e", exp=9e9), "expires_in": "30"}).encode()
-    assert from_endpoint(options(plain.url)).seconds == 30
+    assert from_endpoint(login(plain.url)).seconds == 30
     plain.said = answer()
-    assert 60 < from_endpoint(options(plain.url)).seconds <= 100
+    assert 60 < from_endpoint(login(plain.url)).seconds <= 100
 
 
+GOOD = {"access_token": jwt(sub="edge", exp=9e9)}
 SECRET = "edge-secret repeated by who should not"
 REFUSED = [
     (401, {"error": "invalid_client"}, ConfigurationError, "(401 invalid_client): are sasl.oa"),
@@ -138,6 +121,9 @@ REFUSED = [
     (200, None, ConfigurationError, "gives no token that is a JWT"),
     (200, {"access_token": SECRET}, ConfigurationError, "gives no token that is a JWT"),
     (200, ["access_token"], ConfigurationError, "gives no token that is a JWT"),
+    (200, {**GOOD, "expires_in": -1}, ConfigurationError, "gives no token that is a JWT"),
+    (200, {**GOOD, "expires_in": math.nan}, ConfigurationError, "gives no token that is a JWT"),
+    (200, {**GOOD, "expires_in": 10**400}, ConfigurationError, "gives no token that is a JWT"),
     (200, {"access_token": jwt(exp=9e9)}, ConfigurationError, "without the claim sub"),
     (
         200,
@@ -158,22 +144,22 @@ def test_what_is_said_of_an_answer(plain, status, said, kind, words):
     described = {**said, "error_description": SECRET} if isinstance(said, dict) else said
     plain.said = SECRET.encode() if said is None else json.dumps(described).encode()
     with pytest.raises(kind) as caught:
-        from_endpoint(options(plain.url))
+        from_endpoint(login(plain.url))
     text = str(caught.value)
     assert words in text and plain.url in text
     assert "edge-secret" not in text and "repeated" not in text
     assert len(plain.heard) == 1
 
 
-def test_an_endpoint_that_nobody_vouches_for(issuer, folder):
+def test_an_endpoint_that_nobody_vouches_for(issuer, tls):
     """Is not given the secret."""
     before = sum(issuer.issued.values())
     with pytest.raises(ConfigurationError, match=r"not trusted \(self-signed certificate\)"):
-        from_endpoint(options(issuer.url))
-    ca = str(folder / "ca.pem")
+        from_endpoint(login(issuer.url))
+    ca = str(tls / "ca.pem")
     other = issuer.url.replace("localhost", "127.1")  # this machine, in other words
     with pytest.raises(ConfigurationError, match="not trusted"):
-        from_endpoint(options(other, https_ca_location=ca))
+        from_endpoint(login(other, https_ca_location=ca))
     assert sum(issuer.issued.values()) == before
 
 
@@ -187,7 +173,7 @@ def test_an_endpoint_that_nobody_vouches_for(issuer, folder):
 def test_an_endpoint_that_is_away(url, words):
     """Is asked again; what an address has beside its path may be a secret."""
     with pytest.raises(BrokerError) as caught:
-        from_endpoint(options(url))
+        from_endpoint(login(url))
     assert words in str(caught.value) and "edge-secret" not in str(caught.value)
 
 
@@ -197,13 +183,13 @@ def test_one_that_hangs(monkeypatch):
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:  # nobody answers
         url = f"http://127.0.0.1:{server.server_address[1]}/"
         with pytest.raises(BrokerError, match="does not answer"):
-            from_endpoint(options(url))
+            from_endpoint(login(url))
 
 
-def test_why_there_is_no_token(issuer, folder):
-    ca = {"https_ca_location": str(folder / "ca.pem")}
+def test_why_there_is_no_token(issuer, tls):
+    ca = {"https_ca_location": str(tls / "ca.pem")}
     assert no_token({"sasl.mechanism": "PLAIN"}) is None
-    assert no_token(options(issuer.url, **ca)) is None
-    wrong = options(issuer.url, **ca, sasl_oauthbearer_client_secret="wrong-word")
+    assert no_token(login(issuer.url, **ca)) is None
+    wrong = login(issuer.url, "wrong-word", **ca)
     assert isinstance(found := no_token(wrong), ConfigurationError)
     assert "invalid_client" in str(found) and "wrong-word" not in str(found)

@@ -21,36 +21,23 @@ from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
 from ldp_kafka.runtime.worker.side import Side
 from ldp_kafka.runtime.worker.token_provider import TokenProvider
 from ldp_kafka.topology import KafkaSide
-from tests.broker.oauth import SECRETS, issuing
-from tests.broker.secured import certificate
+from tests.broker.oauth import issuing, login
 
 EXTENSIONS = {"logicalCluster": "lkc-1", "identityPoolId": "pool-1"}
 
 
-def client(folder, url, secret=SECRETS["edge"]):
-    return {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "OAUTHBEARER",
-        "sasl.oauthbearer.method": "oidc",
-        "sasl.oauthbearer.client.id": "edge",
-        "sasl.oauthbearer.client.secret": secret,
-        "sasl.oauthbearer.token.endpoint.url": url,
-        "sasl.oauthbearer.scope": "kafka",
-        "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-1",
-        "https.ca.location": str(folder / "ca.pem"),
-    }
+def client(tls, url, **more):
+    return login(
+        url,
+        sasl_oauthbearer_extensions="logicalCluster=lkc-1,identityPoolId=pool-1",
+        https_ca_location=str(tls / "ca.pem"),
+        **more,
+    )
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    made = tmp_path_factory.mktemp("tls")
-    certificate(made)
-    return made
-
-
-@pytest.fixture(scope="module")
-def issuer(folder):
-    with issuing(folder, 60) as made:
+def issuer(tls):
+    with issuing(tls, 60) as made:
         yield made
 
 
@@ -91,9 +78,9 @@ def test_no_token_is_as_no_broker():
         asyncio.run(TokenProvider(Tokens(fetch), {}).token())
 
 
-def test_a_side_gives_it_to_faust(folder, issuer):
+def test_a_side_gives_it_to_faust(tls, issuer):
     """Over TLS; a token of the side's login, and its extensions."""
-    side = Side(KafkaSide("b:9092", client(folder, issuer.url)), "b:9092")
+    side = Side(KafkaSide("b:9092", client(tls, issuer.url)), "b:9092")
     found = side.faust()["broker_credentials"]
     assert isinstance(found, faust.OAuthCredentials)
     assert found.protocol.value == "SASL_SSL" and found.ssl_context is side.security.context
@@ -103,9 +90,9 @@ def test_a_side_gives_it_to_faust(folder, issuer):
         assert made["sasl.oauthbearer.method"] == "oidc", "librdkafka asks by itself"
 
 
-def test_no_line_has_what_an_endpoint_answers(folder, issuer, caplog):
+def test_no_line_has_what_an_endpoint_answers(tls, issuer, caplog):
     """This one repeats the secret that it refuses."""
-    options = client(folder, issuer.url, secret="wrong-word")
+    options = client(tls, issuer.url, secret="wrong-word")
     settings = for_librdkafka(options) | {"bootstrap.servers": "127.0.0.1:1", "logger": LIBRDKAFKA}
     until = time.time() + 20
     with caplog.at_level(logging.DEBUG, "librdkafka"):
