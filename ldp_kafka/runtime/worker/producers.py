@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -50,14 +51,26 @@ class Producers:
             name: of_config[id(configs[topic.side])] for name, topic in self._topics.items()
         }
         self._offsets, self._presence = offsets, presence
+        self._timer: asyncio.TimerHandle | None = None
 
     def send(self, records: Sequence[Record | PlainRecords]) -> None:
-        """Hand over records, in order."""
+        """Hand over records, in order. What is held back goes on by itself, in this loop."""
         if len(self._boxes) == 1:
             self._boxes[0].send(records)
-            return
-        for record in records:
-            self._box[record.topic].send([record])
+        else:
+            for record in records:
+                self._box[record.topic].send([record])
+        self._go_on()
+
+    def _go_on(self) -> None:
+        pauses = [pause for box in self._boxes if (pause := box.pause) is not None]
+        if pauses and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(min(pauses), self._turn)
+
+    def _turn(self) -> None:
+        self._timer = None
+        self.poll()
+        self._go_on()
 
     async def put(self, record: TableRecord) -> None:
         """Write a record of a changelog: returns when it has arrived. BrokerError as `flush`."""

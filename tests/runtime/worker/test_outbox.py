@@ -129,6 +129,49 @@ def test_a_full_queue_loses_nothing_and_keeps_the_order(box):
     assert made.arrived(made.mark()) and made.room
 
 
+def test_nothing_goes_behind_many(box):
+    """What comes meanwhile goes together when all of these have arrived, and only so much of it as
+    one request holds; other partitions do not wait.
+    """
+    made, producer, _ = box
+    made.send(records([0]))
+    producer.confirm(1)
+    for value in range(1, outbox.MANY):
+        made.send(records([value]))
+    made.send(records(range(5, 15)))
+    assert values(producer.under_way) == [*range(1, 15)] and made.pause is None
+    made.send(records([15, 16]))
+    made.send(records([100], partition=1))
+    assert values(producer.under_way) == [*range(1, 15), 100]
+    assert made.pause == outbox.TURN
+    producer.confirm(13)
+    made.poll()
+    assert values(producer.under_way) == [14, 100]  # a lot says at its end that it has arrived
+    producer.confirm(1)
+    made.poll()
+    assert values(producer.under_way) == [100, 15, 16] and made.pause is None
+
+
+def test_one_request_holds_so_many_bytes(box):
+    """Few large records may still be under way in several of them."""
+    made, producer, clock = box
+    made.send(records([0]))
+    producer.confirm(1)
+    large = bytes(outbox.BYTES // 3)
+    made.send([Record("reports", 0, None, large)] * 5 + [Record("reports", 0, None, large * 9)] * 2)
+    sizes = []
+    while producer.under_way:
+        sizes.append([len(note.value) // len(large) for note in producer.under_way])
+        producer.confirm(len(producer.under_way))
+        made.poll()
+    assert sizes == [[1, 1, 1, 1], [1], [9], [9]]
+    made.send(records([1] * (outbox.MANY + 1)))
+    made.send(records([2]))
+    assert made.pause == outbox.TURN
+    clock[0] += outbox.SOON
+    assert made.pause == outbox.STILL  # a broker that is away is not asked for all the time
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_what_found_no_room_goes_on_whatever_other_partitions_do(box, known):
     """Nobody says of what is under way before it that it has arrived, also where it took longer
@@ -325,7 +368,9 @@ def test_plain_records_are_as_many_records(box):
     made.poll()
     assert values(producer.under_way) == [1, 2, 3, 4, 5]
     made.send([plain])
-    producer.confirm(8)
+    producer.confirm(5)
+    made.poll()
+    producer.confirm(3)
     assert not made.arrived(made.mark())
     producer.confirm(1)
     assert made.arrived(made.mark())

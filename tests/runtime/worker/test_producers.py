@@ -21,6 +21,14 @@ class Box:
 
     def __init__(self, config, failed):
         self.config, self.sent, self.answers, self.room = config, [], [], True
+        self.pauses = []
+
+    @property
+    def pause(self):
+        return self.pauses.pop(0) if self.pauses else None
+
+    def poll(self):
+        self.sent.append("polled")
 
     def send(self, records):
         self.sent += records
@@ -83,3 +91,19 @@ def test_what_brokers_that_are_there_do_not_take_ends_the_worker(monkeypatch):
     with pytest.raises(BrokerError, match="topic log: the broker did not confirm within 20 s"):
         asyncio.run(ours.put(TableRecord("log", 1, b"k", b"v")))
     assert presence.here
+
+
+def test_what_is_held_back_goes_on_by_itself(monkeypatch):
+    """Until nothing is."""
+    ours, _ = made(monkeypatch)
+    box, other = ours._boxes
+    box.pauses = [0.0, 0.0, 0.0, None]
+
+    async def go():
+        ours.send([Record("raw", 0, None, b"t")])
+        ours.send([Record("raw", 0, None, b"t")])  # one timer is enough
+        await asyncio.sleep(0.05)
+
+    asyncio.run(go())
+    assert box.sent[2:] == ["polled"] * 2
+    assert other.sent == ["polled"] * 2
