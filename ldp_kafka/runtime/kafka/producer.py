@@ -159,15 +159,18 @@ class OrderedProducer:
 
     def _share(self, line: _Line) -> int:
         """How many more may go. One alone where the partition's broker may not know this producer,
-        so that nothing can get in before it. Of what found no room behind what is under way nobody
-        says that it has arrived; where nothing is under way at all, and nothing has failed, it has.
+        so that nothing can get in before it.
+
+        Of what is under way before a record that found no room nobody says that it has arrived:
+        the next record does, once there is room for it. Where nothing is under way at all, and
+        nothing has failed, it has.
         """
         under_way = line.produced - line.arrived
         if line.cut and len(self._failures) == 1 and not len(self._producer):
             under_way = 0
         if not self._known(line):
             return int(not under_way)
-        return ROWS if under_way < MANY else 0
+        return ROWS if under_way < MANY else int(line.cut)
 
     def _known(self, line: _Line) -> bool:
         """Whether the partition's broker has confirmed something lately."""

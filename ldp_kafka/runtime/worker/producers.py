@@ -69,8 +69,11 @@ class Producers:
 
     def _turn(self) -> None:
         self._timer = None
-        self.poll()
-        self._go_on()
+        try:
+            self.poll()
+            self._go_on()
+        except BaseException as error:  # noqa: BLE001 - the loop would only log it
+            end(error)
 
     async def put(self, record: TableRecord) -> None:
         """Write a record of a changelog: returns when it has arrived. BrokerError as `flush`."""

@@ -195,6 +195,24 @@ def test_what_found_no_room_goes_on_whatever_other_partitions_do(box, known):
     assert made.arrived(made.mark()) and made.room
 
 
+def test_what_found_no_room_goes_on_beside_others_that_never_rest(box):
+    """One record of it, which says of all before it that they have arrived."""
+    made, producer, _ = box
+    made.send(records([0]))
+    made.send(records([100], partition=1))
+    producer.confirm(2)
+    producer.room = outbox.MANY + 3
+    made.send(records(range(1, 12)))
+    assert values(producer.under_way) == [*range(1, outbox.MANY + 4)]
+    producer.confirm(outbox.MANY + 3)
+    made.send(records([101], partition=1))
+    assert values(producer.under_way) == [101, 9]
+    made.send(records([102], partition=1))
+    producer.confirm(2)
+    made.poll()
+    assert values(producer.under_way) == [102, 10, 11]
+
+
 def test_whoever_gives_more_than_has_arrived_is_to_wait(box, monkeypatch):
     monkeypatch.setattr(outbox, "HELD", 4)
     made, producer, _ = box

@@ -107,3 +107,18 @@ def test_what_is_held_back_goes_on_by_itself(monkeypatch):
     asyncio.run(go())
     assert box.sent[2:] == ["polled"] * 2
     assert other.sent == ["polled"] * 2
+
+
+def test_a_record_that_is_refused_later_ends_the_worker(monkeypatch):
+    ours, _ = made(monkeypatch)
+    error, said = BrokerError("too large"), []
+    monkeypatch.setattr(room, "end", said.append)
+    ours._boxes[0].pauses = [0.0]
+    monkeypatch.setattr(ours._boxes[0], "poll", lambda: (_ for _ in ()).throw(error))
+
+    async def go():
+        ours.send([Record("raw", 0, None, b"t")])
+        await asyncio.sleep(0.05)
+
+    asyncio.run(go())
+    assert said == [error]
