@@ -54,6 +54,14 @@ class Connections(AIOKafkaClient):  # type: ignore[misc]
             await asyncio.sleep(PAUSE)
         return found
 
+    async def coordinator_lookup(self, *what: Any) -> Any:
+        """The broker that leads a group. A cluster whose brokers are only just coming back may have
+        said that it has none: the client asks it again.
+        """
+        if self.get_random_node() is None:
+            raise KafkaConnectionError("no broker is there yet")
+        return await super().coordinator_lookup(*what)
+
     async def _metadata_update(self, *what: Any) -> bool:
         """What the cluster looks like; whether a broker said so."""
         try:
@@ -72,5 +80,8 @@ PRIVATE_API = (
     Private(AIOKafkaClient, "_metadata_update", "Connections goes on"),
     Private(AIOKafkaClient, "await self._metadata_update(self.cluster, topics)", "in its task",
          "_md_synchronizer"),
+    Private(AIOKafkaClient, "coordinator_lookup", "Connections looks whether there are brokers"),
+    Private(AIOKafkaClient, "node_id = self.get_random_node()", "so does it, and would end",
+         "coordinator_lookup"),
     Private(AIOKafkaClient, "send", "Connections says what has become of it"),
 )  # fmt: skip

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
 
 from ldp_kafka.runtime.worker.connections import Connections
@@ -48,3 +49,12 @@ def test_what_the_client_says_itself_is_as_it_was(monkeypatch, method):
     made = client(Connections, RequestTimedOutError(), monkeypatch, method)
     with pytest.raises(RequestTimedOutError):
         asyncio.run(getattr(made, method)(1, None))
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_cluster_that_says_that_it_has_no_brokers(ours):
+    """As one does that was frozen: the client's task for the group would end of it."""
+    made = object.__new__(Connections if ours else AIOKafkaClient)
+    made.cluster = ClusterMetadata()
+    with pytest.raises(KafkaConnectionError if ours else AssertionError):
+        asyncio.run(made.coordinator_lookup(0, "a group"))
