@@ -62,7 +62,7 @@ PUBLIC = {
         accounting.admission.Claim accounting.admission.Limit accounting.admission.Loss
         accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
         methods.delay.windows.Setting
-        metrics.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
+        metrics.families.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
         runtime.kafka.oauth.Method
         methods.protocols.history.Asked methods.protocols.processing.Processing
