@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+import signal
 import threading
 import time
+from collections.abc import Callable, Container
 
 import pytest
 
 from tests.broker.flow import Flow
+from tests.broker.forks import Life
 from tests.runtime.worker.test_probes import Watched, port_of, probe
 
 RECOVERED = (200, "its partitions are recovered (1)")
@@ -35,12 +38,26 @@ class Load(threading.Thread):
             self.slots += 1
 
 
-def settled(ports: list[int], limit: float = 40.0) -> None:
-    """Until each has its partition, and says so."""
+def settled(
+    ports: list[int], limit: float = 40.0, among: Container[tuple[int, str]] = (RECOVERED,)
+) -> None:
+    """Until each has its partitions, and says so."""
     until = time.monotonic() + limit
-    while [probe(port, "/ready") for port in ports] != [RECOVERED] * len(ports):
+    while not all(probe(port, "/ready") in among for port in ports):
         assert time.monotonic() < until, [probe(port, "/ready") for port in ports]
         time.sleep(0.05)
+
+
+def revoked(ready: Watched, other: Life, rebalance: Callable[[], None]) -> list[tuple[int, str]]:
+    """What a worker answers while its partitions are revoked. The group waits for the other one,
+    which is stopped meanwhile: a rebalance can be over between two questions.
+    """
+    before = len(ready.seen)
+    other.send_signal(signal.SIGSTOP)
+    rebalance()
+    ready.until(lambda found: "are revoked" in found[1], since=before)
+    other.send_signal(signal.SIGCONT)
+    return [each for each in ready.seen[before:] if "are revoked" in each[1]]
 
 
 def test_ready_is_true_between_recovery_and_revocation(flow):
@@ -62,15 +79,14 @@ def test_ready_is_true_between_recovery_and_revocation(flow):
     load = Load(flow)
     time.sleep(1)
     for number in range(3):
-        before = [len(each.seen) for each in ready]
-        _, process = flow.workers.pop(0)  # the oldest
-        process.terminate()
-        assert process.wait(30) == 0
-        start()
+        _, oldest = flow.workers.pop(0)
+        (_, one), (_, other) = flow.workers
+        seen = revoked(ready[number + 1], other, oldest.terminate)
+        assert oldest.wait(30) == 0
+        settled(ports[-2:], among={(200, f"its partitions are recovered ({n})") for n in (1, 2)})
+        seen += revoked(ready[number + 2], one, start)
         settled(ports[-3:])
-        for at in range(number + 1, number + 3):  # those that stayed
-            since = ready[at].seen[before[at] :]
-            assert any(code == 503 and "are revoked" in why for code, why in since), since
+        assert {code for code, _ in seen} == {503}, seen
     load.over.set()
     load.join(30)
     flow.finish(load.slots)

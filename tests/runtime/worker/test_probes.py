@@ -303,7 +303,7 @@ def probe(port: int, path: str) -> tuple[int, str]:
         except HTTPError as error:
             with error:
                 status, text = error.code, error.read()
-    except (URLError, ConnectionError, HTTPException):
+    except (URLError, ConnectionError, TimeoutError, HTTPException):
         return 0, ""
     return (status, json.loads(text)["why"]) if text else (0, "")
 
@@ -328,9 +328,10 @@ class Watched(threading.Thread):
             if not self.seen or self.seen[-1] != found:
                 self.seen.append(found)
 
-    def until(self, what, limit: float = 60.0) -> None:
+    def until(self, what, limit: float = 60.0, since: int = 0) -> None:
+        """That many answers are left out."""
         end = time.monotonic() + limit
-        while not any(map(what, list(self.seen))):
+        while not any(map(what, self.seen[since:])):
             assert time.monotonic() < end, self.seen
             time.sleep(0.02)
 
