@@ -20,7 +20,6 @@ import pytest
 from tests.broker.chaos.faults import ASKING, LONG, ONE_NODE, THREE_NODES
 from tests.broker.chaos.faults import WINDOWS as OVER_WINDOWS
 from tests.broker.chaos.kinds.fault import Fault
-from tests.broker.chaos.kinds.outages import rolling_restart
 from tests.broker.chaos.kinds.workers import join
 from tests.broker.chaos.run import Round, play, schedule, seed
 from tests.broker.test_methods import ASKED, CURATED, EDGES, WINDOWS
@@ -92,7 +91,7 @@ def test_a_thousand_faults(can_start, tmp_path, prefix):
 
     def planned(at: int) -> tuple[int, list[str], list[Fault]]:
         nodes = (1, 1, 3)[at % 3]
-        of = ONE_NODE if nodes == 1 else [*THREE_NODES * 2, rolling_restart]
+        of = ONE_NODE if nodes == 1 else THREE_NODES * 2
         return nodes, dealt(number + at // 6, 6)[at % 6], [*of, *LONG]
 
     many(tmp_path, prefix, number, FAULTS, planned)

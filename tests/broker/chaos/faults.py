@@ -85,6 +85,7 @@ ONE_NODE: list[Fault] = [
     kill_both,
     broker_restart,
     broker_kill,
+    outage,
     broker_disk_full,
     scratch_full,
     frozen_broker,
@@ -114,6 +115,7 @@ THREE_NODES: list[Fault] = [
     machine_dies,
     broker_restart,
     broker_kill,
+    rolling_restart,
     zombie,
     other_cpu,
     clock_step,
@@ -121,5 +123,5 @@ THREE_NODES: list[Fault] = [
     reordered,
     produce_error,
 ]
-LONG: list[Fault] = [time_out, outage, long_outage, *(sigkill,) * 8, *(leave, join) * 2]
+LONG: list[Fault] = [time_out, long_outage, *(sigkill,) * 8, *(leave, join) * 2]
 """What the long run has beside: they take long, or come often there."""

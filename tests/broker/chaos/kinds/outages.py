@@ -17,7 +17,6 @@ from tests.broker.chaos.kinds.brokers import bounced, end_node, leader, start_br
 from tests.broker.chaos.kinds.fault import Fault, must
 from tests.broker.chaos.place import alive
 from tests.broker.chaos.world import SESSION, World
-from tests.depth import LONG
 
 AT_MOST, LONGEST = 60.0, 290.0  # seconds that an outage lasts; what costs no exit is up to 300
 STILL = 3.0  # seconds without a start, after which what came before is over
@@ -25,14 +24,10 @@ AFTER = 120.0  # seconds for what came in meanwhile to be folded, on a busy mach
 
 
 def costs_no_exit(fault: Fault) -> Fault:
-    """After it nobody may have asked to be started again, and everybody goes on: looked at where
-    there is time to wait for both, in the long run.
-    """
+    """After it nobody may have asked to be started again, and everybody goes on."""
 
     @wraps(fault)
     def checked(world: World) -> str:
-        if not LONG:
-            return fault(world)
         settled(world)
         marks, before = world.marks(), world.retried
         said = fault(world)
