@@ -61,13 +61,7 @@ FRONT = {"__init__", "__main__", "cli"}
 # Third-party package -> the only files or folders that may import it; what is not here may be
 # imported nowhere but by these.
 ONLY = {
-    "aiokafka": (
-        "runtime/worker/connections.py",
-        "runtime/worker/driver.py",
-        "runtime/worker/fetches.py",
-        "runtime/worker/membership.py",
-        "runtime/worker/token_provider.py",
-    ),
+    "aiokafka": ("runtime/worker/driver", "runtime/worker/token_provider.py"),
     "aws_msk_iam_sasl_signer": ("runtime/kafka/msk.py",),
     "botocore": ("runtime/kafka/msk.py",),
     "click": ("cli", "runtime/demo"),

@@ -37,8 +37,8 @@ from ldp_kafka.runtime.status.facts import Side
 from ldp_kafka.runtime.status.reading import _Asked
 from ldp_kafka.runtime.status.sample import Tails
 from ldp_kafka.runtime.wire.codec import encode
-from ldp_kafka.runtime.worker.chunks import chunks
-from ldp_kafka.runtime.worker.fetches import Lot
+from ldp_kafka.runtime.worker.driver.chunks import chunks
+from ldp_kafka.runtime.worker.driver.fetches import Lot
 from ldp_kafka.runtime.worker.foreign import shown as argument
 from ldp_kafka.topology import loads
 from tests.cases import cases
@@ -80,7 +80,8 @@ PUBLIC = {
         runtime.stages.releases.Publisher runtime.stages.processed.Processed
         runtime.stages.report_messages.ReportMessages
         runtime.wire.dead_letters.DeadLetters
-        runtime.wire.events.EventFormat runtime.wire.times.Unit runtime.worker.private_api.Private
+        runtime.wire.events.EventFormat runtime.wire.times.Unit
+        runtime.worker.driver.private_api.Private
         runtime.worker.probes.Rule
         topology.budget_file.Admitted
         topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
@@ -380,7 +381,7 @@ INSTANCES = {
         Tails({0: [Kept(0, 1, NOW, TEXT.encode(), TEXT.encode())]})
     ),
     "runtime.runs.Run": lambda _: said_by(*chunks(fetched())),
-    "runtime.worker.fetches.Lot": lambda _: said_by(Lot(fetched())),
+    "runtime.worker.driver.fetches.Lot": lambda _: said_by(Lot(fetched())),
     "runtime.worker.foreign._Shown": lambda _: said_by(
         argument([TEXT.encode(), ValueError(TEXT), lk.Event(TEXT, 0, LOUD), {0: TEXT.encode()}])
     ),

@@ -20,7 +20,7 @@ from ldp_kafka.runtime.recovery.epoch import Limits
 from ldp_kafka.runtime.stages import perturb, report_messages, users, waiting
 from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.wire import events
-from ldp_kafka.runtime.worker.chunks import MOST, chunks
+from ldp_kafka.runtime.worker.driver.chunks import MOST, chunks
 from tests.bench import inputs
 from tests.bench.measure import Figure, cores, pin, say
 from tests.fold.epochs import opened

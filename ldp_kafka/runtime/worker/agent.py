@@ -17,8 +17,8 @@ from ldp_kafka.runtime.recovery.policies import Place
 from ldp_kafka.runtime.recovery.rules import Facts
 from ldp_kafka.runtime.recovery.snapshot import Snapshot
 from ldp_kafka.runtime.sealing import Seal
-from ldp_kafka.runtime.worker.chunks import messages_of, pause_of
 from ldp_kafka.runtime.worker.diary import Diary
+from ldp_kafka.runtime.worker.driver.chunks import messages_of, pause_of
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.threads import in_thread
 from ldp_kafka.topology.roles import Agent as Spec

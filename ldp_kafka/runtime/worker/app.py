@@ -37,13 +37,13 @@ from ldp_kafka.runtime.recovery.start import check_newest
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
 from ldp_kafka.runtime.worker.backlog import Backlog
-from ldp_kafka.runtime.worker.chunks import MOST, consumers
 from ldp_kafka.runtime.worker.diary import Diary
-from ldp_kafka.runtime.worker.driver import App
+from ldp_kafka.runtime.worker.driver.app import App
+from ldp_kafka.runtime.worker.driver.chunks import MOST, consumers
+from ldp_kafka.runtime.worker.driver.membership import dropped, heard
 from ldp_kafka.runtime.worker.exits import RETRY, end, gone, standing
 from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
-from ldp_kafka.runtime.worker.membership import dropped, heard
 from ldp_kafka.runtime.worker.probes import Assignment, Probes
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers

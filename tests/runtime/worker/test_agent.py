@@ -24,8 +24,8 @@ from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.worker import agent as room
 from ldp_kafka.runtime.worker import logs
 from ldp_kafka.runtime.worker.agent import Agent
-from ldp_kafka.runtime.worker.chunks import ChunkMessage, chunks
 from ldp_kafka.runtime.worker.diary import Diary
+from ldp_kafka.runtime.worker.driver.chunks import ChunkMessage, chunks
 from ldp_kafka.topology import loads
 
 TEXT = """

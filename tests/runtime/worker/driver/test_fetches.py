@@ -18,8 +18,8 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ldp_kafka.runtime.worker.chunks import chunks, unpacked
-from ldp_kafka.runtime.worker.fetches import Lot, LotFetcher, LotRecords, LotThread
+from ldp_kafka.runtime.worker.driver.chunks import chunks, unpacked
+from ldp_kafka.runtime.worker.driver.fetches import Lot, LotFetcher, LotRecords, LotThread
 
 PLACE, OTHER = TopicPartition("t", 0), TopicPartition("group-t-changelog", 0)
 NONE, GZIP = 0, 1

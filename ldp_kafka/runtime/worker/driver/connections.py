@@ -15,8 +15,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
+from ldp_kafka.runtime.worker.driver.private_api import Private
 from ldp_kafka.runtime.worker.foreign import said
-from ldp_kafka.runtime.worker.private_api import Private
 
 __all__ = ["PRIVATE_API", "Connections"]
 

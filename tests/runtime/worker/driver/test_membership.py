@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from aiokafka.errors import GroupAuthorizationFailedError, UnknownError
 
-from ldp_kafka.runtime.worker import membership
+from ldp_kafka.runtime.worker.driver import membership
 
 
 def client_of(*, done=False, fetched=False, told=False, unheard=None):

@@ -13,8 +13,8 @@ from faust.transport.drivers import aiokafka
 from faust.types import TP
 
 from ldp_kafka.runtime.log import Message
-from ldp_kafka.runtime.worker import chunks, fetches
-from ldp_kafka.runtime.worker.chunks import (
+from ldp_kafka.runtime.worker.driver import chunks, fetches
+from ldp_kafka.runtime.worker.driver.chunks import (
     APART,
     FEW,
     MOST,
@@ -27,9 +27,9 @@ from ldp_kafka.runtime.worker.chunks import (
     messages_of,
     pause_of,
 )
-from ldp_kafka.runtime.worker.driver import Consumer
-from ldp_kafka.runtime.worker.private_api import Private
-from tests.runtime.worker.test_driver import app
+from ldp_kafka.runtime.worker.driver.client import Consumer
+from ldp_kafka.runtime.worker.driver.private_api import Private
+from tests.runtime.worker.driver.test_driver import app
 
 PLACE, CHANGELOG = TP("t", 1), TP("group-t-changelog", 1)
 

@@ -9,7 +9,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaConnectionError, RequestTimedOutError
 
-from ldp_kafka.runtime.worker.connections import Connections
+from ldp_kafka.runtime.worker.driver.connections import Connections
 
 CLOSED = RuntimeError("unable to perform operation on <TCPTransport closed=True>; 31337.4242")
 

@@ -14,8 +14,8 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
 from faust.transport.drivers import aiokafka
 
-from ldp_kafka.runtime.worker.driver import ConsumerThread
-from ldp_kafka.runtime.worker.private_api import Private
+from ldp_kafka.runtime.worker.driver.client import ConsumerThread
+from ldp_kafka.runtime.worker.driver.private_api import Private
 
 __all__ = ["PRIVATE_API", "Lot", "LotThread"]
 

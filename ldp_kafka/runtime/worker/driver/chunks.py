@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.worker import fetches
-from ldp_kafka.runtime.worker.driver import Consumer
-from ldp_kafka.runtime.worker.fetches import Lot, LotThread
-from ldp_kafka.runtime.worker.private_api import Private
+from ldp_kafka.runtime.worker.driver import fetches
+from ldp_kafka.runtime.worker.driver.client import Consumer
+from ldp_kafka.runtime.worker.driver.fetches import Lot, LotThread
+from ldp_kafka.runtime.worker.driver.private_api import Private
 
 __all__ = [
     "PRIVATE_API",

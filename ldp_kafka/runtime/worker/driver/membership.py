@@ -15,10 +15,10 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 from faust.transport.drivers import aiokafka
 
 from ldp_kafka.errors import BrokerError, LdpKafkaError
-from ldp_kafka.runtime.worker.driver import App
+from ldp_kafka.runtime.worker.driver.app import App
+from ldp_kafka.runtime.worker.driver.private_api import Private
 from ldp_kafka.runtime.worker.exits import end
 from ldp_kafka.runtime.worker.foreign import chain, said
-from ldp_kafka.runtime.worker.private_api import Private
 from ldp_kafka.runtime.worker.process import forbidden
 
 __all__ = ["PRIVATE_API", "dropped", "heard"]
