@@ -75,7 +75,9 @@ def spent(server: KafkaServer, topic: str, lots: Iterator[int]) -> float:
     def give(seconds: float) -> None:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            outbox.send([Record(topic, 0, None, b"x", ())] * next(lots))
+            if outbox.room:
+                outbox.send([Record(topic, 0, None, b"x", ())] * next(lots))
+            outbox.poll()
             time.sleep(0.01)
 
     give(1.0)  # the broker knows it
@@ -95,6 +97,10 @@ def spent(server: KafkaServer, topic: str, lots: Iterator[int]) -> float:
     return took
 
 
+LOTS = (repeat(1), repeat(20), cycle((1, 1, 1, 20)), repeat(500), repeat(5000))
+"""The last are of several requests each."""
+
+
 def test_who_waits_for_a_broker_sleeps(can_start, tmp_path, monkeypatch):
     """One that has more under way and more to send takes a whole core, of each worker, until the
     broker answers: beside enough of them it comes late.
@@ -102,10 +108,7 @@ def test_who_waits_for_a_broker_sleeps(can_start, tmp_path, monkeypatch):
     server = KafkaServer("4.3.1", tmp_path / "kafka")
     server.start()
     try:
-        ours = [
-            spent(server, f"ours-{at}", lots)
-            for at, lots in enumerate((repeat(1), repeat(20), cycle((1, 1, 1, 20)), repeat(500)))
-        ]
+        ours = [spent(server, f"ours-{at}", lots) for at, lots in enumerate(LOTS)]
         monkeypatch.setattr(producer, "MANY", 10**9)
         twin = spent(server, "twin", repeat(20))
     finally:

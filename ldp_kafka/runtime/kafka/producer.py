@@ -20,11 +20,10 @@ from ldp_kafka.runtime.log import PlainRecords, Record, TableRecord, TableRow
 __all__ = ["OrderedProducer"]
 
 HELD = 10_000  # records that are held back at most, before whoever gives more is to wait
-LOT = 1_000  # records of one partition of which one says that all up to it have arrived
-# What goes together. Of large records as many as fill one request, by librdkafka's default for its
-# size, with what it writes beside each. Of small ones more: to wait for each request would take a
-# third of the speed
-ROWS, BYTES, BESIDE = 10_000, 800_000, 100
+# What goes together, at most: what one request holds. Its bytes are those of librdkafka's default,
+# with what it writes beside each record; its records are so few that it does not begin to send
+# (after linger.ms) before all are there.
+ROWS, BYTES, BESIDE = 2_000, 800_000, 100
 # records of one partition under way, with which librdkafka makes no further request of it
 MANY = 5
 TURN = 0.002  # seconds between two looks at what has arrived
@@ -82,10 +81,10 @@ class OrderedProducer:
     when it has arrived. (Brokers forget a producer that is silent for
     ``producer.id.expiration.ms``, a day by default; it must not be set to minutes.)
 
-    To a partition with `MANY` records under way nothing more goes, either: librdkafka would make no
-    request of it before they have arrived, and as long as there is one to be made it does not
-    sleep. It looks whether it may, without a pause, on a whole core, however long a broker is slow
-    or frozen.
+    To a partition with `MANY` records under way nothing more goes, either, and no more goes together
+    than one request holds: librdkafka would make no further request of it before they have arrived,
+    and as long as there is one to be made it does not sleep. It looks whether it may, without a
+    pause, on a whole core, however long a broker is slow or frozen.
 
     A broker that is away is waited for, however long: what is tried again is tried in its order,
     and a copy of it that arrives late is known by its sequence number and not written. Nothing here
@@ -113,6 +112,7 @@ class OrderedProducer:
         """Topics of records that it threw away because of it."""
         settings = {
             "linger.ms": 5,
+            "batch.num.messages": ROWS,
             "compression.type": "none",
             "log_level": 3,
             "queue.buffering.max.kbytes": 262144,
@@ -181,36 +181,34 @@ class OrderedProducer:
     ) -> Sequence[TableRow]:
         """Put records into the producer's queue; those that found no room there.
 
-        The last of each `LOT` says that all up to it have arrived. What the others say is only
-        looked at where they fail: to answer each in Python takes longer than to produce it.
+        The last of them says that all up to it have arrived. What the others say is only looked at
+        where they fail: to answer each in Python takes longer than to produce it.
         """
         topic, partition = to
         # by position: to look up names takes the client half as long as all the rest
         produce = self._producer.produce
         left = iter(rows)
-        for lot in range(0, len(rows), LOT):
-            others = min(LOT, len(rows) - lot) - 1
-            last = partial(line.delivered, line.produced + others + 1)
-            for delivered, some in ((self._failures.setdefault, others), (last, 1)):
-                for row in islice(left, some):
-                    key, value, headers, timestamp = row
-                    more = list(headers) if headers else None
+        last = partial(line.delivered, line.produced + len(rows))
+        for delivered, some in ((self._failures.setdefault, len(rows) - 1), (last, 1)):
+            for row in islice(left, max(some, 0)):
+                key, value, headers, timestamp = row
+                more = list(headers) if headers else None
+                try:
+                    produce(topic, value, key, partition, delivered, None, timestamp, more)
+                except BufferError:
+                    self._serve(0.0)  # what has arrived lies there until it is said
                     try:
                         produce(topic, value, key, partition, delivered, None, timestamp, more)
                     except BufferError:
-                        self._serve(0.0)  # what has arrived lies there until it is said
-                        try:
-                            produce(topic, value, key, partition, delivered, None, timestamp, more)
-                        except BufferError:
-                            line.cut = line.produced > line.arrived
-                            return [row, *left]
-                        except KafkaException as error:
-                            raise self._refused(topic, len(value or b""), error.args[0]) from None
-                    # too large, an unknown partition: asking again does not help, and the text
-                    # shows no value
+                        line.cut = line.produced > line.arrived
+                        return [row, *left]
                     except KafkaException as error:
                         raise self._refused(topic, len(value or b""), error.args[0]) from None
-                    line.produced += 1
+                # too large, an unknown partition: asking again does not help, and the text
+                # shows no value
+                except KafkaException as error:
+                    raise self._refused(topic, len(value or b""), error.args[0]) from None
+                line.produced += 1
         return ()
 
     def _refused(self, topic: str, size: int, reason: KafkaError) -> LdpKafkaError:
@@ -330,11 +328,11 @@ class OrderedProducer:
 
 
 def _together(rows: Collection[TableRow], most: int) -> int:
-    """How many of these records go together, the first ones: so many at most, and of large ones
-    what fits into one request.
+    """How many of these records go together, the first ones: so many at most, and what fits into
+    one request.
     """
     left = BYTES
-    for number, (key, value, *_) in enumerate(islice(rows, min(most, LOT))):
+    for number, (key, value, *_) in enumerate(islice(rows, most)):
         left -= len(key or b"") + len(value or b"") + BESIDE
         if left < 0 and number:
             return number

@@ -1,5 +1,6 @@
 """A steady input: each topology's slots one after the other, by a producer that waits for its
-broker as long as it takes.
+broker as long as it takes; not by one of librdkafka's idempotent ones, which takes a core meanwhile
+(`OrderedProducer`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Steady(Taken):
         self.producer = Producer(
             {
                 "bootstrap.servers": boot,
-                "enable.idempotence": True,
+                "acks": "all",
+                "max.in.flight": 1,  # what is tried again stays in its order
                 "message.timeout.ms": 0,
                 "reconnect.backoff.max.ms": 200,
                 "queue.buffering.max.messages": 10_000_000,

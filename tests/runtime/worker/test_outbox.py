@@ -152,6 +152,21 @@ def test_nothing_goes_behind_many(box):
     assert values(producer.under_way) == [100, 15, 16] and made.pause is None
 
 
+def test_one_request_holds_so_many_records(box):
+    """What is left would wait for its answer on a whole core."""
+    made, producer, _ = box
+    producer.room = 3 * outbox.ROWS
+    made.send(records([0]))
+    producer.confirm(1)
+    made.send([Record("reports", 0, None, b"x")] * (2 * outbox.ROWS + 1))
+    for under_way in (outbox.ROWS, outbox.ROWS, 1, 0):
+        assert len(producer.under_way) == under_way
+        assert (made.pause is None) == (under_way < 2)
+        producer.confirm(under_way)
+        made.poll()
+    assert made.arrived(made.mark())
+
+
 def test_one_request_holds_so_many_bytes(box):
     """Few large records may still be under way in several of them."""
     made, producer, clock = box
