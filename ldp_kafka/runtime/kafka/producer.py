@@ -81,10 +81,10 @@ class OrderedProducer:
     when it has arrived. (Brokers forget a producer that is silent for
     ``producer.id.expiration.ms``, a day by default; it must not be set to minutes.)
 
-    To a partition with `MANY` records under way nothing more goes, either, and no more goes together
-    than one request holds: librdkafka would make no further request of it before they have arrived,
-    and as long as there is one to be made it does not sleep. It looks whether it may, without a
-    pause, on a whole core, however long a broker is slow or frozen.
+    To a partition with `MANY` records under way nothing more goes, either, and no more goes
+    together than one request holds: librdkafka would make no further request of it before they have
+    arrived, and as long as there is one to be made it does not sleep. It looks whether it may,
+    without a pause, on a whole core, however long a broker is slow or frozen.
 
     A broker that is away is waited for, however long: what is tried again is tried in its order,
     and a copy of it that arrives late is known by its sequence number and not written. Nothing here
