@@ -130,7 +130,7 @@ def start(
     }
     words = [sys.executable, "-m", "tests.broker.chaos.crew", *(str(flow.path) for flow in flows)]
     return subprocess.Popen(
-        words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True
+        words, stdout=log, stderr=log, cwd=REPO, env=environment, process_group=0
     )
 
 

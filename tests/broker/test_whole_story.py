@@ -65,7 +65,7 @@ def pasted(folder, bootstrap):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
+        process_group=0,
     ) as done:
         try:
             said, _ = done.communicate(timeout=depth(240, 1200))

@@ -53,7 +53,7 @@ class Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            start_new_session=True,
+            process_group=0,
         )
         self._say("set -eo pipefail; trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT")
 

@@ -107,10 +107,15 @@ def launch(
         str(properties),
     ]
     # Through a shell, so that the node is nobody's child: it outlives us, is never our zombie, and
-    # Ctrl-C in our terminal does not reach it.
-    shell = ["/bin/sh", "-c", '"$@" >>"$0" 2>&1 </dev/null & echo $!', str(log), *serve]
+    # neither Ctrl-C in our terminal nor its end reaches it. In our session all the same: Linux
+    # shares processors out by sessions (autogroups), and on a machine that workers keep busy a
+    # node in one of its own was seen to get nothing for seconds.
+    start = """trap '' HUP; "$@" >>"$0" 2>&1 </dev/null & echo $!"""
     answer = subprocess.run(  # noqa: S603
-        shell, stdout=subprocess.PIPE, check=True, start_new_session=True
+        ["/bin/sh", "-c", start, str(log), *serve],
+        stdout=subprocess.PIPE,
+        check=True,
+        process_group=0,
     )
     (home / "server.pid").write_text(answer.stdout.decode())
 

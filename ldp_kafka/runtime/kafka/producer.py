@@ -81,10 +81,12 @@ class OrderedProducer:
     when it has arrived. (Brokers forget a producer that is silent for
     ``producer.id.expiration.ms``, a day by default; it must not be set to minutes.)
 
-    To a partition with `MANY` records under way nothing more goes, either, and no more goes
-    together than one request holds: librdkafka would make no further request of it before they have
-    arrived, and as long as there is one to be made it does not sleep. It looks whether it may,
-    without a pause, on a whole core, however long a broker is slow or frozen.
+    To a partition with `MANY` records under way nothing more goes, either, and more than so many
+    go together only where nothing is, and no more than one request holds: librdkafka would make no
+    further request of it before they have arrived, and as long as there is one to be made it does
+    not sleep. It looks whether it may, without a pause, on a whole core, however long a broker is
+    slow or frozen. (What is under way may not be sent yet: librdkafka would begin to send in the
+    middle of what comes behind it.)
 
     A broker that is away is waited for, however long: what is tried again is tried in its order,
     and a copy of it that arrives late is known by its sequence number and not written. Nothing here
@@ -136,7 +138,7 @@ class OrderedProducer:
             number = sum(each.number for each in lot)
             line.given += number
             rows = list(chain.from_iterable(each.rows() for each in lot))
-            go = 0 if line.held else _together(rows, self._share(line))
+            go = 0 if line.held else _together(rows, self._share(line, len(rows)))
             line.held.extend(self._produce(to, line, rows[:go]))
             line.held.extend(islice(rows, go, None))
         self.poll()
@@ -157,9 +159,9 @@ class OrderedProducer:
         lines = self._lines.values()
         return sum(len(line.held) for line in lines) < HELD and not any(each.cut for each in lines)
 
-    def _share(self, line: _Line) -> int:
-        """How many more may go. One alone where the partition's broker may not know this producer,
-        so that nothing can get in before it.
+    def _share(self, line: _Line, wait: int) -> int:
+        """How many of those that wait may go. One alone where the partition's broker may not know
+        this producer, so that nothing can get in before it.
 
         Of what is under way before a record that found no room nobody says that it has arrived:
         the next record does, once there is room for it. Where nothing is under way at all, and
@@ -170,7 +172,9 @@ class OrderedProducer:
             under_way = 0
         if not self._known(line):
             return int(not under_way)
-        return ROWS if under_way < MANY else int(line.cut)
+        if not under_way:
+            return ROWS
+        return wait if under_way + wait <= MANY else int(line.cut)
 
     def _known(self, line: _Line) -> bool:
         """Whether the partition's broker has confirmed something lately."""
@@ -282,7 +286,7 @@ class OrderedProducer:
         """Serve delivery reports, and produce what has waited for one, or for room."""
         self._serve(seconds)
         for to, line in self._lines.items():
-            if line.held and (go := _together(line.held, self._share(line))):
+            if line.held and (go := _together(line.held, self._share(line, len(line.held)))):
                 rows = [line.held.popleft() for _ in range(go)]
                 line.held.extendleft(reversed(self._produce(to, line, rows)))
         self._polled = time.monotonic()

@@ -210,7 +210,7 @@ class World:
         with crew.log.open("ab") as log:
             log.write(f"--- start {crew.starts}\n".encode())
             crew.process = subprocess.Popen(
-                words, stdout=log, stderr=log, cwd=REPO, env=environment, start_new_session=True
+                words, stdout=log, stderr=log, cwd=REPO, env=environment, process_group=0
             )
         crew.starts, crew.held, crew.begun = crew.starts + 1, False, time.time()
 

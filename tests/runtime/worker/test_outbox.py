@@ -130,26 +130,44 @@ def test_a_full_queue_loses_nothing_and_keeps_the_order(box):
 
 
 def test_nothing_goes_behind_many(box):
-    """What comes meanwhile goes together when all of these have arrived, and only so much of it as
-    one request holds; other partitions do not wait.
+    """What comes meanwhile goes together when all of these have arrived. Other partitions do not
+    wait.
     """
     made, producer, _ = box
     made.send(records([0]))
     producer.confirm(1)
-    for value in range(1, outbox.MANY):
+    for value in range(1, outbox.MANY + 1):
         made.send(records([value]))
-    made.send(records(range(5, 15)))
-    assert values(producer.under_way) == [*range(1, 15)] and made.pause is None
-    made.send(records([15, 16]))
+    assert values(producer.under_way) == [1, 2, 3, 4, 5] and made.pause is None
+    made.send(records([6, 7, 8]))
+    made.send(records([9]))
     made.send(records([100], partition=1))
-    assert values(producer.under_way) == [*range(1, 15), 100]
+    assert values(producer.under_way) == [1, 2, 3, 4, 5, 100]
     assert made.pause == outbox.TURN
-    producer.confirm(13)
+    producer.confirm(outbox.MANY - 1)
     made.poll()
-    assert values(producer.under_way) == [14, 100]  # a lot says at its end that it has arrived
+    assert values(producer.under_way) == [5, 100, 6, 7, 8, 9] and made.pause is None
+
+
+def test_many_go_together_where_nothing_is_under_way(box):
+    """Few may not have been sent yet, and the client would begin to in the middle of what comes
+    behind them.
+    """
+    made, producer, _ = box
+    made.send(records([0]))
+    producer.confirm(1)
+    made.send(records([1]))
+    made.send(records(range(2, 12)))
+    assert values(producer.under_way) == [1] and made.pause == outbox.TURN
+    producer.confirm(1)
+    made.send(records([12]))
+    assert values(producer.under_way) == [*range(2, 13)] and made.pause is None
+    producer.confirm(10)  # a lot says at its end that it has arrived
+    made.send(records([13]))
+    assert values(producer.under_way) == [12]
     producer.confirm(1)
     made.poll()
-    assert values(producer.under_way) == [100, 15, 16] and made.pause is None
+    assert values(producer.under_way) == [13]
 
 
 def test_one_request_holds_so_many_records(box):
@@ -168,7 +186,7 @@ def test_one_request_holds_so_many_records(box):
 
 
 def test_one_request_holds_so_many_bytes(box):
-    """Few large records may still be under way in several of them."""
+    """One that is larger goes alone."""
     made, producer, clock = box
     made.send(records([0]))
     producer.confirm(1)
@@ -179,7 +197,7 @@ def test_one_request_holds_so_many_bytes(box):
         sizes.append([len(note.value) // len(large) for note in producer.under_way])
         producer.confirm(len(producer.under_way))
         made.poll()
-    assert sizes == [[1, 1, 1, 1], [1], [9], [9]]
+    assert sizes == [[1, 1], [1, 1], [1], [9], [9]]
     made.send(records([1] * (outbox.MANY + 1)))
     made.send(records([2]))
     assert made.pause == outbox.TURN
