@@ -123,5 +123,5 @@ THREE_NODES: list[Fault] = [
     reordered,
     produce_error,
 ]
-LONG: list[Fault] = [time_out, long_outage, *(sigkill,) * 8, *(leave, join) * 2]
+LONG: list[Fault] = [time_out, outage, long_outage, *(sigkill,) * 8, *(leave, join) * 2]
 """What the long run has beside: they take long, or come often there."""
