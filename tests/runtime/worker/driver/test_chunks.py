@@ -174,6 +174,29 @@ def test_who_has_room_again_waits_for_nobody(room, timeout, beside, tmp_path, mo
     assert room <= asyncio.run(script()) < room + 0.5  # Faust's own second would be more
 
 
+def test_who_is_cancelled_as_there_is_room_again_ends(tmp_path, monkeypatch):
+    """So it comes where a worker is told to end: buffers are cleared, and the fetcher is stopped."""
+
+    async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
+        raise AssertionError("nothing is fetched any more")
+
+    async def script():
+        reader = fetching(monkeypatch, app(datadir=tmp_path, consumers=ChunkConsumer), fetched)
+        reader._set_active_tps({PLACE})
+        reader.on_buffer_full(PLACE)
+        task = asyncio.create_task(anext(reader.getmany(timeout=5.0)))
+        await asyncio.sleep(0.05)
+        reader.stop_flow()
+        reader.on_buffer_drop(PLACE)
+        await asyncio.sleep(0)  # its wait is over, and it has not gone on
+        task.cancel()
+        _, pending = await asyncio.wait({task}, timeout=2)
+        assert not pending
+        return task.cancelled()
+
+    assert asyncio.run(script())
+
+
 @pytest.mark.parametrize(
     ("records", "place", "apart"),
     [(FEW - 1, PLACE, True), (FEW, PLACE, False), (1, CHANGELOG, False)],
