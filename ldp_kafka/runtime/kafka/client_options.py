@@ -21,6 +21,7 @@ __all__ = [
     "OAUTH",
     "check_options",
     "check_topology",
+    "connect_ms",
     "mechanism_of",
     "protocol_of",
     "reconnects",
@@ -37,6 +38,9 @@ _CHOICES = {
     "enable.ssl.certificate.verification": ("true", "false"),
 }
 _RECONNECTS = {"reconnect.backoff.ms": 1000, "reconnect.backoff.max.ms": 1000}
+_CONNECT = "socket.connection.setup.timeout.ms"
+CONNECT_MS = 10_000  # as Java's clients have it
+LEAST_MS = 1000  # what librdkafka takes
 _PASSWORD = ("sasl.username", "sasl.password")
 _PAIR = ("ssl.certificate.location", "ssl.key.location")
 
@@ -243,11 +247,26 @@ def _not_of_both(name: str) -> str:
 
 
 def reconnects(client: Mapping[str, Any]) -> dict[str, int]:
-    """How often librdkafka looks for brokers that are away, unless the topology's options say: once
-    or twice a second.
+    """How often librdkafka looks for brokers that are away, and how long it waits for a connection,
+    unless the topology's options say: once or twice a second, and `CONNECT_MS`.
 
     Of its own accord it does so twenty times a second and more. Where none of its brokers is there
     it forgets them all and begins again with the addresses that it was given, and with the brokers
     it forgets how long it was to wait. Beside a machine full of such clients nothing comes back.
+
+    A frozen broker takes connections until its queue of them is full. From then on the system asks
+    for each of them in growing pauses: after half a minute of waiting, for sixteen seconds not at
+    all, whether the broker is back or not. Who begins anew asks at once.
     """
-    return {} if _RECONNECTS.keys() & client.keys() else dict(_RECONNECTS)
+    backoff = {} if _RECONNECTS.keys() & client.keys() else _RECONNECTS
+    return {_CONNECT: connect_ms(client), **backoff}
+
+
+def connect_ms(client: Mapping[str, Any]) -> int:
+    """Milliseconds that both clients wait for a connection. ConfigurationError where the topology's
+    option is no number of them.
+    """
+    given = str(client.get(_CONNECT, CONNECT_MS))
+    if not (given.isdecimal() and given.isascii() and int(given) >= LEAST_MS):
+        raise ConfigurationError(f"kafka.client: {_CONNECT} must be milliseconds, from {LEAST_MS}")
+    return int(given)

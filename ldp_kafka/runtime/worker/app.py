@@ -159,6 +159,7 @@ class Worker:
             partitions={topic.name: topic.partitions for topic in self.topology.flow.topics},
             folded={spec.topic for spec in specs},
             read_committed=any(spec.gaps for spec in specs),
+            connect_ms=side.connect_ms,
             consumers=reads,
             **side.faust(),
             web_enabled=False,

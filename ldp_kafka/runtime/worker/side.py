@@ -6,7 +6,7 @@ from typing import Any
 
 import faust
 
-from ldp_kafka.runtime.kafka.client_options import reconnects
+from ldp_kafka.runtime.kafka.client_options import connect_ms, reconnects
 from ldp_kafka.runtime.kafka.oauth import for_librdkafka
 from ldp_kafka.runtime.kafka.security import security
 from ldp_kafka.runtime.worker.logs import LIBRDKAFKA
@@ -30,6 +30,7 @@ class Side:
     def __init__(self, kafka: KafkaSide, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.security = security(kafka.client)
+        self.connect_ms = connect_ms(kafka.client)
         self.config: dict[str, Any] = {
             **reconnects(kafka.client),
             **for_librdkafka(kafka.client),

@@ -62,5 +62,6 @@ def test_twice_a_second_at_most(nobody):
 def test_what_the_topology_says_goes_first():
     for name in ("reconnect.backoff.ms", "reconnect.backoff.max.ms"):
         client = frozen({name: "500"})
-        assert reconnects(client) == {}  # the other one of ours might not go with it
+        # the other one of ours might not go with it
+        assert not any("backoff" in each for each in reconnects(client))
         assert Side(KafkaSide("b:1", client), "b:1").config[name] == "500"

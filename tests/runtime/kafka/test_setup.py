@@ -205,6 +205,7 @@ output: {statistics: [mean]}
 """)
     assert setup.client_config(both, "edge") == {
         "log_level": 3,
+        "socket.connection.setup.timeout.ms": 10_000,
         "reconnect.backoff.ms": 1000,
         "reconnect.backoff.max.ms": 1000,
         "client.id": "both",
@@ -213,6 +214,7 @@ output: {statistics: [mean]}
     }
     assert setup.client_config(both, "collector") == {
         "log_level": 3,
+        "socket.connection.setup.timeout.ms": 10_000,
         "reconnect.backoff.ms": 1000,
         "reconnect.backoff.max.ms": 1000,
         "client.id": "both",

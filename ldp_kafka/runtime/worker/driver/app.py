@@ -10,6 +10,7 @@ from faust.tables.manager import TableManager
 from faust.transport.drivers import aiokafka
 from faust.transport.producer import Producer as SilentProducer
 
+from ldp_kafka.runtime.kafka.client_options import CONNECT_MS
 from ldp_kafka.runtime.worker.driver.assignor import Assignor
 from ldp_kafka.runtime.worker.driver.client import Consumer
 from ldp_kafka.runtime.worker.driver.private_api import Private
@@ -28,6 +29,7 @@ class App(faust.App):  # type: ignore[misc]
     partitions : of each topic that the app reads: how many it has
     folded : the topics that agents read
     read_committed : leave out what a foreign producer's transaction took back
+    connect_ms : how long the client waits for a connection, and for each answer that makes it one
     consumers : what it reads with
     settings : Faust's own
     """
@@ -39,6 +41,7 @@ class App(faust.App):  # type: ignore[misc]
         partitions: Mapping[str, int],
         folded: Collection[str],
         read_committed: bool,
+        connect_ms: int = CONNECT_MS,
         consumers: type[Consumer] = Consumer,
         **settings: Any,
     ) -> None:
@@ -48,7 +51,7 @@ class App(faust.App):  # type: ignore[misc]
         acknowledged is committed.
         """
         self.partitions, self.folded = partitions, folded
-        self.read_committed = read_committed
+        self.read_committed, self.connect_ms = read_committed, connect_ms
         self.consumers = consumers
         self.given: Callable[[Collection[Any]], None] = lambda _: None
         """Is told of each assignment, at its beginning."""

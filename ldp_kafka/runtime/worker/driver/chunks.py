@@ -161,8 +161,8 @@ class ChunkConsumer(Consumer):
             await asyncio.sleep(early)
         self._room.clear()
         if self.flow_active and self._buffered_partitions and not self._get_active_partitions():
-            # not asyncio.wait_for: Python 3.11's forgets that it is cancelled where there is room at
-            # the same moment. Whoever ends would wait for this for ever.
+            # not asyncio.wait_for: Python 3.11's forgets that it is cancelled where there is room
+            # at the same moment. Whoever ends would wait for this for ever.
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout):
                     await self._room.wait()

@@ -51,6 +51,7 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         """
         consumer = super()._create_worker_consumer(transport)
         consumer._client.__class__ = Connections  # noqa: SLF001 - it has sent nothing yet
+        consumer._client.connect_within(self.app.connect_ms)  # noqa: SLF001
         consumer._fetch_max_wait_ms = FETCH_WAIT_MS  # noqa: SLF001 - read when it starts
         if self.app.read_committed:
             consumer._isolation_level = "read_committed"  # noqa: SLF001 - read when it starts

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.client import AIOKafkaClient, ConnectionGroup
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from ldp_kafka.runtime.worker.driver.private_api import Private
@@ -25,6 +26,18 @@ PAUSE = 0.5  # seconds after a try to connect that came to nothing
 
 class Connections(AIOKafkaClient):  # type: ignore[misc]
     """The client's connections: one that is gone is a broker that is away."""
+
+    _request_timeout_ms: int
+    answer_ms: int
+    """How long it waits for an answer, once there is a connection."""
+
+    def connect_within(self, milliseconds: int) -> None:
+        """Wait no longer for a connection, nor for each of the answers that make it one. The client
+        waits for them as long as for any other, and the system hardly asks any more by then, see
+        `client_options.reconnects`.
+        """
+        self.answer_ms = self._request_timeout_ms
+        self._request_timeout_ms = min(milliseconds, self.answer_ms)
 
     async def send(
         self, node_id: Any, request: Any, *, group: Any = ConnectionGroup.DEFAULT
@@ -52,6 +65,8 @@ class Connections(AIOKafkaClient):  # type: ignore[misc]
             found = None
         if found is None:
             await asyncio.sleep(PAUSE)
+        else:
+            found._request_timeout = self.answer_ms / 1000  # noqa: SLF001 - it is made
         return found
 
     async def coordinator_lookup(self, *what: Any) -> Any:
@@ -77,6 +92,12 @@ PRIVATE_API = (
          "__init__"),
     Private(AIOKafkaClient, "_get_conn", "Connections has none where one is gone"),
     Private(AIOKafkaClient, "await self._get_conn(node_id)", "it is asked", "_metadata_update"),
+    Private(AIOKafkaClient, "request_timeout_ms=self._request_timeout_ms", "it is made with that",
+         "_get_conn"),
+    Private(AIOKafkaConnection, "async_timeout.timeout(self._request_timeout)", "it waits so long",
+         "connect"),
+    Private(AIOKafkaConnection, "wait_for(fut, self._request_timeout)", "and for each answer",
+         "send"),
     Private(AIOKafkaClient, "_metadata_update", "Connections goes on"),
     Private(AIOKafkaClient, "await self._metadata_update(self.cluster, topics)", "in its task",
          "_md_synchronizer"),

@@ -175,7 +175,7 @@ def test_who_has_room_again_waits_for_nobody(room, timeout, beside, tmp_path, mo
 
 
 def test_who_is_cancelled_as_there_is_room_again_ends(tmp_path, monkeypatch):
-    """So it comes where a worker is told to end: buffers are cleared, and the fetcher is stopped."""
+    """So it comes where a worker is told to end: buffers are cleared, its fetcher is stopped."""
 
     async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
         raise AssertionError("nothing is fetched any more")

@@ -155,15 +155,17 @@ def test_what_a_transaction_took_back_is_left_out_where_it_is_asked_for(
     monkeypatch, read_committed
 ):
     client = object.__new__(AIOKafkaClient)
+    client._request_timeout_ms = 90_000
     made = SimpleNamespace(
         _isolation_level="read_uncommitted", _fetch_max_wait_ms=1500, _client=client
     )
     monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", lambda *_: made)
     thread = object.__new__(clients.ConsumerThread)
-    thread.app = SimpleNamespace(read_committed=read_committed)
+    thread.app = SimpleNamespace(read_committed=read_committed, connect_ms=4000)
     assert thread._create_worker_consumer(None) is made
     assert made._isolation_level == ("read_committed" if read_committed else "read_uncommitted")
     assert type(client) is connections.Connections
+    assert (client._request_timeout_ms, client.answer_ms) == (4000, 90_000)
     assert made._fetch_max_wait_ms == 500, "what is asked beside a fetch waits as long as it does"
 
 
