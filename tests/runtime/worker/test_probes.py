@@ -317,13 +317,14 @@ def shown(port: int) -> list[str]:
 class Watched(threading.Thread):
     """Asks one probe on and on; what was answered, each change once."""
 
-    def __init__(self, port: int, path: str) -> None:
+    def __init__(self, port: int, path: str, pause: float = 0.01) -> None:
         super().__init__(daemon=True)
+        self.pause = pause
         self.port, self.path, self.over, self.seen = port, path, threading.Event(), []
         self.start()
 
     def run(self) -> None:
-        while not self.over.wait(0.01):
+        while not self.over.wait(self.pause):
             found = probe(self.port, self.path)
             if not self.seen or self.seen[-1] != found:
                 self.seen.append(found)
