@@ -89,14 +89,19 @@ def _lost(world: World, subject: Subject) -> int:
 
 
 def _late(world: World, subject: Subject) -> tuple[float, list[float]]:
-    """How long after a slot's last event its last release comes without an outage, at most; and
-    how much longer than that it took from each outage on.
+    """How long after a slot's last event its last release comes without an outage, at most, as far
+    as nobody was held for long; and how much longer than that it took from each outage on.
     """
     came, given = released(subject), world.feed.given[subject.flow.topology.name]
     never = float("inf")
     begins = [outage.since for outage in world.outages] or [never]
     took = {slot: came.get(slot, never) - at for slot, at in given.items() if at >= world.warm}
-    before = [seconds for slot, seconds in took.items() if came.get(slot, never) < begins[0]]
+    before = [
+        seconds
+        for slot, seconds in took.items()
+        if came.get(slot, never) < begins[0]
+        and not any(given[slot] <= end and came[slot] >= begin for begin, end in world.apart)
+    ]
     usual = max(before, default=0.0)
     late = []
     for begin, end in zip(begins, [*begins[1:], never], strict=True):

@@ -48,6 +48,8 @@ class World:
         self.feed: Steady | None = None
         self.warm = 0.0
         """From when on releases come as they should."""
+        self.apart: list[tuple[float, float]] = []
+        """Times in which some were held for long, since others were not in their phases yet."""
         self._over, self._begun = threading.Event(), time.time()
         try:
             boot = self.cluster.boot
@@ -126,6 +128,7 @@ class World:
             self.say(f"it took {took:.1f} s until all were in their phases: once more")
             self.go_on()
             self.calm(1.0)
+            self.apart.append((first, time.time()))
         raise AssertionError("the phases never came together")
 
     def _do(self, step: str, subject: Subject):
