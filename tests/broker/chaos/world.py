@@ -335,14 +335,21 @@ class World:
         """Whether every group has so many members, by default one in every crew that runs, and has
         given out its partitions.
         """
+        return not self.unstable(members)
+
+    def unstable(self, members: int | None = None) -> dict[str, str]:
+        """{group: how it stands} of all others."""
         members = sum(crew.running for crew in self.crews) if members is None else members
         # The old call, as librdkafka ends the process (an assertion) where a broker is lost during
         # the new one
         found = {group.id: group for group in self.admin.list_groups(timeout=5)}
-        return all(
-            name in found and found[name].state == "Stable" and len(found[name].members) == members
+        stands = {
+            name: f"{found[name].state}, {len(found[name].members)} members"
+            if name in found
+            else "unknown"
             for name in self.groups()
-        )
+        }
+        return {name: how for name, how in stands.items() if how != f"Stable, {members} members"}
 
     def steady(self, limit: float = 30.0) -> bool:
         """Wait until every group is stable; whether they are."""

@@ -53,9 +53,10 @@ def zombie(world: World) -> str:
     begin = time.time()
     sleeper.signal(signal.SIGSTOP)
     inherited = world.until(lambda: world.stable(members=1), 12 * SESSION)
+    stands = None if inherited else world.answered(lambda: world.unstable(members=1))
     sleeper.signal(signal.SIGCONT)
     sleeper.held = False
-    must(inherited, "nobody took over what the sleeper had")
+    must(inherited, f"nobody took over what the sleeper had: {stands}")
     world.pause(0.3)
     world.end(heir)
     world.start(heir)
