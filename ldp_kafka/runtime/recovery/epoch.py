@@ -175,6 +175,8 @@ class Epoch(Generic[S]):
         self.seen = clock()
         """When a new message last came."""
         self._missing_since: float | None = None
+        self._ahead = 0
+        """The first offset that came instead of the one that is missing."""
         self._waiting_bytes = self._folded_bytes = 0
         self._folded = 0  # messages since the last snapshot
         self._saved, self._cost = clock(), 0.0
@@ -185,7 +187,7 @@ class Epoch(Generic[S]):
         action = self._action(message.offset)
         if action is OffsetAction.AHEAD:
             if self._missing_since is None:
-                self._missing_since = self._patience()
+                self._missing_since, self._ahead = self._patience(), message.offset
             return action
         self._missing_since = None
         if action is OffsetAction.ACKNOWLEDGE:
@@ -308,7 +310,8 @@ class Epoch(Generic[S]):
         if since is not None and self._patience() - since > self.limits.gap_seconds:
             raise GapError(
                 f"{self.where} partition {self.partition}: offset {self.next_offset} was not"
-                f" delivered for {self.limits.gap_seconds:g} s; a new assignment will bring it"
+                f" delivered for {self.limits.gap_seconds:g} s, but {self._ahead}, after the state"
+                f" of {self.offset}; a new assignment will bring it"
             )
 
     async def save(self) -> None:
