@@ -5,6 +5,9 @@ LDP_KAFKA_TEST_STOP names a file: a worker that finds it while it writes a snaps
 and stops itself there (SIGSTOP), after the flush and before the first shard. It breaks nothing: a
 machine may pause between any two instructions. LDP_KAFKA_TEST_SLOW: so many seconds pass before
 each record of a snapshot. A broker may be slow.
+
+LDP_KAFKA_TEST_LOSE names a file: a worker that finds it takes it away, and throws away the fetch of
+folded records that it has just made, as Faust does with one that a rebalance overtakes.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from ldp_kafka.runtime.stages import perturb as edge
 from ldp_kafka.runtime.stages.panes import PaneOf
 from ldp_kafka.runtime.stages.report_messages import Drawn
 from ldp_kafka.runtime.stages.requests import is_request, read_request
+from ldp_kafka.runtime.worker.driver import chunks
 
 
 def floating(at):
@@ -214,6 +218,8 @@ def break_it(name: str) -> None:
         curate.Curate.dirty = without_panes(curate.Curate.dirty)
     elif name == "held values forgotten":
         answer.Answer.load = without_values(answer.Answer.load)
+    elif name == "reads nothing again":
+        Epoch.again = lambda _: None
     elif name != "none":
         raise SystemExit(f"no mutant {name}")
 
@@ -232,6 +238,20 @@ def stop_at(place: Path) -> None:
         await persist(snapshot, flush=flushed, put=put, acknowledge=acknowledge)
 
     Epoch.persist = staticmethod(stopping)
+
+
+def lose_at(place: Path) -> None:
+    """Throw a fetch away."""
+    chunked = chunks.ChunkConsumer._getmany
+
+    async def losing(self, *what, **how):
+        found = await chunked(self, *what, **how)
+        if found and place.exists():  # noqa: ASYNC240
+            place.unlink()  # noqa: ASYNC240
+            return {}
+        return found
+
+    chunks.ChunkConsumer._getmany = losing
 
 
 def slow_down(seconds: float) -> None:
@@ -273,5 +293,7 @@ def become(words: list[str]) -> None:
     # the collector writes snapshots too
     if os.environ.get("LDP_KAFKA_TEST_STOP") and "perturb" in words:
         stop_at(Path(os.environ["LDP_KAFKA_TEST_STOP"]))
+    if os.environ.get("LDP_KAFKA_TEST_LOSE"):
+        lose_at(Path(os.environ["LDP_KAFKA_TEST_LOSE"]))
     if seconds := os.environ.get("LDP_KAFKA_TEST_SLOW"):
         slow_down(float(seconds))

@@ -112,6 +112,36 @@ def test_a_zombie_wakes_into_the_middle_of_a_snapshot(kafka, tmp_path, prefix, m
     assert verdict.clean == (mutant == "none"), verdict
 
 
+@pytest.mark.parametrize("mutant", ["none", "reads nothing again"])
+def test_what_a_fetch_lost_is_read_again(kafka, tmp_path, prefix, monkeypatch, mutant):
+    """Without an end of the process, which would be the only way to it otherwise."""
+    monkeypatch.setenv(MUTANT, mutant)
+    lost = tmp_path / "lost"
+    monkeypatch.setenv("LDP_KAFKA_TEST_LOSE", str(lost))
+    flow = Flow(kafka, tmp_path, prefix)
+    rnd = random.Random(8)
+    try:
+        worker = flow.start("perturb")
+        for t in range(8):
+            flow.slot(rnd, t, USERS)
+            if t == 3:
+                until_acknowledged(flow)
+                lost.touch()
+            if t == 4:
+                until(lambda: not lost.exists())
+        flow.finish(8)
+        if mutant == "none":
+            flow.start("collect")
+            verdict = settle(flow)
+            assert verdict.clean and verdict.reports > 500, verdict
+            assert worker.poll() is None
+        else:
+            assert worker.wait(30) == RETRY
+            assert " was not delivered for 5 s, but " in flow.log_path.read_text()
+    finally:
+        flow.close()
+
+
 def test_a_broker_that_refuses_a_report_is_asked_again_by_a_new_worker(kafka, tmp_path, prefix):
     """A failure that a producer does not survive is the broker's word like any other: the worker
     asks to be started again, and halts nothing.

@@ -8,7 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from ldp_kafka.errors import StateError
+from ldp_kafka.errors import GapError, StateError
 from ldp_kafka.runtime import local, roles
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
@@ -441,3 +441,25 @@ def test_a_run_is_taken_as_its_messages_would_be_one_by_one(gaps, first):
             missing = epoch._missing_since is None
             found.append((offsets, epoch.next_offset, epoch.offset, epoch.waiting, missing))
         assert found[0] == found[1], runs
+
+
+def test_an_offset_that_is_missing_is_read_again_once_a_second_until_it_has_been_for_too_long():
+    now = [0.0]
+    epoch = opened(stage_under(OLD, "perturb"), want=100, gaps=False, first=None)
+    epoch._patience = lambda: now[0]
+    epoch.take(Message(103, -1, b""), 103)
+    asked = []
+    for quarter in range(1, 21):
+        now[0] = quarter / 4
+        epoch.check()
+        if (offset := epoch.again()) is not None:
+            asked.append((now[0], offset))
+    assert asked == [(second, 100) for second in (1.0, 2.0, 3.0, 4.0, 5.0)]
+    epoch.take(Message(100, -1, b""), 100)
+    now[0] = 60.0
+    epoch.check()
+    assert epoch.again() is None
+    epoch.take(Message(107, -1, b""), 107)
+    now[0] = 66.0
+    with pytest.raises(GapError, match="offset 101 was not delivered for 5 s, but 107"):
+        epoch.check()

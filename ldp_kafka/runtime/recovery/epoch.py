@@ -82,7 +82,10 @@ class Limits:
     run_bytes: int = 2**20
     """Bytes of messages that are folded together, about and at most."""
     gap_seconds: float = 5.0
-    """How long an offset may be missing."""
+    """How long an offset may be missing, ..."""
+    again_seconds: float = 1.0
+    """... and after how long it is read again: now and then Faust loses what it had fetched as a
+    rebalance begins."""
 
 
 class Table(Protocol):
@@ -177,6 +180,8 @@ class Epoch(Generic[S]):
         self._missing_since: float | None = None
         self._ahead = 0
         """The first offset that came instead of the one that is missing."""
+        self._asked = 0.0
+        """When it was read again."""
         self._waiting_bytes = self._folded_bytes = 0
         self._folded = 0  # messages since the last snapshot
         self._saved, self._cost = clock(), 0.0
@@ -187,7 +192,8 @@ class Epoch(Generic[S]):
         action = self._action(message.offset)
         if action is OffsetAction.AHEAD:
             if self._missing_since is None:
-                self._missing_since, self._ahead = self._patience(), message.offset
+                self._missing_since = self._asked = self._patience()
+                self._ahead = message.offset
             return action
         self._missing_since = None
         if action is OffsetAction.ACKNOWLEDGE:
@@ -313,6 +319,16 @@ class Epoch(Generic[S]):
                 f" delivered for {self.limits.gap_seconds:g} s, but {self._ahead}, after the state"
                 f" of {self.offset}; a new assignment will bring it"
             )
+
+    def again(self) -> int | None:
+        """The offset to read on from, where it has been missing for a while; once a while."""
+        if self._missing_since is None:
+            return None
+        now = self._patience()
+        if now - self._asked < self.limits.again_seconds:
+            return None
+        self._asked = now
+        return self.next_offset
 
     async def save(self) -> None:
         """Fold what waits, take a snapshot and write it; one at a time.

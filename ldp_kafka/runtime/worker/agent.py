@@ -328,6 +328,8 @@ class Agent:
             if self._over:
                 return
             epoch.check()
+            if (missing := epoch.again()) is not None:
+                await self.host.app.consumer.read_again(self.spec.topic, epoch.partition, missing)
             if epoch.overdue and self.host.open:
                 await epoch.save()
 

@@ -24,6 +24,7 @@ from aiokafka.structs import OffsetAndMetadata
 from aiokafka.structs import TopicPartition as ClientPartition
 from faust.transport.consumer import Consumer as BaseConsumer
 from faust.transport.drivers import aiokafka
+from faust.types import TP
 
 from ldp_kafka.runtime.worker.driver.connections import Connections
 from ldp_kafka.runtime.worker.driver.private_api import Private
@@ -145,6 +146,21 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
 
         return await self.call_thread(seek)
 
+    async def read_again(self, topic: str, partition: int, offset: int) -> None:
+        """Go back to an offset, unless a rebalance begins meanwhile: it goes where its group
+        stands.
+        """
+        consumer, rebalance = self._ensure_consumer(), self.app.rebalancing_count
+        place = TP(topic, partition)
+
+        async def seek() -> None:
+            if rebalance == self.app.rebalancing_count:
+                with suppress(IllegalStateError):  # it is another's by now
+                    consumer.seek(place, offset)
+                    self.consumer._read_offset[place] = offset or None  # noqa: SLF001
+
+        await self.call_thread(seek)
+
     async def _fetch_records(self, consumer: Any, *what: Any, **how: Any) -> Any:
         """What there is, unless nobody may have it now: then it is left to be fetched again.
 
@@ -198,6 +214,10 @@ class Consumer(aiokafka.Consumer):  # type: ignore[misc]
         """What this event has brought need not come again."""
         event.ack()
 
+    async def read_again(self, topic: str, partition: int, offset: int) -> None:
+        """Read a partition from this offset on."""
+        await self._thread.read_again(topic, partition, offset)
+
 
 PRIVATE_API = (
     Private(aiokafka.AIOKafkaConsumerThread, "_create_worker_consumer", "Thread changes it"),
@@ -210,6 +230,10 @@ PRIVATE_API = (
     Private(aiokafka.AIOKafkaConsumerThread, "call_thread", "Thread seeks in the client's loop"),
     Private(aiokafka.AIOKafkaConsumerThread, "seek_to_committed", "Thread seeks more partitions"),
     Private(BaseConsumer, "await self.seek_to_committed()", "Thread's is called", "perform_seek"),
+    Private(aiokafka.AIOKafkaConsumerThread, "self.consumer._read_offset[tp] = ",
+            "Thread goes back as this does", "_seek_wait"),
+    Private(BaseConsumer, "get_read_offset(tp)", "what is before it is dropped", "_drain_messages"),
+    Private(aiokafka.Consumer, "_thread", "Consumer asks it to go back"),
     Private(aiokafka.AIOKafkaConsumerThread, "verify_event_path", "Thread's does nothing"),
     Private(aiokafka.AIOKafkaConsumerThread, "_fetch_records", "Thread ends for want of a right"),
     Private(aiokafka.AIOKafkaConsumerThread, "self._fetch_records,", "it is called", "getmany"),

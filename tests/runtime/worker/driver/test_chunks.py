@@ -15,7 +15,6 @@ from faust.types import TP
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.worker.driver import chunks, fetches
 from ldp_kafka.runtime.worker.driver.chunks import (
-    APART,
     FEW,
     MOST,
     MOST_BYTES,
@@ -204,6 +203,7 @@ def test_who_is_cancelled_as_there_is_room_again_ends(tmp_path, monkeypatch):
 def test_fetches_that_bring_little_are_apart(records, place, apart, tmp_path, monkeypatch):
     """Where many wait, or a table is recovered, the next one begins at once."""
     begun = []
+    monkeypatch.setattr(chunks, "APART", 0.2)  # no fetch takes that, on a busy machine either
 
     async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
         begun.append(asyncio.get_running_loop().time())
@@ -222,7 +222,7 @@ def test_fetches_that_bring_little_are_apart(records, place, apart, tmp_path, mo
     waits = asyncio.run(script())
     assert len(begun) == 3
     assert len(waits) == (2 if apart else 0)
-    assert all(0 < seconds <= APART for seconds in waits)
+    assert all(0 < seconds <= 0.2 for seconds in waits)
 
 
 def noted(waits, sleep):
