@@ -135,9 +135,10 @@ def test_what_a_fetch_lost_is_read_again(kafka, tmp_path, prefix, monkeypatch, m
             verdict = settle(flow)
             assert verdict.clean and verdict.reports > 500, verdict
             assert worker.poll() is None
+            assert "perturb read_again partition=" in flow.log_path.read_text()
         else:
             assert worker.wait(30) == RETRY
-            assert " was not delivered for 5 s, but " in flow.log_path.read_text()
+            assert " did not come, though it was read 10 times, but " in flow.log_path.read_text()
     finally:
         flow.close()
 

@@ -243,11 +243,18 @@ class Worker:
             self.take(number, self.world.logs[number][at : at + count])
 
     def gap(self) -> None:
-        """What the worker does when an offset has not come for some seconds."""
+        """What the worker does when an offset has not come: it reads it again."""
         self.clock += 60
+        for number, epoch in self.epochs.items():
+            missing = epoch.check()
+            if missing is not None and number in self.next:
+                self.next[number] = missing
+
+    def in_vain(self) -> None:
+        """The same, again and again, and nothing comes."""
         try:
-            for epoch in self.epochs.values():
-                epoch.check()
+            for _ in range(Limits().reads + 1):
+                self.gap()
         except GapError:
             self.crash()
 

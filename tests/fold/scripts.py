@@ -214,6 +214,11 @@ def lost_message(world: World) -> None:
     worker.deliver(0, 5)
     keep(worker)
     worker.gap()
+    worker.deliver(0, 5)
+    keep(worker)
+    worker.skip(0)
+    worker.deliver(0, 5)
+    worker.in_vain()
 
 
 def lost_first_message(world: World) -> None:
@@ -226,6 +231,11 @@ def lost_first_message(world: World) -> None:
     worker.deliver(0, 5)
     keep(worker)
     worker.gap()
+    worker.deliver(0, 5)
+    keep(worker)
+    worker.skip(0)
+    worker.deliver(0, 5)
+    worker.in_vain()
 
 
 def delivered_again(world: World) -> None:

@@ -222,6 +222,7 @@ STEPS = (
         "leftover",
         "leave",
         "gap",
+        "in_vain",
         "hold",
         "arrive",
     ]

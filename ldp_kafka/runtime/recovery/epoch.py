@@ -81,11 +81,11 @@ class Limits:
     since nothing else goes on meanwhile."""
     run_bytes: int = 2**20
     """Bytes of messages that are folded together, about and at most."""
-    gap_seconds: float = 5.0
-    """How long an offset may be missing, ..."""
-    again_seconds: float = 1.0
-    """... and after how long it is read again: now and then Faust loses what it had fetched as a
-    rebalance begins."""
+    reads: int = 10
+    """How often an offset that is missing is read again: now and then Faust loses what it had
+    fetched."""
+    reads_apart: float = 1.0
+    """Seconds from one such read to the next, and before the first."""
 
 
 class Table(Protocol):
@@ -177,11 +177,10 @@ class Epoch(Generic[S]):
         self._run = inf if self.limits.fold_seconds == inf else FIRST
         self.seen = clock()
         """When a new message last came."""
-        self._missing_since: float | None = None
-        self._ahead = 0
-        """The first offset that came instead of the one that is missing."""
-        self._asked = 0.0
-        """When it was read again."""
+        self._ahead: int | None = None
+        """Where one is missing: the first offset that came instead."""
+        self._reads, self._read = 0, 0.0
+        """How often that was read again, and when; or when it was first missed."""
         self._waiting_bytes = self._folded_bytes = 0
         self._folded = 0  # messages since the last snapshot
         self._saved, self._cost = clock(), 0.0
@@ -191,11 +190,10 @@ class Epoch(Generic[S]):
         """Take in one message, and fold what waits where that is enough for a run."""
         action = self._action(message.offset)
         if action is OffsetAction.AHEAD:
-            if self._missing_since is None:
-                self._missing_since = self._asked = self._patience()
-                self._ahead = message.offset
+            if self._ahead is None:
+                self._ahead, self._reads, self._read = message.offset, 0, self._patience()
             return action
-        self._missing_since = None
+        self._ahead = None
         if action is OffsetAction.ACKNOWLEDGE:
             self._folded += 1
             if handle is not PART:
@@ -215,7 +213,7 @@ class Epoch(Generic[S]):
         )
         whole = self._gaps or last - first == len(run) - 1
         if self.offset < first and follows and whole:
-            self._missing_since, self._wait_for_first = None, False
+            self._ahead, self._wait_for_first = None, False
             self.next_offset = last + 1
             self._wait(run, handle)
             return
@@ -310,24 +308,23 @@ class Epoch(Generic[S]):
     def _age(self) -> float:
         return self.clock() - self._saved
 
-    def check(self) -> None:
-        """GapError where an offset has been missing for too long."""
-        since = self._missing_since
-        if since is not None and self._patience() - since > self.limits.gap_seconds:
-            raise GapError(
-                f"{self.where} partition {self.partition}: offset {self.next_offset} was not"
-                f" delivered for {self.limits.gap_seconds:g} s, but {self._ahead}, after the state"
-                f" of {self.offset}; a new assignment will bring it"
-            )
+    def check(self) -> int | None:
+        """The offset to read on from, where one has been missing for a second; once a second.
 
-    def again(self) -> int | None:
-        """The offset to read on from, where it has been missing for a while; once a while."""
-        if self._missing_since is None:
-            return None
+        Raises
+        ------
+        GapError : it was read again, and again in vain
+        """
         now = self._patience()
-        if now - self._asked < self.limits.again_seconds:
+        if self._ahead is None or now - self._read < self.limits.reads_apart:
             return None
-        self._asked = now
+        if self._reads == self.limits.reads:
+            raise GapError(
+                f"{self.where} partition {self.partition}: offset {self.next_offset} did not come,"
+                f" though it was read {self._reads} times, but {self._ahead}, after the state of"
+                f" {self.offset}; a new assignment will bring it"
+            )
+        self._reads, self._read = self._reads + 1, now
         return self.next_offset
 
     async def save(self) -> None:

@@ -327,9 +327,12 @@ class Agent:
         for epoch in list(self.epochs.values()):
             if self._over:
                 return
-            epoch.check()
-            if (missing := epoch.again()) is not None:
-                await self.host.app.consumer.read_again(self.spec.topic, epoch.partition, missing)
+            if epoch.ended:  # while another one was waited for
+                continue
+            if (missing := epoch.check()) is not None:
+                where = self.spec.topic, epoch.partition, missing
+                self.host.diary.read_again(*where)
+                await self.host.app.consumer.read_again(*where)
             if epoch.overdue and self.host.open:
                 await epoch.save()
 

@@ -68,6 +68,10 @@ class Diary:
             offset=offset,
         )
 
+    def read_again(self, topic: str, partition: int, offset: int) -> None:
+        """A partition is read again from this offset, which did not come."""
+        self.log.say(Event.READ_AGAIN, partition=partition, topic=topic, offset=offset)
+
     def folded(self, partition: int, folded: Output) -> None:
         """A fold gave this, which is on its way."""
         counts = folded.counts

@@ -79,6 +79,13 @@ class Event(Enum):
             "offset": "of the log, the last one that the state has folded; -1 before the first",
         },
     )
+    READ_AGAIN = Kind(
+        "read_again",
+        logging.WARNING,
+        "Faust has lost what it had fetched: an offset did not come, though a later one did. Its"
+        " partition is read again from it.",
+        {"topic": "the log", "offset": "that is missing"},
+    )
     FIRST_RELEASE = Kind(
         "first_release",
         logging.INFO,

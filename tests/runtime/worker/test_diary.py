@@ -56,6 +56,12 @@ def test_from_an_assignment_to_the_state(life):
     ]  # fmt: skip
 
 
+def test_what_is_read_again_is_said(life):
+    life.diary.read_again("t.raw", 1, 404)
+    (line,) = life.said()
+    assert line == {"event": "read_again", "partition": 1, "topic": "t.raw", "offset": 404}
+
+
 def test_the_first_release_alone_is_said(life):
     life.diary.folded(0, folded({"releases": 0}))
     assert life.said() == []
