@@ -137,8 +137,8 @@ def test_what_a_fetch_lost_is_read_again(kafka, tmp_path, prefix, monkeypatch, m
             assert worker.poll() is None
             assert "perturb read_again partition=" in flow.log_path.read_text()
         else:
-            assert worker.wait(30) == RETRY
-            assert " did not come, though it was read 10 times, but " in flow.log_path.read_text()
+            assert worker.wait(60) == RETRY
+            assert " did not come, though it was read 30 times, but " in flow.log_path.read_text()
     finally:
         flow.close()
 

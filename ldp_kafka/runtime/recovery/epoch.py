@@ -81,9 +81,10 @@ class Limits:
     since nothing else goes on meanwhile."""
     run_bytes: int = 2**20
     """Bytes of messages that are folded together, about and at most."""
-    reads: int = 10
-    """How often an offset that is missing is read again: now and then Faust loses what it had
-    fetched."""
+    reads: int = 30
+    """How often an offset that is missing is read again. It may be on its way: a message that was
+    fetched before a rebalance comes first at times, and a client that has just lost its broker
+    takes its time."""
     reads_apart: float = 1.0
     """Seconds from one such read to the next, and before the first."""
 

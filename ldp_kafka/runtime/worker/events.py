@@ -82,7 +82,7 @@ class Event(Enum):
     READ_AGAIN = Kind(
         "read_again",
         logging.WARNING,
-        "Faust has lost what it had fetched: an offset did not come, though a later one did. Its"
+        "An offset does not come, though a later one did: it is lost in the client, or slow. Its"
         " partition is read again from it.",
         {"topic": "the log", "offset": "that is missing"},
     )
