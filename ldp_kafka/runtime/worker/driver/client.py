@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from time import monotonic
@@ -210,6 +210,22 @@ class Consumer(aiokafka.Consumer):  # type: ignore[misc]
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, beacon=self.beacon)
 
+    async def getmany(self, timeout: float) -> AsyncIterator[tuple[Any, Any]]:  # noqa: ASYNC109
+        """What is fetched, but nothing of changelogs whose tables are there: a fetch may hold
+        hundreds of their records, each of which takes its turn of the loop, and on a busy machine
+        the log would wait for ten seconds behind them.
+        """
+        async for tp, message in super().getmany(timeout):
+            if not (self.app.tables.recovery.recovered and self._is_changelog_tp(tp)):
+                yield tp, message
+
+    def on_buffer_full(self, tp: Any) -> None:
+        """A partition has enough that waits. Not a changelog: once there was room again, Faust
+        would go on to read what the worker itself writes into it.
+        """
+        if not self._is_changelog_tp(tp):
+            super().on_buffer_full(tp)
+
     def acknowledge(self, event: Any) -> None:
         """What this event has brought need not come again."""
         event.ack()
@@ -239,6 +255,10 @@ PRIVATE_API = (
     Private(aiokafka.AIOKafkaConsumerThread, "self._fetch_records,", "it is called", "getmany"),
     Private(aiokafka.Consumer, "_new_consumer_thread", "Consumer makes a Thread"),
     Private(aiokafka.Consumer, "on_stop", "Consumer tells that it is over"),
+    Private(BaseConsumer, "ait = cast(AsyncIterator, getmany(", "Consumer leaves changelogs out",
+         "_drain_messages"),
+    Private(BaseConsumer, "_is_changelog_tp", "which are changelogs"),
+    Private(BaseConsumer, "on_buffer_full", "Consumer leaves changelogs alone"),
     Private(BaseConsumer, "await self.commit_and_end_transactions()", "Consumer waits for it",
          "on_stop"),
     Private(aiokafka.AIOKafkaConsumerThread, "on_start", "Thread starts its client itself"),

@@ -111,6 +111,47 @@ def test_faust_hands_over_chunks_of_folded_topics(tmp_path, monkeypatch):
     assert not any(isinstance(message, ChunkMessage) for message in others)
 
 
+@pytest.mark.parametrize("recovered", [False, True])
+def test_of_a_changelog_whose_table_is_there_nothing_is_handed_over(
+    recovered, tmp_path, monkeypatch
+):
+    """However many records of it a fetch holds: each would take its turn, before the log does."""
+
+    async def fetched(self, active, timeout):  # noqa: ASYNC109 - as Faust has it
+        return {
+            PLACE: [record(5)],
+            CHANGELOG: [record(offset, place=CHANGELOG) for offset in range(500)],
+        }
+
+    async def script():
+        made = app(datadir=tmp_path, consumers=ChunkConsumer)
+        reader = fetching(monkeypatch, made, fetched)
+        monkeypatch.setattr(reader, "_is_changelog_tp", lambda tp: tp == CHANGELOG)
+        reader._set_active_tps({PLACE, CHANGELOG})
+        made.tables.recovery.recovered = recovered
+        return [place async for place, _ in reader.getmany(timeout=1.0)]
+
+    came = asyncio.run(script())
+    assert (came.count(PLACE), came.count(CHANGELOG)) == (1, 0 if recovered else 500)
+
+
+def test_a_changelog_is_never_full(tmp_path, monkeypatch):
+    """Faust would read it for ever, once there was room again."""
+
+    async def script():
+        reader = fetching(monkeypatch, app(datadir=tmp_path, consumers=ChunkConsumer), None)
+        monkeypatch.setattr(reader, "_is_changelog_tp", lambda tp: tp == CHANGELOG)
+        reader._set_active_tps({PLACE})  # the tables are there: the changelog is not read
+        for place in (PLACE, CHANGELOG):
+            reader.on_buffer_full(place)
+        full = set(reader._buffered_partitions)
+        for place in (PLACE, CHANGELOG):
+            reader.on_buffer_drop(place)
+        return full, set(reader._get_active_partitions())
+
+    assert asyncio.run(script()) == ({PLACE}, {PLACE})
+
+
 def fetching(monkeypatch, made, fetched):
     """The app's consumer, without its thread, whose client gives what ``fetched`` says."""
     reader = made.consumer
