@@ -77,9 +77,12 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         return await self._patiently(lambda: super(ConsumerThread, self).highwaters(*partitions))
 
     async def earliest_offsets(self, *partitions: Any) -> Any:
-        """Their first offsets, the same."""
+        """Their first offsets, the same. A broker that does not know one, as where a partition has
+        just moved, may say -1, which Faust would seek: such a log is read from its begin.
+        """
         ask = super().earliest_offsets
-        return await self._patiently(lambda: ask(*partitions))
+        found = await self._patiently(lambda: ask(*partitions))
+        return {place: first and max(0, first) for place, first in found.items()}
 
     async def _patiently(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Ask until there is an answer, or nobody wants it any more."""

@@ -564,19 +564,30 @@ def test_the_ends_of_logs_are_asked_for_again(monkeypatch):
         tries.append(partitions)
         if len(tries) < 3:
             raise KafkaTimeoutError
-        return "ends"
+        return {"p": 7}
 
     monkeypatch.setattr(clients, "AGAIN", 0.0)
     monkeypatch.setattr(clients.ConsumerThread, "should_stop", False)
     for name in ("highwaters", "earliest_offsets"):
         tries.clear()
         monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, name, asked)
-        assert asyncio.run(getattr(thread(), name)("p")) == "ends"
+        assert asyncio.run(getattr(thread(), name)("p")) == {"p": 7}
         assert tries == [("p",)] * 3
     monkeypatch.setattr(clients.ConsumerThread, "should_stop", True)
     tries.clear()
     with pytest.raises(KafkaTimeoutError):
         asyncio.run(thread().highwaters("p"))
+
+
+def test_a_first_offset_that_nobody_knows_is_no_place_to_go_to(monkeypatch):
+    """Faust would go to the one before it, which the client refuses: the worker would end."""
+
+    async def asked(*_):
+        return {"a": -1, "b": 0, "c": 7, "d": None}
+
+    monkeypatch.setattr(aiokafka.AIOKafkaConsumerThread, "earliest_offsets", asked)
+    found = asyncio.run(thread().earliest_offsets("a", "b", "c", "d"))
+    assert found == {"a": 0, "b": 0, "c": 7, "d": None}
 
 
 @pytest.mark.parametrize(
