@@ -333,7 +333,7 @@ class Watched(threading.Thread):
         """That many answers are left out."""
         end = time.monotonic() + limit
         while not any(map(what, self.seen[since:])):
-            assert time.monotonic() < end, self.seen
+            assert time.monotonic() < end, self.seen[since:]
             time.sleep(0.02)
 
     def close(self) -> list[tuple[int, str]]:
