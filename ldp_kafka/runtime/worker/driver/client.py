@@ -77,8 +77,8 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         return await self._patiently(lambda: super(ConsumerThread, self).highwaters(*partitions))
 
     async def earliest_offsets(self, *partitions: Any) -> Any:
-        """Their first offsets, the same. A broker that does not know one, as where a partition has
-        just moved, may say -1, which Faust would seek: such a log is read from its begin.
+        """Their first offsets, the same. Faust goes to the offset before each, but for 0; before one
+        below 0 there is none that the client takes, and the worker would end.
         """
         ask = super().earliest_offsets
         found = await self._patiently(lambda: ask(*partitions))
@@ -258,12 +258,12 @@ PRIVATE_API = (
     Private(aiokafka.AIOKafkaConsumerThread, "self._fetch_records,", "it is called", "getmany"),
     Private(aiokafka.Consumer, "_new_consumer_thread", "Consumer makes a Thread"),
     Private(aiokafka.Consumer, "on_stop", "Consumer tells that it is over"),
+    Private(BaseConsumer, "await self.commit_and_end_transactions()", "Consumer waits for it",
+         "on_stop"),
     Private(BaseConsumer, "ait = cast(AsyncIterator, getmany(", "Consumer leaves changelogs out",
          "_drain_messages"),
     Private(BaseConsumer, "_is_changelog_tp", "which are changelogs"),
     Private(BaseConsumer, "on_buffer_full", "Consumer leaves changelogs alone"),
-    Private(BaseConsumer, "await self.commit_and_end_transactions()", "Consumer waits for it",
-         "on_stop"),
     Private(aiokafka.AIOKafkaConsumerThread, "on_start", "Thread starts its client itself"),
     Private(aiokafka.AIOKafkaConsumerThread, "_create_consumer", "the same"),
     Private(aiokafka.AIOKafkaConsumerThread, "_consumer", "Thread keeps it there"),
