@@ -77,8 +77,8 @@ class ConsumerThread(aiokafka.AIOKafkaConsumerThread):  # type: ignore[misc]
         return await self._patiently(lambda: super(ConsumerThread, self).highwaters(*partitions))
 
     async def earliest_offsets(self, *partitions: Any) -> Any:
-        """Their first offsets, the same. Faust goes to the offset before each, but for 0; before one
-        below 0 there is none that the client takes, and the worker would end.
+        """Their first offsets, the same. Faust goes to the offset before each, but for 0; before
+        one below 0 there is none that the client takes, and the worker would end.
         """
         ask = super().earliest_offsets
         found = await self._patiently(lambda: ask(*partitions))
