@@ -19,7 +19,11 @@ RECOVERED = (200, "its partitions are recovered (1)")
 
 @pytest.fixture(params=[3])
 def flow(kafka, tmp_path, prefix, request):
-    made = Flow(kafka, tmp_path, prefix, statistics="mean", partitions=request.param)
+    # longer than a worker takes to start on a busy machine: see `revoked`
+    session = "25s"
+    made = Flow(
+        kafka, tmp_path, prefix, session=session, statistics="mean", partitions=request.param
+    )
     yield made
     made.close()
 
@@ -50,7 +54,8 @@ def settled(
 
 def revoked(ready: Watched, other: Life, rebalance: Callable[[], None]) -> list[tuple[int, str]]:
     """What a worker answers while its partitions are revoked. The group waits for the other one,
-    which is stopped meanwhile: a rebalance can be over between two questions.
+    which is stopped meanwhile (for less than a session: else the group goes on without it): a
+    rebalance can be over between two questions.
     """
     before = len(ready.seen)
     other.send_signal(signal.SIGSTOP)
