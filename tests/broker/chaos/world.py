@@ -18,16 +18,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ldp_kafka.errors import BrokerError
 from ldp_kafka.runtime.brokers.local_kafka import KafkaServer
+from tests.broker.askers import Askers
 from tests.broker.chaos.crew import AGAIN, AWAY, BETWEEN, CLOCK
 from tests.broker.chaos.feed import Feed
 from tests.broker.chaos.judge import Verdict, judge_all
 from tests.broker.chaos.place import Place, alive
-from tests.broker.flow import Flow, client, watermarks
+from tests.broker.flow import Flow, client
 from tests.broker.test_methods import flow_of
 
 REPO = Path(__file__).parents[3]
@@ -149,10 +150,11 @@ class World:
         self.unexpected: list[str] = []
         self.feed: Feed | None = None
         self.flows: list[Flow] = []
-        self._asking: dict[str, Consumer] = {}
+        self._askers: Askers | None = None
         try:
             with STARTING:
                 self.boot = self.server.start().bootstrap_servers
+            self._askers = Askers(self.boot)
             self.admin = AdminClient(client(self.boot))
             with ThreadPoolExecutor(12) as pool:
                 self.flows = list(pool.map(lambda method: self.make(prefix, method), methods))
@@ -369,24 +371,14 @@ class World:
         return found
 
     def ends(self, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
-        """Where logs end. Not by the admin client's list_offsets: librdkafka ends the process (an
-        assertion) where a broker is lost meanwhile.
-        """
-        asker = self.asker("nobody")
-        return {(place.topic, place.partition): watermarks(asker, place, 5)[1] for place in places}
-
-    def asker(self, group: str) -> Consumer:
-        """A client of a group that is no member of it."""
-        if group not in self._asking:
-            own = {"group.id": group, "enable.auto.commit": False}
-            self._asking[group] = Consumer(client(self.boot, **own))
-        return self._asking[group]
+        """Where logs end."""
+        return {(place.topic, place.partition): self._askers.end(place, 5) for place in places}
 
     def stands(self, group: str, places: list[TopicPartition]) -> dict[tuple[str, int], int]:
         """Committed offsets, 0 where there are none."""
         return {
             (p.topic, p.partition): max(0, p.offset)
-            for p in self.asker(group).committed(places, timeout=5)
+            for p in self._askers.committed(group, places, 5)
         }
 
     def left(self, flows: list[Flow] | None = None, upto: dict | None = None) -> int:
@@ -495,8 +487,8 @@ class World:
                 crew.signal(signal.SIGKILL)
                 crew.process.wait()
             crew.scratch.close()
-        for consumer in self._asking.values():
-            consumer.close()
+        if self._askers is not None:
+            self._askers.close()
         for flow in self.flows:
             flow.close()
         self.disk.free()

@@ -6,10 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.broker.flow import client, watermarks
+from tests.broker.askers import Askers
+from tests.broker.flow import client
 
 if TYPE_CHECKING:
     from tests.broker.outages.subjects import Subject
@@ -25,22 +26,20 @@ class Questions:
         self._admin = AdminClient(client(boot))
         self._mine = threading.local()
 
-    def _asker(self, group: str) -> Consumer:
-        """A client of a group that is no member of it."""
-        mine = self._mine.__dict__.setdefault("askers", {})
-        if group not in mine:
-            own = {"group.id": group, "enable.auto.commit": False}
-            mine[group] = Consumer(client(self.boot, **own))
-        return mine[group]
+    @property
+    def _askers(self) -> Askers:
+        mine: Askers = self._mine.__dict__.setdefault("askers", Askers(self.boot))
+        return mine
 
     def end(self, topic: str, partition: int) -> int:
         """Where a log ends."""
-        return watermarks(self._asker("nobody"), TopicPartition(topic, partition))[1]
+        return self._askers.end(TopicPartition(topic, partition))
 
     def last(self, topic: str, partition: int) -> tuple[bytes, bytes | None]:
         """Key and value of a partition's last record."""
-        asker = self._asker("nobody")
-        asker.assign([TopicPartition(topic, partition, self.end(topic, partition) - 1)])
+        place = TopicPartition(topic, partition, self.end(topic, partition) - 1)
+        asker = self._askers.of("nobody")
+        asker.assign([place])
         until = time.time() + 10
         while time.time() < until:
             message = asker.poll(0.5)
@@ -55,7 +54,7 @@ class Questions:
         total = 0
         for role, agent in readers:
             places = [TopicPartition(agent.topic, n) for n in range(agent.partitions)]
-            for place in self._asker(role.group).committed(places, timeout=10):
+            for place in self._askers.committed(role.group, places):
                 total += self.end(place.topic, place.partition) - max(0, place.offset)
         return total
 
