@@ -19,10 +19,14 @@ if TYPE_CHECKING:
     from tests.broker.outages.subjects import Subject
     from tests.broker.outages.world import World
 
-__all__ = ["PHASES", "Phase"]
+__all__ = ["PHASES", "Missed", "Phase"]
 
 WAIT = 60.0  # seconds for a phase to come about
 LOOK = 0.003  # seconds between two looks whether it does
+
+
+class Missed(AssertionError):
+    """A phase that did not come about, or was over each time before it was seen."""
 
 
 class Phase:
@@ -54,7 +58,10 @@ class Phase:
         """The brokers are back."""
 
     def hold(self, world: World, subject: Subject) -> float:
-        """Wait for it, and stop the workers in it; when that was."""
+        """Wait for it, and stop the workers in it; when that was.
+
+        :raises Missed: it was not seen.
+        """
         self.begin(world, subject)
         end = time.time() + WAIT
         while time.time() < end:
@@ -70,7 +77,7 @@ class Phase:
             for worker in stopped:
                 worker.resume()
             self.again(world, subject)
-        raise AssertionError(
+        raise Missed(
             f"{subject.flow.topology.name}: {subject.phase} did not come about in {WAIT:g} s;"
             f" {world.ask.left(subject)} messages are left, its group is"
             f" {world.ask.group(subject).state}, of its workers"
