@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from typing import Any
 
 import uvloop
 
-from ldp_kafka.errors import BrokerError, LdpKafkaError
+from ldp_kafka.errors import LdpKafkaError
 from ldp_kafka.metrics import Metrics
 from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka.copying import Copying
@@ -40,10 +39,10 @@ from ldp_kafka.runtime.worker.backlog import Backlog
 from ldp_kafka.runtime.worker.diary import Diary
 from ldp_kafka.runtime.worker.driver.app import App
 from ldp_kafka.runtime.worker.driver.chunks import MOST, consumers
-from ldp_kafka.runtime.worker.driver.membership import dropped, heard
-from ldp_kafka.runtime.worker.exits import RETRY, end, gone, standing
+from ldp_kafka.runtime.worker.exits import RETRY, end, gone
 from ldp_kafka.runtime.worker.foreign import said
 from ldp_kafka.runtime.worker.garbage import look_seldom
+from ldp_kafka.runtime.worker.guard import guard
 from ldp_kafka.runtime.worker.probes import Assignment, Probes
 from ldp_kafka.runtime.worker.process import GOODBYE, Process, forbidden, passing
 from ldp_kafka.runtime.worker.producers import Producers
@@ -56,7 +55,6 @@ from ldp_kafka.topology.roles import Agent as Spec
 
 __all__ = ["Side", "work"]
 
-STILL = 60  # seconds in which nothing came of the tables that are recovered
 FOLD = 0.05  # seconds that a fold may take: nothing else goes on in the worker meanwhile
 
 
@@ -288,35 +286,6 @@ class Worker:
             newest = self.offsets.newest(spec, range(spec.partitions), None)
             check_newest(spec.topic, agent.stage(0), newest)
 
-    def guard(self) -> None:
-        """Look from now on whether the client has given up its group, and whether the recovery of
-        tables stands still though brokers are there, from a thread: none of Faust's timers runs
-        before its first tables are there, which is when it may happen.
-        """
-
-        def keep() -> None:
-            seen, still, troubled = None, 0, 0
-            # looks are counted, not seconds: a process that slept has not looked
-            while (found := dropped(self.app)) is None and max(still, troubled) < STILL:
-                before, seen = seen, self.app.recovering
-                trouble = heard(self.app)
-                if self.presence.here:
-                    still = still + 1 if seen is not None and seen == before else 0
-                    well = not trouble and self.app.stands is Assignment.RECOVERED
-                    troubled = 0 if well else troubled + trouble
-                time.sleep(1)
-            end(
-                found
-                or BrokerError(
-                    f"the client has not joined its group in {STILL} tries: a new worker joins it"
-                    if troubled >= STILL
-                    else f"the recovery of tables stood still for {STILL} s: a new worker begins it"
-                    f" again; it waited here:{standing()}"
-                )
-            )
-
-        threading.Thread(target=keep, daemon=True, name="guard").start()
-
     async def stop(self) -> None:
         """End in order, since nothing is left to read; writes nothing for it."""
         self.reason = "nothing was left to read"
@@ -358,7 +327,7 @@ class Worker:
         logs.hush()
         self.process.saved = lambda: self.last_saved
         self.process.crash = lambda: self.process.crash_reason or self.app.crash_reason
-        self.guard()
+        guard(self.app, self.presence)
         self.process.begun = self.probes.beat
         self.process.ending = self.told_to_end
         self.backlog.start()

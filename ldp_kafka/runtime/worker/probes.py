@@ -4,7 +4,7 @@
 rules, `LIVE` and `READY`, of which the first that holds decides. An answer is a yes or no and why,
 in one line: counts of partitions and seconds, never a value.
 
-A recovery or a partition that stands still ends the worker by itself (`app.Worker.guard`,
+A recovery or a partition that stands still ends the worker by itself (`guard.guard`,
 `watch.Watch`). Nobody inside sees that the loop hangs in which all of them run, or that the watch
 does not look any more: that is what `/live` is for.
 """

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ldp_kafka.errors import BrokerError
-from ldp_kafka.runtime.worker import app as room
+from ldp_kafka.runtime.worker import guard as room
 from ldp_kafka.runtime.worker.probes import Assignment
 
 MOVES = [1, 1, 2, 2, 3, 3, None, None, None, 4, 4]
@@ -43,7 +43,7 @@ def guarded(monkeypatch, recovering, given_up=lambda _: None, heard=lambda _: Fa
         def here(self):
             return here is None or here(len(looks))
 
-    room.Worker.guard(SimpleNamespace(app=App(), presence=Brokers()))
+    room.guard(App(), Brokers())
     assert over.wait(20)
     return ended, len(looks)
 

@@ -191,6 +191,7 @@ def test_what_crashes_when_all_is_saved_is_no_failure(monkeypatch, finished, cod
     for name in ("look_seldom", "ignored"):
         monkeypatch.setattr(room, name, lambda: None)
     monkeypatch.setattr(room.uvloop, "install", lambda: None)
+    monkeypatch.setattr(room, "guard", lambda *_: None)
     monkeypatch.setattr(room, "Process", Crashed)
     worker = MagicMock(copying=(), app=SimpleNamespace(crash_reason=None))
     assert room.Worker._run(worker) == code
