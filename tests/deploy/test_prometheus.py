@@ -21,7 +21,7 @@ from ldp_kafka.accounting import Guarantee
 from ldp_kafka.metrics import Metrics, serve
 from ldp_kafka.runtime.brokers.ports import free_port
 from ldp_kafka.runtime.kafka.relayer import Shown
-from tests.test_metrics import output
+from tests.metrics.test_families import output
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
