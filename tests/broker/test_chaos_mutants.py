@@ -134,7 +134,7 @@ def start(
     )
 
 
-def quiet(flows: dict[str, Flow], least: int, limit: float = 150.0) -> None:
+def quiet(flows: dict[str, Flow], least: int, limit: float = 300.0) -> None:
     """Until every topology has written so many batches, or releases, and for three seconds none.
 
     A ledger that bills at arrival refuses all that some messages hold, and reports that wait are
