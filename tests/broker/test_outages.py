@@ -6,7 +6,9 @@ are frozen, so that connections hang, or stopped and started again, so that they
 topology is doing something else when they go, see `outages.phases`; that it was is seen from
 outside. Usually two outages on one node, in drawn phases; with LDP_KAFKA_LONG=1 all of them, by
 `-k`: `LDP_KAFKA_LONG=1 pytest tests/broker/test_outages.py -k "3-frozen-290 and recovery"` has only
-the topologies of that phase.
+the topologies of that phase. How soon a backlog of minutes is worked off is a matter of processors:
+two of them do not work off all topologies' of ``3-frozen-290`` within one session, and `folding` is
+asked for by itself there. Nothing else may run beside a cell of three nodes.
 """
 
 from __future__ import annotations
