@@ -17,24 +17,12 @@ from ldp_kafka.metrics import NAMES, Metrics
 from ldp_kafka.topology import load
 from ldp_kafka.topology.roles import ROLES
 from tests.cases import cases
+from tests.metrics.test_families import OWN_LABELS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY, DOCKER = ROOT / "deploy", ROOT / "docker"
 BOARD = DOCKER / "grafana" / "dashboards" / "ldp-kafka.json"
 WORD = re.compile(r"\bldp_(?!kafka\b)[a-z_]*[a-z]")
-OWN_LABELS = {
-    "topology",
-    "role",
-    "method",
-    "reason",
-    "setting",
-    "le",
-    "level",
-    "epsilon",
-    "window",
-    "calibration",
-    "protects",
-}
 
 
 def text_files() -> list[Path]:

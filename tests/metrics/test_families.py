@@ -92,6 +92,20 @@ COORDINATE = {
     "publication_error": 0.25,
     "dead_letters:not_json": 1,
 }
+OWN_LABELS = {
+    "topology",
+    "role",
+    "method",
+    "reason",
+    "setting",
+    "le",
+    "level",
+    "epsilon",
+    "window",
+    "calibration",
+    "protects",
+}
+"""Every label that a series may carry."""
 GUARANTEE = Guarantee("w-event", 1.0, 0.0, 10, 10, "values", "sound")
 
 
@@ -309,19 +323,7 @@ def test_no_label_can_carry_a_user():
         for sample in family.samples
         for label in sample.labels
     }
-    assert names == {
-        "topology",
-        "role",
-        "method",
-        "reason",
-        "setting",
-        "le",
-        "level",
-        "epsilon",
-        "window",
-        "calibration",
-        "protects",
-    }
+    assert names == OWN_LABELS
     reasons = {
         sample.labels["reason"]
         for each in metrics

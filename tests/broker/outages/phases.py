@@ -60,7 +60,9 @@ class Phase:
     def hold(self, world: World, subject: Subject) -> float:
         """Wait for it, and stop the workers in it; when that was.
 
-        :raises Missed: it was not seen.
+        Raises
+        ------
+        Missed : it was not seen
         """
         self.begin(world, subject)
         end = time.time() + WAIT

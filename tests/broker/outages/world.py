@@ -128,7 +128,8 @@ class World:
                 shown = {each.name: each.held for each in self.subjects}
                 self.say(f"in their phases, within {took:.1f} s: {shown}")
                 return first
-            self.say(f"{missed or f'it took {took:.1f} s until all were in theirs'}: once more")
+            late = f"it took {took:.1f} s until all were in their phases"
+            self.say(f"{missed or late}: once more")
             self.go_on()
             self.calm(1.0)
             self.apart.append((first, time.time()))
