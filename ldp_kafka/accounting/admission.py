@@ -17,6 +17,7 @@ __all__ = [
     "Limit",
     "Loss",
     "Spender",
+    "contributions",
     "frees",
     "judge",
     "loss",
@@ -35,6 +36,33 @@ def micro_up(epsilon: float) -> int:
     (300000, 333334)
     """
     return ceil(Fraction(repr(float(epsilon))) * MICRO)
+
+
+def contributions(domain: tuple[float, float], contribution: float | None) -> int:
+    """The fewest steps of at most one contribution each in which any value of a slot becomes any
+    other: what hides one contribution loses so many times its epsilon of a whole value (group
+    privacy). 1 where any change of a value is one step.
+
+    Numbers count as they are written. A sum of signed events is no exception: it moves by twice the
+    contribution where an event is replaced, so that fewer steps would do, and it lies in the same
+    domain.
+
+    Parameters
+    ----------
+    domain : (lo, hi), of a slot's whole value
+    contribution : in (0, hi - lo], in units of the domain; None: any change is one step
+
+    Examples
+    --------
+    >>> [contributions((0.0, 4.0), each) for each in (None, 4.0, 3.0, 0.5)]
+    [1, 1, 2, 8]
+    >>> contributions((0.0, 1.1), 0.1)
+    11
+    """
+    if contribution is None:
+        return 1
+    lo, hi, one = (Fraction(repr(float(each))) for each in (*domain, contribution))
+    return ceil((hi - lo) / one)
 
 
 def slots_touched(run_ms: int, slot_ms: int) -> int:
@@ -126,13 +154,15 @@ class Spender:
     guarantee : what truly holds of it
     slot_ms : length of its slots
     last_ms : the latest time of any value that it has read when it was retired; None: it was not,
-        and goes on
+        and goes on; inf: nobody knows
+    contributions : in how many steps of its guarantee any value of a slot becomes any other
     """
 
     name: str
     guarantee: Guarantee
     slot_ms: int
-    last_ms: int | None = None
+    last_ms: float | None = None
+    contributions: int = 1
 
     def __post_init__(self) -> None:
         promised = self.guarantee
@@ -160,8 +190,9 @@ def loss(spender: Spender, limit: Limit) -> Loss:
     (`windows_touched`). Change the values in the first window, then in the second, and so on: k
     steps, each between streams that differ inside one window, so of at most epsilon each; together
     at most k epsilon, since ratios multiply. ``lpu`` loses exactly that: it reports once a window,
-    with all of epsilon. Level user: any change of a user's values is one step, so (epsilon, delta)
-    it is, for a run as for a life. Rounded up.
+    with all of epsilon. Where a step moves each value by one contribution at most, a whole value
+    takes `contributions` of them. Level user: any change of a user's values is one step, so
+    (epsilon, delta) it is, for a run as for a life. Rounded up.
 
     A limit for life does not count topologies of other levels: every window loses anew, and no life
     has a bound.
@@ -173,7 +204,9 @@ def loss(spender: Spender, limit: Limit) -> Loss:
     epsilon 3
     """
     promised = spender.guarantee
-    once = Loss(micro_up(promised.epsilon), Fraction(repr(float(promised.delta))))
+    once = Loss(
+        micro_up(promised.epsilon) * spender.contributions, Fraction(repr(float(promised.delta)))
+    )
     if promised.level == "user":
         return once
     return Loss(
@@ -192,7 +225,8 @@ def frees(spender: Spender, limit: Limit) -> int | None:
 
     It is the last moment at which a topology that begins may still read values that lie in one run
     with values that the retired one read. An example: hours, a limit over 9h, a raw topic that
-    keeps 15d, retired on 2027-01-01, events at most 1d ahead: it counts up to 2027-01-17T09:00Z.
+    keeps 15d, retired on 2027-01-01, and values of times up to 2027-01-03 read by then: it counts
+    up to 2027-01-18T09:00Z.
 
     One that begins at T reads the raw topic from its first record: values of times from T - kept
     on. The retired one read none after ``last``. Where T - kept - last > W no run of W ms holds
@@ -206,9 +240,10 @@ def frees(spender: Spender, limit: Limit) -> int | None:
     >>> frees(retired, Limit(Loss(1, Fraction(0)), run_ms=24, kept_ms=100))
     1124
     """
-    if limit.run_ms is None or limit.kept_ms is None or spender.last_ms is None:
+    last = spender.last_ms
+    if limit.run_ms is None or limit.kept_ms is None or last is None or last == inf:
         return None
-    return spender.last_ms + limit.kept_ms + limit.run_ms
+    return int(last) + limit.kept_ms + limit.run_ms
 
 
 @dataclass(frozen=True)
@@ -267,8 +302,10 @@ class Claim:
             slots_touched(run, self.spender.slot_ms),
             windows_touched(run, self.spender.slot_ms, promised.window),
         )
+        steps = self.spender.contributions
+        whole = f" x {steps:,} contributions in a slot's whole value" if steps > 1 else ""
         return (
-            f"{nats(micro_up(promised.epsilon))} x {windows} window{'s' * (windows != 1)} of"
+            f"{nats(micro_up(promised.epsilon))}{whole} x {windows} window{'s' * (windows != 1)} of"
             f" {promised.window} slots, over the {slots} slots of {span(self.spender.slot_ms)} that"
             " a run can touch"
         )
@@ -324,6 +361,10 @@ class Claim:
             return (
                 "never, since nobody says how long the raw topic keeps values (kept): a topology"
                 " that begins reads them all"
+            )
+        if any(each.last_ms == inf for each, _, _ in self.before):
+            return (
+                "never, since nobody knows how late the values are that the retired ones have read"
             )
         return "never, as long as nothing more is retired"
 

@@ -20,6 +20,7 @@ from ldp_kafka.cli.options import (
 from ldp_kafka.cli.problems import problem_json, say_unset
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from ldp_kafka.runtime.worker.logs import Format
@@ -223,17 +224,21 @@ def topics(
         _acls(loaded, principals, login, apply_=apply_, json_=json_)
         return
     done: list[str] = []
+    unbounded = ""
     if not dry_run:
         from ldp_kafka.runtime.kafka.acls import read_login
         from ldp_kafka.runtime.kafka.setup import prepare
 
-        done = prepare(loaded, login=None if login is None else read_login(login))
+        given = None if login is None else read_login(login)
+        done = prepare(loaded, login=given)
+        unbounded = _unbounded(loaded, given)
     if json_:
         print_json(
             {
                 "topology": loaded.name,
                 "topics": [topic.as_json() for topic in loaded.topics()],
                 "done": done,
+                "unbounded": unbounded or None,
             }
         )
         return
@@ -246,6 +251,21 @@ def topics(
         click.echo(
             "all topics are as they must be" if not done else "all topics are as they must be now"
         )
+    if unbounded:
+        click.echo(f"warning: {unbounded}", err=True)
+
+
+def _unbounded(topology: Topology, login: Mapping[str, str] | None) -> str:
+    """Why a budget file counts what is retired for ever; empty where it does not, or there is none,
+    or an embedded broker, which keeps nothing.
+    """
+    from ldp_kafka.runtime.kafka.setup import client_config, read_stamps
+
+    if topology.edge.budget_file is None or topology.edge_kafka.embedded:
+        return ""
+    source = topology.input
+    found = read_stamps(topology, client_config(topology, "edge", login=login))
+    return found.unbounded(source.topic, source.max_ahead_ms)
 
 
 def _acls(

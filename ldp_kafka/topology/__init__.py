@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ldp_kafka.topology.acls import Acl, acls, commands, read_principals
-from ldp_kafka.topology.budget_file import Admission, EdgeFile, admission, admit, load_edge
+from ldp_kafka.topology.admission import Admission, admission, admit
+from ldp_kafka.topology.budget_file import EdgeFile, load_edge
 from ldp_kafka.topology.loader import load, loads, place_in
 from ldp_kafka.topology.model import Edge, Input, KafkaSide, Output, Privacy, Runtime, Topology
 from ldp_kafka.topology.paths import format_path, parse_path

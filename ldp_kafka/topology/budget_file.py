@@ -1,29 +1,33 @@
-"""A budget file: what all topologies on one raw topic may lose together, which are admitted, and
-whether one of them may run.
-"""
+"""A budget file: what all topologies on one raw topic may lose together, and which are admitted."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ldp_kafka.accounting import micro
-from ldp_kafka.accounting.admission import Claim, Limit, Loss, Spender, frees, judge
-from ldp_kafka.accounting.words import instant, moment
+from ldp_kafka.accounting.admission import Claim, Limit, Loss, Spender, contributions, judge
+from ldp_kafka.accounting.words import instant
 from ldp_kafka.errors import ConfigurationError, TopologyError
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.topology.document import Document, Unset, read
 from ldp_kafka.topology.durations import parse_duration
-from ldp_kafka.topology.loader import load
+from ldp_kafka.topology.loader import loads, text_of
 from ldp_kafka.topology.model import Topology
+from ldp_kafka.topology.paths import Path
 from ldp_kafka.topology.schema import problems, schema
-from ldp_kafka.topology.unset import require
+from ldp_kafka.topology.stamps import Stamps
 
-__all__ = ["Admission", "Admitted", "EdgeFile", "admission", "admit", "load_edge"]
+__all__ = ["Admitted", "EdgeFile", "load_edge"]
+
+_OF_A_MACHINE = ("kafka", "edge", "runtime")
+"""Sections of a topology in which variables are allowed: none of them says whose values are read,
+of when, or what is lost of them."""
 
 
 class Admitted(NamedTuple):
@@ -33,18 +37,20 @@ class Admitted(NamedTuple):
     until_ms: int | None
     """Epoch milliseconds from which it does not run; None: it is not retired."""
 
-    @property
-    def spender(self) -> Spender:
-        """As far as sums go. What it reads before it ends is at most ``max_ahead`` later than the
-        clock, as records are stamped.
+    def spender(self, stamps: Stamps | None = None) -> Spender:
+        """As far as sums go. A value that it reads before it ends is at most ``max_ahead`` later
+        than the record's timestamp, and that as much later than the broker's clock: where the raw
+        topic's ``stamps`` say so, or are not asked for.
         """
-        source = self.topology.input
-        return Spender(
-            self.topology.name,
-            self.topology.guarantee,
-            source.slot_ms,
-            None if self.until_ms is None else self.until_ms + source.max_ahead_ms,
-        )
+        source, method = self.topology.input, self.topology.method
+        last: float | None = None
+        if self.until_ms is not None:
+            known = stamps is None or stamps.bounded(source.max_ahead_ms)
+            last = self.until_ms + 2 * source.max_ahead_ms if known else inf
+        steps = 1
+        if isinstance(method, Windowed):
+            steps = contributions(method.windowed.domain, method.windowed.contribution)
+        return Spender(self.topology.name, self.topology.guarantee, source.slot_ms, last, steps)
 
 
 @dataclass(frozen=True)
@@ -64,101 +70,17 @@ class EdgeFile:
     limits: tuple[Limit, ...]
     admits: tuple[Admitted, ...]
 
-    def claims(self, at: int, now_ms: int) -> tuple[Claim, ...]:
-        """What the topology at this place asks for of each limit that speaks of it."""
-        before, mine = [each.spender for each in self.admits[:at]], self.admits[at].spender
+    def claims(self, at: int, now_ms: int, stamps: Stamps | None = None) -> tuple[Claim, ...]:
+        """What the topology at this place asks for of each limit that speaks of it, where the raw
+        topic has these ``stamps``; None: as if they were bounded.
+        """
+        before = [each.spender(stamps) for each in self.admits[:at]]
+        mine = self.admits[at].spender(stamps)
         return tuple(
             judge(limit, before, mine, now_ms)
             for limit in self.limits
             if limit.run_ms is not None or mine.guarantee.level == "user"
         )
-
-
-@dataclass(frozen=True)
-class Admission:
-    """What a budget file says of one topology, at one moment.
-
-    Parameters
-    ----------
-    edge : the file
-    now_ms : epoch milliseconds
-    at : the topology's place among those admitted; None: it is not among them
-    refusals : why it may not run; empty where it may
-    """
-
-    edge: EdgeFile
-    now_ms: int
-    at: int | None
-    refusals: tuple[str, ...]
-
-    @property
-    def until_ms(self) -> int | None:
-        """From when it does not run."""
-        return None if self.at is None else self.edge.admits[self.at].until_ms
-
-    def require(self) -> None:
-        """ConfigurationError that says why the topology may not run, where it may not."""
-        if self.refusals:
-            raise ConfigurationError(
-                "\n".join(f"{self.edge.file}: {reason}" for reason in self.refusals)
-            )
-
-    def lines(self) -> list[str]:
-        """Text for people: the sum, where the part of each comes from, and what stands
-        against it.
-        """
-        claims = () if self.at is None else self.edge.claims(self.at, self.now_ms)
-        sums = [
-            f"edge budget  {self.edge.name}, {claim.arithmetic}"
-            for claim in claims
-            if claim.allowed
-        ] or [f"edge budget  {self.edge.name} ({self.edge.file})"]
-        return [*sums, *self._parts(), *(f"refused      {reason}" for reason in self.refusals)]
-
-    def _parts(self) -> Iterator[str]:
-        wide = max(len(each.topology.name) for each in self.edge.admits)
-        for place, each in enumerate(self.edge.admits):
-            claims = self.edge.claims(place, self.now_ms)
-            state = "" if all(claim.allowed for claim in claims) else "; refused"
-            state = state if each.until_ms is None else f"; {self._retired(each)}"
-            yield (
-                f"  {each.topology.name:<{wide}}  {claims[0].how}; fingerprint"
-                f" {each.topology.fingerprint}{state}"
-            )
-
-    def _retired(self, each: Admitted) -> str:
-        run = next((limit for limit in self.edge.limits if limit.run_ms is not None), None)
-        when = None if run is None else frees(each.spender, run)
-        counts = (
-            "counts for ever"
-            if when is None
-            else "no longer counts"
-            if self.now_ms > when
-            else f"counts until {moment(when)}"
-        )
-        if when is not None and each.topology.guarantee.level == "user":
-            counts += " in any run"
-        until = each.until_ms or 0
-        return f"{'retired' if self.now_ms >= until else 'runs until'} {moment(until)}, {counts}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "edge": self.edge.name,
-            "file": self.edge.file,
-            "raw_topic": self.edge.raw_topic,
-            "admits": [
-                {
-                    "topology": each.topology.name,
-                    "fingerprint": each.topology.fingerprint,
-                    "until": None if each.until_ms is None else moment(each.until_ms),
-                    "claims": [claim.as_json() for claim in self.edge.claims(place, self.now_ms)],
-                }
-                for place, each in enumerate(self.edge.admits)
-            ],
-            "admitted": not self.refusals,
-            "refusals": list(self.refusals),
-        }
 
 
 def load_edge(path: str | os.PathLike[str]) -> EdgeFile:
@@ -172,81 +94,16 @@ def load_edge(path: str | os.PathLike[str]) -> EdgeFile:
 
     """
     file = os.fspath(path)
-    try:
-        text = FilePath(path).read_text("utf-8")
-    except OSError as error:
-        raise ConfigurationError(f"cannot read the budget file {file}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise TopologyError("a budget file must be UTF-8 text", file=file) from None
-    document = read(text, file, os.environ)
-    found = [error for _, error in document.problems]
-    found += [error for place, error in problems(document, "edge") if place not in document.unread]
+    document = read(text_of(path, "budget file"), file, os.environ)
+    named = _named(document, "each of its values would have limits of its own")
+    wrong = {*document.unread, *named}
+    found = [*named.values(), *(error for at, error in document.problems if at not in named)]
+    found += [error for at, error in problems(document, "edge") if at not in wrong]
     if not found:
         edge = _made(document, found)
     if found:
         raise TopologyError.together(sorted(found, key=lambda error: error.line or 0))
     return edge
-
-
-def admission(topology: Topology, now_ms: int | None = None) -> Admission | None:
-    """What its budget file says of a topology; None where it names none.
-
-    Raises
-    ------
-    TopologyError : the budget file is wrong, or its name is left to a variable that is not set
-    ConfigurationError : it cannot be read
-
-    """
-    if topology.edge.budget_file is None:
-        return None
-    require(topology, ("budget",))
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    edge = load_edge(topology.edge.budget_file)
-    at = next(
-        (place for place, each in enumerate(edge.admits) if each.topology.name == topology.name),
-        None,
-    )
-    return Admission(edge, now, at, tuple(_refusals(edge, topology, at, now)))
-
-
-def admit(topology: Topology, now_ms: int | None = None) -> int | None:
-    """Let a topology run, or raise; returns the moment, in epoch milliseconds, at which it must
-    end, or None.
-
-    Raises
-    ------
-    ConfigurationError : its budget file does not admit it, or it would lose more than is left; with
-        the sum
-
-    """
-    found = admission(topology, now_ms)
-    if found is None:
-        return None
-    found.require()
-    return found.until_ms
-
-
-def _refusals(edge: EdgeFile, topology: Topology, at: int | None, now_ms: int) -> Iterator[str]:
-    if at is None:
-        yield (
-            f"edge {edge.name} does not admit {topology.name}; it admits"
-            f" {', '.join(each.topology.name for each in edge.admits)}"
-        )
-        return
-    mine, until = edge.admits[at].topology, edge.admits[at].until_ms
-    if (mine.fingerprint, mine.layout) != (topology.fingerprint, topology.layout):
-        yield (
-            f"edge {edge.name} admits {mine.file} (fingerprint {mine.fingerprint}, layout"
-            f" {mine.layout}) as {topology.name}, and not {topology.file} (fingerprint"
-            f" {topology.fingerprint}, layout {topology.layout})"
-        )
-    if until is not None and now_ms >= until:
-        yield f"edge {edge.name} retired {topology.name} on {moment(until)}"
-    yield from (
-        f"edge {edge.name}, {claim.arithmetic}"
-        for claim in edge.claims(at, now_ms)
-        if not claim.allowed
-    )
 
 
 def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
@@ -277,10 +134,19 @@ def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
         until = _until(entry.get("until"))
         if until is not None and until < 0:
             wrong("must be a day of the calendar, from 1970 on", "admits", at, "until")
+        file = FilePath(document.file).parent / entry["topology"]
         try:
-            topology = load(
-                FilePath(document.file).parent / FilePath(entry["topology"]).expanduser()
+            text = text_of(file)
+            named = _named(
+                read(text, os.fspath(file), os.environ),
+                f"{document.file} admits this topology, and each value of the variable would have"
+                " the whole limit",
+                _OF_A_MACHINE,
             )
+            if named:
+                found += named.values()
+                continue
+            topology = loads(text, os.fspath(file))
         except TopologyError as error:
             more = (
                 f" (and {len(error.problems) - 1} more: ldp-kafka validate)"
@@ -295,6 +161,15 @@ def _made(document: Document, found: list[TopologyError]) -> EdgeFile:
                 wrong(message, "admits", at, "topology")
             admits.append(Admitted(topology, until))
     return EdgeFile(data["edge"], document.file, data["raw_topic"], tuple(limits), tuple(admits))
+
+
+def _named(document: Document, why: str, but: Collection[str] = ()) -> dict[Path, TopologyError]:
+    """What is left to variables of the environment, but for these sections."""
+    return dict(
+        document.problem(each.path, f"must be written out, without the variable {each.name}: {why}")
+        for each in document.variables
+        if each.path[0] not in but
+    )
 
 
 def _unfit(document: Document, topology: Topology, admits: list[Admitted]) -> Iterator[str]:
@@ -317,7 +192,7 @@ def _unfit(document: Document, topology: Topology, admits: list[Admitted]) -> It
     elif not isinstance(budget, Unset) and budget.resolve() != FilePath(document.file).resolve():
         yield f"{name} must name this file as its edge.budget_file; it names {budget}"
     try:
-        _ = Admitted(topology, None).spender
+        _ = Admitted(topology, None).spender()
     except ConfigurationError as error:
         yield str(error)
     else:

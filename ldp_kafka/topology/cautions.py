@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from math import ceil, inf
 
 from ldp_kafka.accounting import micro
+from ldp_kafka.accounting.admission import contributions
 from ldp_kafka.accounting.words import at_most
+from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import Prediction
 from ldp_kafka.topology.formats import INPUT_FORMATS
 from ldp_kafka.topology.model import Topology
@@ -63,6 +66,8 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
                 " most that one can change, and the noise shrinks to that"
             )
         return
+    if isinstance(topology.method, Windowed):
+        yield from _contribution_warnings(topology.windowed)
     for name in topology.statistics.linkers:
         yield f"{name} makes the reports of a user linkable to each other (under a pseudonym)"
     if topology.flow.raw is None:
@@ -99,6 +104,20 @@ def _privacy_warnings(topology: Topology) -> Iterator[str]:
             " in a fixed order or at fixed times can be linked across slots; what is guaranteed"
             " holds all the same; gateways that send all users of a slot in one batch (format"
             f" {batches}) hide the order"
+        )
+
+
+def _contribution_warnings(made: DelayMethod) -> Iterator[str]:
+    """Where a stream is one user's, who may change all of a value."""
+    steps = contributions(made.domain, made.contribution)
+    if made.contribution is not None and steps > 1:
+        lo, hi = made.domain
+        yield (
+            f"contribution {made.contribution:g} is less than the domain's length {hi - lo:g}:"
+            " noise hides a change by so much, and no change of a slot's whole value, which loses"
+            f" up to {steps:,} times as much, epsilon {at_most(steps * made.guarantee.epsilon)};"
+            " with trust: edge a value is all of one user's: leave contribution out where that is"
+            " to be hidden"
         )
 
 

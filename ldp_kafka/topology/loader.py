@@ -21,7 +21,7 @@ from ldp_kafka.topology.schema import problems as schema_problems
 from ldp_kafka.topology.schema import with_defaults
 from ldp_kafka.topology.sections import frozen
 
-__all__ = ["load", "loads", "place_in"]
+__all__ = ["load", "loads", "place_in", "text_of"]
 
 _COMMON = (
     "method",
@@ -62,15 +62,25 @@ def load(path: str | os.PathLike[str]) -> Topology:
     ConfigurationError : it cannot be read
 
     """
+    return loads(text_of(path), os.fspath(path))
+
+
+def text_of(path: str | os.PathLike[str], kind: str = "topology") -> str:
+    """The text of a file of this kind.
+
+    Raises
+    ------
+    TopologyError : it is no text
+    ConfigurationError : it cannot be read
+
+    """
+    file = os.fspath(path)
     try:
-        text = FilePath(path).read_text("utf-8")
+        return FilePath(path).read_text("utf-8")
     except OSError as error:
-        raise ConfigurationError(
-            f"cannot read the topology {os.fspath(path)}: {error.strerror}"
-        ) from None
+        raise ConfigurationError(f"cannot read the {kind} {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise TopologyError("a topology must be UTF-8 text", file=os.fspath(path)) from None
-    return loads(text, os.fspath(path))
+        raise TopologyError(f"a {kind} must be UTF-8 text", file=file) from None
 
 
 def loads(text: str, file: str = "<string>") -> Topology:

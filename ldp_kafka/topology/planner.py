@@ -26,7 +26,7 @@ from ldp_kafka.statistics import (
     reporting,
 )
 from ldp_kafka.topology import asking, cautions
-from ldp_kafka.topology.budget_file import Admission, admission
+from ldp_kafka.topology.admission import Admission, admission
 from ldp_kafka.topology.cautions import size
 from ldp_kafka.topology.comparison import Comparison, compare
 from ldp_kafka.topology.document import Unset

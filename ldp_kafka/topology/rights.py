@@ -133,10 +133,12 @@ def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]
         topics[topic.name] = topic
         needs.setdefault(topic.name, set()).update(operations)
 
+    limited = topology.edge.budget_file is not None
     for agent in role.agents:
         need(agent.reads, READ)
-        # a topic of ours, and any raw log without gaps, must not be compacted: it is looked at
-        if agent.reads.ours or not agent.gaps:
+        # A topic of ours, and any raw log without gaps, must not be compacted: it is looked at. A
+        # budget file asks how raw records are stamped
+        if agent.reads.ours or not agent.gaps or (agent.raw and limited):
             need(agent.reads, DESCRIBE_CONFIGS)
         if agent.ticks and topology.input.idle_ms is not None:
             need(agent.reads, WRITE)
@@ -148,7 +150,8 @@ def _rights(topology: Topology, role: Role) -> Iterator[tuple[str, list[Right]]]
         need(role.forward.reads, READ, DESCRIBE_CONFIGS)
         need(role.forward.writes, WRITE)
     if role.relay is not None:
-        need(role.relay.reads, READ, *(() if role.relay.gaps else (DESCRIBE_CONFIGS,)))
+        asked = not role.relay.gaps or limited
+        need(role.relay.reads, READ, *((DESCRIBE_CONFIGS,) if asked else ()))
         need(role.relay.writes, WRITE)
     for each in role.copied:
         groups.setdefault(each.reads.side, []).append(each.group)

@@ -18,6 +18,7 @@ from ldp_kafka.cli import main
 from ldp_kafka.errors import BrokerError, ConfigurationError, TopologyError
 from ldp_kafka.runtime.worker import supervisor as runner
 from ldp_kafka.topology import admission, admit, load, load_edge, loads, plan, schema
+from ldp_kafka.topology.stamps import APPENDED
 from tests.cases import cases
 
 DAY = 86_400_000
@@ -86,7 +87,8 @@ def test_what_it_says(house):
         ("a", None),
         ("b", T2027),
     ]
-    assert edge.admits[1].spender.last_ms == T2027 + DAY  # max_ahead
+    # max_ahead before the record's timestamp, and as much again before the broker's clock
+    assert edge.admits[1].spender().last_ms == T2027 + 2 * DAY
 
 
 def test_who_relays_spends_of_the_topic_that_it_copies(house):
@@ -112,6 +114,7 @@ def test_until(house, text, ms):
     )
 
 
+LIMITS_OF_ITS_OWN = "each of its values would have limits of its own"
 WRONG = [
     ("edge: household-meters\n", "", "edge.yaml:1: edge: must be given"),
     ("admits:", "admit:", "edge.yaml:1: admits: must be given"),
@@ -181,17 +184,31 @@ WRONG = [
     (
         "edge: household-meters",
         "edge: ${NOWHERE}",
-        (
-            "edge.yaml:1: edge: the environment variable NOWHERE must be set, or have a default:"
-            " ${NOWHERE:-default}"
-        ),
+        "edge.yaml:1: edge: must be written out, without the variable NOWHERE: "
+        + LIMITS_OF_ITS_OWN,
     ),
     (
         "raw_topic: meters.raw",
-        "raw_topic: ${NOWHERE}",
+        "raw_topic: ${NOWHERE:-meters.raw}",
         (
-            "edge.yaml:2: raw_topic: the environment variable NOWHERE must be set, or have a"
-            " default: ${NOWHERE:-default}"
+            "edge.yaml:2: raw_topic: must be written out, without the variable NOWHERE: "
+            + LIMITS_OF_ITS_OWN
+        ),
+    ),
+    (
+        "epsilon: 3.0",
+        "epsilon: '${NOWHERE}'",
+        (
+            "edge.yaml:3: limit.epsilon: must be written out, without the variable NOWHERE: "
+            + LIMITS_OF_ITS_OWN
+        ),
+    ),
+    (
+        "a.yaml}",
+        "'${NOWHERE:-a}.yaml'}",
+        (
+            "edge.yaml:6: admits[0].topology: must be written out, without the variable NOWHERE: "
+            + LIMITS_OF_ITS_OWN
         ),
     ),
     (
@@ -261,6 +278,59 @@ UNFIT = [
 def test_topologies_that_fit_no_edge(house, how, said):
     """The line is that of the entry."""
     assert refused(house(b=how)) == [f"edge.yaml:7: admits[1].topology: {said}"]
+
+
+ENVIRONMENT = {"STAGE": "b", "FIELD": "$.person", "NUMBER": "1", "TEXT": "mean"}
+VARIABLES = [
+    ({"name": "${STAGE}"}, 1, "topology", "STAGE"),
+    ({"name": "'${STAGE:-b}'"}, 1, "topology", "STAGE"),
+    ({"name": "${UNSET}"}, 1, "topology", "UNSET"),
+    ({"input": ", user: '${FIELD}'"}, 2, "input.user", "FIELD"),
+    ({"input": ", user: ['$.site', '${FIELD}']"}, 2, "input.user[1]", "FIELD"),
+    ({"input": ", value: '${FIELD}'"}, 2, "input.value", "FIELD"),
+    ({"input": ", per_slot: '${TEXT}'"}, 2, "input.per_slot", "TEXT"),
+    ({"input": ", max_ahead: '${NUMBER}d'"}, 2, "input.max_ahead", "NUMBER"),
+    ({"epsilon": "'${NUMBER}'"}, 3, "privacy.epsilon", "NUMBER"),
+    ({"privacy": "window: '${NUMBER:-24}', domain: [0, 10]"}, 3, "privacy.window", "NUMBER"),
+    ({"privacy": "window: 24, domain: [0, '${NUMBER}0']"}, 3, "privacy.domain[1]", "NUMBER"),
+]
+
+
+@cases(("how", "line", "key", "variable"), VARIABLES)
+def test_each_value_of_a_variable_would_have_the_whole_limit(
+    house, monkeypatch, how, line, key, variable
+):
+    """Name, slot, user, privacy: what says whose values are read, and what is lost of them, is
+    written out, whether the variable is set, has a default, or neither.
+    """
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("UNSET", raising=False)
+    folder = house(b=how)
+    assert refused(folder) == [
+        f"b.yaml:{line}: {key}: must be written out, without the variable {variable}:"
+        f" {folder}/edge.yaml admits this topology, and each value of the variable would have the"
+        " whole limit".replace(f"{folder}/", "")
+    ]
+
+
+def test_variables_of_a_machine_are_nobodys_budget(house, monkeypatch):
+    """Addresses, logins, the edge's files, and how a process runs."""
+    monkeypatch.setenv("EDGE_FILE", "edge.yaml")
+    kafka = "\nkafka: {bootstrap_servers: '${SERVERS:-b:1}', client: {client.id: '${ID:-a}'}}"
+    own = {
+        "edge": "'${EDGE_FILE}', key_file: '${KEY}'",
+        "input": "}" + kafka + "\nruntime: {session_timeout: '${SECONDS:-10}s'",
+    }
+    found = load_edge(house(b=own) / "edge.yaml")
+    assert [each.topology.name for each in found.admits] == ["a", "b"]
+
+
+def test_a_home_is_a_variable_too(house, tmp_path, monkeypatch):
+    """Each user of a machine has another: ``~`` is a folder of that name."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    [line] = refused(house(EDGE.replace("a.yaml}", "~/a.yaml}")))
+    assert line.startswith("edge.yaml:6: admits[0].topology: cannot read the topology ~/a.yaml")
 
 
 def test_no_file(house, tmp_path):
@@ -343,11 +413,11 @@ def test_retirement(house):
     assert admit(a, T2027 - 1) == T2027
     with pytest.raises(ConfigurationError, match="retired a on 2027-01-01T00:00:00Z"):
         admit(a, T2027)
-    free = T2027 + DAY + 7 * DAY + 23 * 3_600_000  # max_ahead, kept, a run
-    with pytest.raises(ConfigurationError, match="room for it: after 2027-01-09T23:00:00Z"):
-        admit(b, free)
-    assert admit(b, free + 1) is None
-    assert "retired 2027-01-01T00:00:00Z, counts until 2027-01-09T23:00:00Z" in "\n".join(
+    free = T2027 + 2 * DAY + 7 * DAY + 23 * 3_600_000  # max_ahead twice, kept, a run
+    with pytest.raises(ConfigurationError, match="room for it: after 2027-01-10T23:00:00Z"):
+        admit(b, free, APPENDED)
+    assert admit(b, free + 1, APPENDED) is None
+    assert "retired 2027-01-01T00:00:00Z, counts until 2027-01-10T23:00:00Z" in "\n".join(
         plan(b, now_ms=free).lines()
     )
     assert "retired 2027-01-01T00:00:00Z, no longer counts" in "\n".join(
@@ -560,7 +630,7 @@ def test_a_running_one_ends_when_it_is_retired(house, monkeypatch):
     told = []
     folder = house(EDGE.replace("a.yaml}", "a.yaml, until: 9000-01-01}"))
     monkeypatch.setenv("LDP_KAFKA_EDGE_KEY", "00" * 32)
-    monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.resolve", lambda _: ({}, {}))
+    monkeypatch.setattr("ldp_kafka.runtime.kafka.setup.resolve", lambda _: ("b:1", "b:1"))
     monkeypatch.setattr(runner, "_ready", lambda *_: None)
     monkeypatch.setattr("ldp_kafka.runtime.kafka.deployment.read_deployment", lambda *_: "here")
     monkeypatch.setattr("ldp_kafka.runtime.worker.app.work", lambda *_, **__: 0)

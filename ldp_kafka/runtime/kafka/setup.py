@@ -24,8 +24,9 @@ from ldp_kafka.runtime.kafka.rights import check_sides
 from ldp_kafka.topology import Topic, Topology, require
 from ldp_kafka.topology.document import Unset
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Agent, Role
+from ldp_kafka.topology.stamps import BY_THE_BROKER, UNBOUNDED, Stamps, stamps
 
-__all__ = ["client_config", "prepare", "resolve"]
+__all__ = ["client_config", "prepare", "read_stamps", "resolve"]
 
 _AT_ONCE = 8  # partitions
 _INPUT = "set input.partitions to {} (where the topology has run, give it a new name, too)"
@@ -170,6 +171,23 @@ def prepare(
     return done
 
 
+def read_stamps(topology: Topology, config: Mapping[str, Any]) -> Stamps:
+    """How far the timestamps of a topology's raw records may be ahead of the broker's clock. Of a
+    topic that is relayed that broker decides: records keep their timestamps.
+
+    Parameters
+    ----------
+    config : of a confluent-kafka client of the edge
+
+    Raises
+    ------
+    ConfigurationError : this login may not ask
+    BrokerError : the broker did not answer, or has no such topic
+    """
+    found = admin.settings_of(config, topology.input.topic)
+    return stamps(found) if found else UNBOUNDED
+
+
 def _begin(
     topology: Topology, group: str, agent: Agent, configs: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
@@ -213,7 +231,11 @@ def _topics(
         if topic.side in specs:
             specs[topic.side].append(
                 TopicSpec(
-                    topic.name, topic.partitions, topic.config, _INPUT if topic == given else _OURS
+                    topic.name,
+                    topic.partitions,
+                    topic.config,
+                    _INPUT if topic == given else _OURS,
+                    _stamped(topology, topic),
                 )
                 if topic.ours
                 else _foreign(topology, configs[topic.side], embedded)
@@ -224,6 +246,14 @@ def _topics(
         new = admin.ensure(configs[side], wanted, embedded=host)
         created += [spec.name for spec in wanted if spec.name in new]
     return created
+
+
+def _stamped(topology: Topology, topic: Topic) -> Mapping[str, str]:
+    """By whose clock a new topic's records are stamped: the broker's, where a budget file limits
+    what is lost of them. Else what is retired would count for ever.
+    """
+    limited = topic == topology.flow.raw and topology.edge.budget_file is not None
+    return BY_THE_BROKER if limited and not topology.input.relay else {}
 
 
 def _foreign(

@@ -56,6 +56,12 @@ class Event(Enum):
         "A login may do more than it needs.",
         {"message": "which, and what to take away"},
     )
+    BUDGET = Kind(
+        "budget",
+        logging.WARNING,
+        "A budget file counts what is retired for ever.",
+        {"message": "why, and what to set"},
+    )
     ASSIGNED = Kind(
         "assigned",
         logging.INFO,

@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,8 +17,9 @@ from ldp_kafka.runtime.worker.events import Event
 from ldp_kafka.runtime.worker.exits import HALT, WRONG, end, fail
 from ldp_kafka.runtime.worker.logs import Format, Log
 from ldp_kafka.runtime.worker.probes import Probes
-from ldp_kafka.topology import Topology, admit
+from ldp_kafka.topology import Admission, Topology, admission, admit
 from ldp_kafka.topology.roles import COLLECTOR, EDGE, Role
+from ldp_kafka.topology.stamps import UNBOUNDED
 from ldp_kafka.version import __version__
 
 __all__ = ["refuse", "run"]
@@ -91,10 +93,11 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
     from ldp_kafka.runtime.keys import edge_randomness, read_key
 
     _begin(topology, role.name)
-    until = admit(topology) if role.needs_key else None  # a collector does not have the edge's file
+    # a collector does not have the edge's file
+    permit = _permit(topology) if role.needs_key else None
     key = read_key(topology.edge.key_file) if role.needs_key else None
     shared = topology.collector_kafka is topology.edge_kafka
-    noise = None
+    noise = until = None
     try:
         edge, collector = resolve(topology)
         if not os.environ.get(SUPERVISED):
@@ -106,8 +109,9 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
             partitions_of(config, (flow.partials or flow.releases).name, timeout=5)
             _allowed(topology, role)  # a right may have been taken away
         if key is not None:
-            deployment = read_deployment(topology, client_config(topology, EDGE, edge))
-            noise = edge_randomness(topology, key, deployment)
+            config = client_config(topology, EDGE, edge)
+            until = _admitted(topology, role, permit, config)
+            noise = edge_randomness(topology, key, read_deployment(topology, config))
     except BrokerError as error:
         if os.environ.get(SUPERVISED):
             return fail(error)
@@ -145,6 +149,33 @@ def _work(topology: Topology, role: Role, port: int, host: str, until_idle_ms: i
         )
     finally:
         close()
+
+
+def _permit(topology: Topology) -> Admission | None:
+    """What its budget file says of a topology before a broker is asked; ConfigurationError where it
+    may not run, whatever the answer is.
+    """
+    found = admission(topology)
+    if found is not None:
+        found.require()
+    return found
+
+
+def _admitted(
+    topology: Topology, role: Role, permit: Admission | None, config: Mapping[str, Any]
+) -> int | None:
+    """The moment at which a topology must end, where the broker's answer lets it run."""
+    from ldp_kafka.runtime.kafka.setup import read_stamps
+
+    if permit is None or not permit.asks:
+        return admit(topology)
+    stamps = UNBOUNDED
+    if not topology.edge_kafka.embedded:
+        stamps = read_stamps(topology, config)
+        why = stamps.unbounded(topology.input.topic, topology.input.max_ahead_ms)
+        if why:
+            Log(topology.name, role.name).say(Event.BUDGET, message=why)
+    return admit(topology, stamps=stamps)
 
 
 def _ready(topology: Topology, role: Role | None = None, host: Any = None) -> None:
@@ -206,7 +237,7 @@ def _supervise(
 
     roles = topology.roles if role is None else (role,)
     if any(each.needs_key for each in roles):
-        admit(topology)  # before anything is started
+        _permit(topology)  # before anything is started
         read_key(topology.edge.key_file)
     with ExitStack() as stack:
         _ready(topology, role, None if role else _host(topology, stack))

@@ -18,7 +18,13 @@ from ldp_kafka.runtime.kafka.admin.offsets import (
     members,
     watermarks,
 )
-from ldp_kafka.runtime.kafka.admin.topics import TopicSpec, ensure, partitions_of, produce_once
+from ldp_kafka.runtime.kafka.admin.topics import (
+    TopicSpec,
+    ensure,
+    partitions_of,
+    produce_once,
+    settings_of,
+)
 
 __all__ = [
     "Config",
@@ -35,5 +41,6 @@ __all__ = [
     "partitions_of",
     "produce_once",
     "quiet",
+    "settings_of",
     "watermarks",
 ]

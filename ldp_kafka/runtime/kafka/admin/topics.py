@@ -12,10 +12,18 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from ldp_kafka.errors import BrokerError, ConfigurationError
 from ldp_kafka.runtime.brokers.embedded import EmbeddedBroker, is_embedded
-from ldp_kafka.runtime.kafka.admin.asking import PASSING, Config, explained, patiently, quiet, where
+from ldp_kafka.runtime.kafka.admin.asking import (
+    PASSING,
+    Config,
+    cluster_of,
+    explained,
+    patiently,
+    quiet,
+    where,
+)
 from ldp_kafka.runtime.kafka.admin.offsets import watermarks
 
-__all__ = ["TopicSpec", "ensure", "partitions_of", "produce_once"]
+__all__ = ["TopicSpec", "ensure", "partitions_of", "produce_once", "settings_of"]
 
 _NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 _VERIFIED = ("cleanup.policy", "message.timestamp.type")
@@ -35,6 +43,7 @@ class TopicSpec:
     config : topic configuration in Kafka's spelling, for its creation; ``cleanup.policy`` and
         ``message.timestamp.type``, where given, must also hold for a topic that exists
     cure : what to do where a topic that exists has ``{}`` partitions instead
+    made : more of its configuration, which a topic that exists need not have
 
     Raises
     ------
@@ -46,6 +55,7 @@ class TopicSpec:
     partitions: int
     config: Mapping[str, str] = field(default_factory=dict)
     cure: str = ""
+    made: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -213,7 +223,7 @@ def _create(
             spec.name,
             num_partitions=spec.partitions,
             replication_factor=replication,
-            config=dict(spec.config),
+            config={**spec.config, **spec.made},
         )
         for spec in specs
     ]
@@ -253,28 +263,40 @@ def _verify(
     for topic, settings in wanted.items():
         held = _held(config, admin, topic, timeout)
         for name, words in settings.items():
-            if held[name] != words:
-                must, is_ = (",".join(sorted(found)) for found in (words, held[name]))
+            if (has := _words(held[name])) != words:
+                must, is_ = (",".join(sorted(found)) for found in (words, has))
                 raise ConfigurationError(
                     f"topic {topic} must have {name}={must}, found {is_} at {where(config)}"
                 )
 
 
-def _held(
-    config: Config, admin: AdminClient, topic: str, timeout: float
-) -> dict[str, frozenset[str]]:
-    """What a topic that exists has of the settings that are verified. A broker that was not asked
-    to make it may not know of it yet.
+def settings_of(config: Config, topic: str, *, timeout: float = 15.0) -> dict[str, str]:
+    """The configuration of a topic as its broker has it, with its defaults; empty where the broker
+    is embedded, and has none.
+
+    Raises
+    ------
+    ConfigurationError : this login may not ask
+    BrokerError : the broker did not answer, or has no such topic
+    """
+    config = quiet(config)
+    admin = AdminClient(config)
+    if is_embedded(cluster_of(config, admin, timeout)):
+        return {}
+    return _held(config, admin, topic, timeout)
+
+
+def _held(config: Config, admin: AdminClient, topic: str, timeout: float) -> dict[str, str]:
+    """The settings of a topic that exists. A broker that was not asked to make it may not know of
+    it yet.
     """
 
-    def ask() -> dict[str, frozenset[str]]:
+    def ask() -> dict[str, str]:
         [answer] = admin.describe_configs(
             [ConfigResource(ResourceType.TOPIC, topic)], request_timeout=timeout
         ).values()
         return {
-            name: _words(entry.value)
-            for name, entry in answer.result().items()
-            if name in _VERIFIED
+            name: entry.value for name, entry in answer.result().items() if entry.value is not None
         }
 
     return patiently(
