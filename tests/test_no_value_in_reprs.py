@@ -84,7 +84,8 @@ PUBLIC = {
         runtime.worker.driver.private_api.Private
         runtime.worker.probes.Rule
         topology.budget_file.Admitted
-        topology.budget_file.Admission topology.budget_file.EdgeFile topology.flow.Flow
+        topology.admission.Admission topology.budget_file.EdgeFile topology.stamps.Stamps
+        topology.flow.Flow
         topology.acls.Acl topology.formats.InputFormat topology.model.Topology
         runtime.kafka.headers.Log topology.planner.Plan topology.rights.Access topology.rights.Right
         topology.planner.Traffic topology.asking.Rounds topology.comparison.Comparison

@@ -306,3 +306,23 @@ def test_someone_elses_topic_is_read_and_never_written(gaps, theirs):
     }
     hidden = {each.role: each.must_not_read for each in access(made) if each.must_not_read}
     assert all({"theirs", "m.edge"} <= set(names) for names in hidden.values()) and hidden
+
+
+@cases("more", [", create: false, gaps: allow", ", relay: true, gaps: allow"])
+def test_whose_clock_stamps_is_asked_where_a_budget_file_limits(more):
+    """Of somebody else's topic, too, that may have gaps, and is not looked at else."""
+    text = f"""
+topology: meters
+kafka: {{bootstrap_servers: "b:1"}}
+input: {{topic: theirs, slot: 1h{more}}}
+privacy: {{method: sw_direct, epsilon: 1.0, window: 10, domain: [0, 100]}}
+output: {{statistics: [mean]}}
+"""
+    for budget, asks in (("", False), ("edge: {budget_file: edge.yaml}", True)):
+        [right] = [
+            right
+            for each in access(loads(text + budget))
+            for right in each.rights
+            if (right.resource, right.name) == ("topic", "theirs")
+        ]
+        assert ("DESCRIBE_CONFIGS" in right.operations) == asks

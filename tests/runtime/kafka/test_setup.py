@@ -233,3 +233,32 @@ def test_a_topic_that_a_broker_does_not_know_has_no_partitions_to_compare(broker
         group.partitions(made.raw_topic)
     broker.create_topic(made.raw_topic, 3)
     assert group.partitions(made.raw_topic) == 3
+
+
+@pytest.mark.parametrize("more", ["", "edge: {budget_file: edge.yaml}\n"])
+@pytest.mark.parametrize("source", ["", "topic: theirs, create: false"])
+def test_new_raw_records_are_stamped_by_the_broker_where_a_budget_file_limits_them(
+    broker, monkeypatch, more, source
+):
+    """A producer's clock would have retired topologies count for ever. A topic that is there need
+    not be so, and no other topic is made so.
+    """
+    made = loads(
+        TEXT.format(
+            name="meters", servers="embedded", slot="1h", lateness=1, epsilon="1.0", more=source
+        )
+        + more
+    )
+    specs, ensure = [], admin.ensure
+
+    def noted(config, wanted, **how):
+        specs.extend(wanted)
+        return ensure(config, wanted, **how)
+
+    monkeypatch.setattr(admin, "ensure", noted)
+    setup.prepare(made, broker)
+    stamped = {"message.timestamp.type": "LogAppendTime"}
+    ours = [made.raw_topic] if more and not source else []
+    assert [spec.name for spec in specs if spec.made] == ours
+    assert all(spec.made in ({}, stamped) for spec in specs)
+    assert not any("message.timestamp.type" in spec.config for spec in specs)
