@@ -43,14 +43,13 @@ def contributions(domain: tuple[float, float], contribution: float | None) -> in
     other: what hides one contribution loses so many times its epsilon of a whole value (group
     privacy). 1 where any change of a value is one step.
 
-    Numbers count as they are written. A sum of signed events is no exception: it moves by twice the
-    contribution where an event is replaced, so that fewer steps would do, and it lies in the same
-    domain.
+    Numbers count as they are written.
 
     Parameters
     ----------
     domain : (lo, hi), of a slot's whole value
-    contribution : in (0, hi - lo], in units of the domain; None: any change is one step
+    contribution : how far one step moves a value, which is what the noise is made for; in
+        (0, hi - lo]; None: any change is one step
 
     Examples
     --------

@@ -113,9 +113,9 @@ def _contribution_warnings(made: DelayMethod) -> Iterator[str]:
     if made.contribution is not None and steps > 1:
         lo, hi = made.domain
         yield (
-            f"contribution {made.contribution:g} is less than the domain's length {hi - lo:g}:"
-            " noise hides a change by so much, and no change of a slot's whole value, which loses"
-            f" up to {steps:,} times as much, epsilon {at_most(steps * made.guarantee.epsilon)};"
+            "contribution is less than the domain's length: noise hides a change of a slot's value"
+            f" by {made.contribution:g}, and none by as much as {hi - lo:g}, which loses up to"
+            f" {steps:,} times as much, epsilon {at_most(steps * made.guarantee.epsilon)};"
             " with trust: edge a value is all of one user's: leave contribution out where that is"
             " to be hidden"
         )
