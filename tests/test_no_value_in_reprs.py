@@ -174,7 +174,7 @@ OPEN = {name: why for why, names in PUBLIC.items() for name in names.split()}
 # what a repr shows on purpose: where a record lies, and how much it holds
 SHOWS: dict[str, dict[str, Any]] = {
     "records.Report": {"id": "0" * 32, "slot": 3, "phase": 0},
-    "records.Reports": {"offset": 3, "closed": 2},
+    "records.Reports": {"bound": 3, "closed": 2},
     "runtime.kafka.reader.Kept": {"partition": 0, "offset": 3},
     "runtime.device.store.Held": {"slot": 3},
     "runtime.log.Message": {"offset": 3},

@@ -91,7 +91,7 @@ def changed(record, change):
         values,
         batch.scale,
         batch.fingerprint,
-        batch.offset,
+        batch.bound,
         batch.closed,
         batch.chunk,
         batch.phase,
@@ -169,7 +169,7 @@ def test_what_is_missing_different_or_unexpected_is_found(topology):
                 "values",
                 "scale",
                 "fingerprint",
-                "offset",
+                "bound",
                 "closed",
                 "chunk",
                 "phase",
@@ -313,7 +313,7 @@ def test_fresh_noise_is_found():
 def test_what_is_not_due_is_not_missing():
     """Messages that nobody has acknowledged may not have been read yet."""
     topology = cases.topology()
-    records = [record for record in reports_of(topology) if read_reports(record.value).offset < 10]
+    records = [record for record in reports_of(topology) if read_reports(record.value).bound < 10]
     assert judged(topology, records)[0].missing > 0
     assert judged(topology, records, due=dict.fromkeys(range(2), (0, 9)))[0].missing == 0
 
