@@ -219,7 +219,9 @@ def _runs(records: Iterable[Kept], due: Mapping[int, Due]) -> Iterator[tuple[int
     waiting: dict[int, list[Message]] = {number: [] for number in due}
     for each in records:
         number, run = each.partition, waiting[each.partition]
-        if run and (len(run) >= TOGETHER or each.offset == due[number].acknowledged):
+        if run and (
+            len(run) >= TOGETHER or run[-1].offset < due[number].acknowledged <= each.offset
+        ):
             yield number, run
             run = waiting[number] = []
         run.append(Message(each.offset, each.timestamp, each.value))

@@ -154,7 +154,7 @@ def test_what_is_read_as_columns_is_what_is_read_one_by_one(shape):
                 if row:
                     assert run.source(row) > run.source(row - 1)
             last = run.reports
-            assert (last.offset, last.chunk) == run.source(len(run) - 1)
+            assert (last.bound, last.chunk) == run.source(len(run) - 1)
     # both paths were taken, and what is bad is bad for every reason there is
     assert reports > 25_000
     assert 18_000 < columns < reports - 2_000
