@@ -127,7 +127,7 @@ PUBLIC = {
         runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
         runtime.worker.probes.Answer runtime.worker.probes.Facts
         runtime.recovery.rules.PartitionOffsets runtime.recovery.start.Refusal
-        runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof
+        runtime.replay.send.Sent runtime.tools.prove_once.Due runtime.tools.prove_once.Proof
         runtime.tools.prove_once.Recomputed
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
         runtime.replay.send.Position runtime.stages.bounds.Bound
