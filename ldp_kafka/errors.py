@@ -250,8 +250,8 @@ class Reason(_Code):
     RESTARTED = (
         "restarted",
         (
-            "the report comes from a raw log that was begun anew: it has an offset that was"
-            " counted, and closes what was not"
+            "the report comes from a raw log that was begun anew: its batch has a number that"
+            " was counted, and closes what was not"
         ),
         "give the topology another name when its raw topic is deleted and made again",
     )

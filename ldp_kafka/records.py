@@ -115,7 +115,7 @@ class Report:
 @dataclass(frozen=True, repr=False, slots=True)
 class Reports:
     """The reports of one message as columns, sorted by id; the collector drops repeats by
-    ``offset`` and ``chunk``.
+    ``bound`` and ``chunk``.
     """
 
     ids: Digests
@@ -126,8 +126,9 @@ class Reports:
     """
     scale: float
     fingerprint: str
-    offset: int
-    """Of the raw message behind which they were sent."""
+    bound: int
+    """The number of the bound at which the edge sent them, see `runtime.stages.bounds`; -1 of a
+    device, which numbers nothing."""
     closed: int | None
     """Last slot that the edge's watermark has closed; None before any."""
     chunk: int = 0
@@ -144,7 +145,7 @@ class Reports:
         return len(self.slots)
 
     def __repr__(self) -> str:
-        return f"Reports({len(self)} rows, offset={self.offset}, closed={self.closed})"
+        return f"Reports({len(self)} rows, bound={self.bound}, closed={self.closed})"
 
     def take(self, rows: slice | NDArray[np.intp]) -> Reports:
         """Those at ``rows``, in that order; all else is the batch's."""
@@ -170,7 +171,7 @@ class Reports:
 
     def stamp(
         self,
-        offset: int,
+        bound: int,
         chunk: int,
         phase: int,
         closed: int | None,
@@ -183,7 +184,7 @@ class Reports:
             self.values,
             self.scale,
             self.fingerprint,
-            offset,
+            bound,
             closed,
             chunk,
             phase,
@@ -204,7 +205,7 @@ class Reports:
             values,
             self.scale,
             self.fingerprint,
-            self.offset,
+            self.bound,
             self.closed,
             self.chunk,
             self.phase,

@@ -128,7 +128,7 @@ PUBLIC = {
         runtime.recovery.inspection.Violation runtime.recovery.rules.Facts
         runtime.worker.probes.Answer runtime.worker.probes.Facts
         runtime.recovery.rules.PartitionOffsets runtime.recovery.start.Refusal
-        runtime.replay.send.Sent runtime.tools.prove_once.Answered runtime.tools.prove_once.Proof
+        runtime.replay.send.Sent runtime.tools.prove_once.Due runtime.tools.prove_once.Proof
         runtime.tools.prove_once.Recomputed
         runtime.tools.report_index.Compared runtime.tools.rotate_key.Rotation
         runtime.replay.send.Position runtime.stages.bounds.Bound
@@ -175,7 +175,7 @@ OPEN = {name: why for why, names in PUBLIC.items() for name in names.split()}
 # what a repr shows on purpose: where a record lies, and how much it holds
 SHOWS: dict[str, dict[str, Any]] = {
     "records.Report": {"id": "0" * 32, "slot": 3, "phase": 0},
-    "records.Reports": {"offset": 3, "closed": 2},
+    "records.Reports": {"bound": 3, "closed": 2},
     "runtime.kafka.reader.Kept": {"partition": 0, "offset": 3},
     "runtime.device.store.Held": {"slot": 3},
     "runtime.log.Message": {"offset": 3},

@@ -156,15 +156,15 @@ def test_what_a_batch_of_reports_does(n, series):
     assert batch.gather(order).singles() == [rows[at] for at in order]
     changed = (batch.take(np.arange(n)[:1]), batch.gather(order))
     for other in changed:
-        assert (other.scale, other.offset, other.closed, other.chunk, other.phase) == (
+        assert (other.scale, other.bound, other.closed, other.chunk, other.phase) == (
             0.5,
             7,
             3,
             2,
             1,
         )
-    stamped = batch.stamp(offset=70, chunk=20, phase=0, closed=None)
-    assert (stamped.offset, stamped.chunk, stamped.phase, stamped.closed) == (70, 20, 0, None)
+    stamped = batch.stamp(bound=70, chunk=20, phase=0, closed=None)
+    assert (stamped.bound, stamped.chunk, stamped.phase, stamped.closed) == (70, 20, 0, None)
     assert [(row.id, row.slot, row.value) for row in stamped.singles()] == [
         (row.id, row.slot, row.value) for row in rows
     ]

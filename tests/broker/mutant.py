@@ -96,7 +96,7 @@ def ending(at_bounds):
         state.users.touch(waits.users)
         batch = self._batch(state, waits.users, waits.slot, waits.phase, waits.value)
         drawn = Drawn(batch, waits.phase, np.zeros(len(waits.users), np.intp))
-        self._messages.send(others[-1], places.take([-1]), drawn)
+        self._send(state, places.take([-1]), drawn, others[-1])
 
     return ended
 

@@ -184,8 +184,10 @@ def test_no_right_is_idle(flow):
     }
 
 
-@pytest.mark.parametrize("at", range(3))
-def test_a_collector_that_can_read_what_is_the_edges(flow, secured, at):
+@pytest.mark.parametrize(
+    ("at", "operation"), [(0, "READ"), (1, "READ"), (2, "READ"), (0, "DESCRIBE")]
+)
+def test_a_collector_that_can_read_what_is_the_edges(flow, secured, at, operation):
     """The raw topic, the edge's changelog, or its dead letters."""
     (mine,) = [each for each in access(flow.topology) if each.must_not_read]
     assert {*mine.must_not_read} == {
@@ -194,14 +196,14 @@ def test_a_collector_that_can_read_what_is_the_edges(flow, secured, at):
         flow.topology.dead_letters_topic,
     }
     name = mine.must_not_read[at]
-    right = Right("topic", name, ("READ",))
+    right = Right("topic", name, (operation,))
     secured.grant("collector", right)
     try:
         code, said = ended(flow, "collect")
     finally:
         secured.take("collector", right)
-    assert code == 2 and f"the collect role can read {name} " in said, said
-    assert "Take the right to READ away" in said
+    assert code == 2 and f"the collect role can read or describe {name} " in said, said
+    assert "Take the rights to READ and to DESCRIBE it away" in said
 
 
 @pytest.mark.parametrize(
@@ -282,12 +284,12 @@ def test_one_cluster_at_two_addresses(secured, tmp_path, prefix, capsys):
     assert main(["topics", str(one)]) == 0
     # now that there is something to read, a collector that knows its own side alone sees it
     assert main(["run", str(path), "--role", "collect"]) == 2
-    assert f"can read {prefix}.raw; {prefix}.dead-letters" in capsys.readouterr().err
+    assert f"can read or describe {prefix}.raw; {prefix}.dead-letters" in capsys.readouterr().err
     words = ["run", str(one), "--role", "collect", "--until-idle", "1s"]
     process = Life(words, log := tmp_path / "one.log")
     assert process.wait(60) == 0, log.read_text()
     (line,) = [line for line in log.read_text().splitlines() if " rights: " in line]
-    assert f"the collect role can read {prefix}.raw; {prefix}.dead-letters" in line
+    assert f"the collect role can read or describe {prefix}.raw; {prefix}.dead-letters" in line
 
 
 def test_who_may_not_grant(secured, flow, capsys):

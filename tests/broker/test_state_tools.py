@@ -163,7 +163,7 @@ def second(flow: Flow, capsys) -> None:
             "slots",
             "scale",
             "fingerprint",
-            "offset",
+            "bound",
             "closed",
             "chunk",
             "phase",

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ldp_kafka.runtime.stages.accepted import Accepted
 from ldp_kafka.runtime.stages.perturb import Perturb
+from ldp_kafka.runtime.stages.rows import Placed
+from ldp_kafka.runtime.stages.shards import BEFORE
 from tests.broker.mutant import ending
 from tests.fold import scripts
 from tests.fold.driver import Recipe
@@ -44,10 +47,59 @@ class BoundsOfFolds(Perturb):
 class CountsWhatIsDrawn(Perturb):
     """Counts the rows that its shards do not skip."""
 
-    def _at_bounds(
-        self, state: Any, places: Any, slots: Any, message: Any, made: Any, output: Any
-    ) -> None:
-        super()._at_bounds(state, places, made.event_slots, made.message, made, output)
+    def _at_bounds(self, state: Any, places: Any, accepted: Any, made: Any, output: Any) -> None:
+        accepted = accepted._replace(slots=made.event_slots, message=made.message)
+        super()._at_bounds(state, places, accepted, made, output)
+
+
+class CountsWhatIsInTime(Perturb):
+    """Takes repeats for accepted where no shard is ahead: how many there are moves bounds."""
+
+    def _perturb(self, state: Any, offsets: Any, found: Any, output: Any) -> Any:
+        _, made = super()._perturb(state, offsets, found, output)
+        return found, made
+
+
+class NumbersWhatIsSent(Perturb):
+    """A bound of which all was sent before a crash has no number."""
+
+    def _send(self, state: Any, bounds: Any, drawn: Any, output: Any) -> None:
+        moving = set(bounds.moving.tolist())
+        kept = [at for at in range(len(bounds)) if at in moving or at in drawn.bound]
+        bound = np.searchsorted(kept, drawn.bound)
+        super()._send(state, bounds.take(kept), drawn._replace(bound=bound), output)
+
+
+class EverythingAhead(Accepted):
+    """Takes repeats of what a shard has ahead for accepted."""
+
+    def of_ahead(self, rows: Placed) -> Placed:
+        return rows.in_order()
+
+
+class NothingAhead(Accepted):
+    """Does not know what a shard that is ahead has accepted."""
+
+    def of_ahead(self, rows: Placed) -> Placed:
+        return rows.take(slice(0, 0))
+
+
+class SavesWhatIsNow(Accepted):
+    """A shard's record has the last slots of its own snapshot, and not those of the one before."""
+
+    def snapshot(self, offset: int) -> None:
+        super().snapshot(offset)
+        count = len(self._saved)
+        self._users.state.columns[BEFORE][:count] = self._saved
+
+
+class SavesWhatWas(Accepted):
+    """The first snapshot of an owner does not note how far it is in a shard that is ahead."""
+
+    def snapshot(self, offset: int) -> None:
+        behind = self._behind
+        super().snapshot(2**62)
+        self._behind = behind
 
 
 class KeepsWhatIsSent(Perturb):
@@ -95,3 +147,12 @@ MUTANTS: dict[str, Mutant] = {
         Recipe(EarlyAck, chunk=1), scripts.commit_before_snapshot, "acknowledged"
     ),
 }
+
+NUMBERS: dict[str, type[Perturb | Accepted]] = {
+    "a bound without reports not numbered": NumbersWhatIsSent,
+    "repeats ahead counted": EverythingAhead,
+    "what is ahead not counted": NothingAhead,
+    "the last slots of this snapshot": SavesWhatIsNow,
+    "the last slots of a shard that is ahead": SavesWhatWas,
+}
+"""Bounds that slip after a crash: found where the log has repeats."""

@@ -21,7 +21,7 @@ from ldp_kafka.runtime.recovery.checkpoints import META, checkpoints, latest
 from ldp_kafka.runtime.recovery.epoch import Epoch
 from ldp_kafka.runtime.recovery.packing import unpack
 from ldp_kafka.runtime.stages.perturb import make_perturb
-from ldp_kafka.runtime.stages.shards import unpacked
+from ldp_kafka.runtime.stages.shards import BEFORE, unpacked
 from ldp_kafka.runtime.wire.arrow import ARROW, read_batch
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import Topology
@@ -44,7 +44,9 @@ def shard(payload: bytes) -> Shard:
     rows = read_batch(unpacked(payload))[0].to_pylist()
     return {
         row.pop("user"): tuple(
-            tuple(cell) if isinstance(cell, list) else cell for cell in row.values()
+            tuple(cell) if isinstance(cell, list) else cell
+            for name, cell in row.items()
+            if name != BEFORE  # says when the snapshot before was
         )
         for row in rows
         if row["last"] != NEVER
@@ -242,9 +244,9 @@ class EdgeJudge(Judge):
             (record.value, record.headers) for record in self.run.dead_letters
         }:
             self.complaints.add("dead letters")
-        if sorted(releases(topology, reports)) != sorted(
-            {(record.key, record.value) for record in self.run.releases}
-        ):
+        if releases(topology, reports) != {
+            (record.key, record.value) for record in self.run.releases
+        }:
             self.complaints.add("different release")
 
     def overspent(self, seen: Mapping[tuple[int, str], set[Any]]) -> bool:
@@ -269,7 +271,7 @@ def first_copies(records: Sequence[Record]) -> dict[tuple[int, int], bytes]:
     found: dict[tuple[int, int], bytes] = {}
     for record in records:
         if (batch := read_reports(record.value)) is not None:
-            found.setdefault((batch.offset, batch.chunk), record.value)
+            found.setdefault((batch.bound, batch.chunk), record.value)
     return found
 
 

@@ -8,23 +8,27 @@ import json
 from collections import Counter
 from dataclasses import fields, replace
 from functools import cached_property
+from itertools import product
 from random import Random
 
 import numpy as np
 import pytest
 
+from ldp_kafka.runtime.stages import perturb
 from ldp_kafka.runtime.stages.bounds import Bound, assign, cut, find_bounds
 from ldp_kafka.runtime.stages.perturb import Perturb
 from tests.depth import depth
 from tests.fold import cases
-from tests.fold.bound_mutants import MUTANTS
+from tests.fold.bound_mutants import MUTANTS, NUMBERS, like
 from tests.fold.driver import Recipe
-from tests.fold.scripts import edge_world, finish, play
+from tests.fold.scripts import crash_between_shards_and_meta, edge_world, finish, play
 from tests.fold.test_equivalence import METHODS, edge_of, folded, splits, wild
 from tests.fold.test_recovery import random_script, wild_script
 
 CRASHES = depth(40, 3000)
 LOGS = depth(200, 5000)
+SLIPS = depth(6, 40)
+AHEAD = crash_between_shards_and_meta
 
 
 @pytest.mark.parametrize("name", MUTANTS)
@@ -43,6 +47,21 @@ def test_random_crashes_lose_nothing_that_waits():
         steps, chunk = random_script(random), random.choice((0, 0, 2, 100))
         world = edge_world(cases.wild(number % 4), Recipe(chunk=chunk), statistics=cases.CROWDS)
         assert finish(world, wild_script(steps)) == set(), (number, steps, chunk)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_bounds_that_slip_are_found(name, monkeypatch):
+    """Of batches between bounds, or of a batch a message, in logs with repeats."""
+    kind, complaints = NUMBERS[name], set()
+    for seed, statistics in product(range(SLIPS), cases.BOTH):
+        log = cases.wild(seed)
+        assert finish(edge_world(log, statistics=statistics), AHEAD) == set(), (seed, statistics)
+        with monkeypatch.context() as patched:
+            if not issubclass(kind, Perturb):
+                patched.setattr(perturb, "Accepted", kind)
+            broken = like(kind) if issubclass(kind, Perturb) else Recipe()
+            complaints |= finish(edge_world(log, broken, statistics=statistics), AHEAD)
+    assert "different batch" in complaints
 
 
 def slowly(log, most, counts):

@@ -168,7 +168,7 @@ def second_answer(flow):
     batch = read_reports(value)
     values = (batch.values + 1) % 3
     cost = flow.topology.method.protocol.terms.budget
-    again = replace(batch, offset=batch.offset + 10**6, values=values, cost=cost)
+    again = replace(batch, bound=batch.bound + 10**6, values=values, cost=cost)
     flow.change(topic, 0, at, value, write_reports(again))
 
 

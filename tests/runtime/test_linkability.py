@@ -118,7 +118,7 @@ def seen(topology, messages):
 
 def by_message(batch):
     """Those of the same message, or of the same raw one, are one user's."""
-    return np.full(len(batch), batch.offset)
+    return np.full(len(batch), batch.bound)
 
 
 def by_rank(batch):

@@ -134,7 +134,7 @@ def test_silence_is_said_by_noise(method):
                             record.key,
                             record.headers,
                             record.partition,
-                            batch.offset,
+                            batch.bound,
                             batch.closed,
                             batch.chunk,
                             batch.scale,

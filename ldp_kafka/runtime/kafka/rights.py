@@ -1,6 +1,9 @@
 """What a role is allowed at the brokers, asked when it starts: each right that it lacks is named
 before anything runs, and a collector that can read what must not leave the edge is refused.
 
+A login that may DESCRIBE a topic may ask for its offsets, which tell how many raw messages there
+were: with ``per_slot: count`` that is users' values. So the collector may not do that either.
+
 A broker says what a login may do with a topic or a group (KIP-430). It says of a topic that a login
 may not even DESCRIBE neither that it is there nor that it is not.
 
@@ -76,7 +79,7 @@ def check_rights(
         readable = [
             name
             for name in each.must_not_read
-            if "READ" in (allowed.get(("topic", name)) or frozenset())
+            if _TELLING & (allowed.get(("topic", name)) or frozenset())
         ]
         if readable:
             said.append(_readable(topology, cluster, each, readable))
@@ -148,6 +151,7 @@ def _allowed(cluster: Cluster, wanted: Access, timeout: float) -> dict[tuple[str
     return patiently(config, "what this login may do", ask, timeout, client)
 
 
+_TELLING = {"READ", "DESCRIBE"}
 _NOTHING = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 _ABSENT = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.GROUP_ID_NOT_FOUND)
 
@@ -189,10 +193,11 @@ def _missing(
 
 def _readable(topology: Topology, cluster: Cluster, found: Access, names: list[str]) -> str:
     return (
-        f"the {found.role} role can read {_listed(names)} at {where(cluster.config)}, as"
-        f" {_block(topology, found.login)} logs in: that is for the edge alone. Take the right to"
-        " READ away from its login (where a cluster has no authorizer, everybody can read), or"
-        " give kafka.edge a cluster of its own"
+        f"the {found.role} role can read or describe {_listed(names)} at {where(cluster.config)},"
+        f" as {_block(topology, found.login)} logs in: that is for the edge alone, and how many"
+        " messages a topic has is, too. Take the rights to READ and to DESCRIBE it away from its"
+        " login (where a cluster has no authorizer, everybody can read), or give kafka.edge a"
+        " cluster of its own"
     )
 
 

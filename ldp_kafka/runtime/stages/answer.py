@@ -80,7 +80,7 @@ class Answer(Perturb):
 
     @property
     def fields(self) -> dict[str, Field]:
-        return {**self.method.fields, "held": Field("i8", self._places, NOTHING)}
+        return {**super().fields, "held": Field("i8", self._places, NOTHING)}
 
     def fresh(self) -> AnswerState:
         return AnswerState(*self._nobody(), history=self._asked.responder.history())
@@ -91,6 +91,8 @@ class Answer(Perturb):
         """
         assert isinstance(state, AnswerState)
         output = self._output()
+        if messages:
+            self._begin(state, messages)
         before = self._passed(state).settled
         run = Run.of(messages)
         asks = np.array(list(map(is_request, run.values)), np.int64)
@@ -185,7 +187,7 @@ class Answer(Perturb):
         output.count("reports", len(batch))
         place = Places.of(message.offset, before, self._passed(state))
         drawn = Drawn(batch, np.full(len(batch), SECOND), np.zeros(len(batch), np.intp))
-        self._messages.send(output, place, drawn)
+        self._send(state, place, drawn, output)
 
     def _asks(self, state: AnswerState, asking: Asking, offset: int) -> Reports:
         """The reports of those who are selected; the turn of those without a value is gone too."""

@@ -3,11 +3,13 @@
 Rows wait by the slot of their event. A *bound* is a message behind which the rows of some slots are
 sent: of all that it closes, and, where as many rows wait as may, of the slot that has most of them.
 So reports of a slot go together, many of them or all that there are; the first one of a new slot
-waits for others.
+waits for others. Bounds are numbered one after the other. That number is what a collector counts a
+batch once by: an offset would tell how many raw messages there were.
 
 A bound depends neither on time, nor on which messages are folded together, nor on what a shard has
-folded already. Whoever folds the log again finds the same bounds. What is sent again there is the
-same batch, or, after a crash, those of its rows whose shards had not been written since.
+folded already, nor on events that are not accepted (`accepted`). A second fold of the log finds the
+same bounds. It sends the same batches again, or, after a crash, those of their rows whose shards
+had not been written since.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def find_bounds(
     Parameters
     ----------
     counts : rows that wait of each slot, fewer than ``most``; brought up to date
-    slots, message : (n,) of each row that is in time, whatever becomes of it, in the order of
+    slots, message : (n,) of each event that is accepted, whatever becomes of it, in the order of
         messages
     closes : (place, last slot) of each message that closes slots, rising
     messages : of the run

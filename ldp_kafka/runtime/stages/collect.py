@@ -1,7 +1,7 @@
 """The collector's fold: report batches in, partials and releases per user out. It sees
 perturbed reports only: no privacy guarantee rests on it.
 
-A batch counts iff its (offset, chunk) comes after the last one of its source; ``closed`` is the
+A batch counts iff its (bound, chunk) comes after the last one of its source; ``closed`` is the
 edge's and is followed, never decided here. When it passes a slot, what the source has of the slot
 goes to the merger; runs of slots without reports go as one partial.
 """
@@ -36,7 +36,7 @@ class CollectState:
 
     source: SourceState
     last: tuple[int, int] = (-1, -1)
-    """(offset, chunk) of the last batch that counted."""
+    """(bound, chunk) of the last batch that counted."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,8 @@ class Collect:
         if batch.fingerprint != self.fingerprint:
             raise BadRecord(Reason.FINGERPRINT)
         source = state.source
-        if (batch.offset, batch.chunk) <= state.last:
-            if batch.offset < state.last[0] and source.closes(batch.closed):
+        if (batch.bound, batch.chunk) <= state.last:
+            if batch.bound < state.last[0] and source.closes(batch.closed):
                 # a replay closes nothing new: the raw log was begun anew under the same name
                 raise BadRecord(Reason.RESTARTED)
             output.count("repeated")
@@ -152,7 +152,7 @@ class Collect:
         counting, source = self._counted(state, batch)
         # may refuse it: before anything is changed
         found = counting.supports(source, batch, singles=singles)
-        state.last = (batch.offset, batch.chunk)
+        state.last = (batch.bound, batch.chunk)
         for at, support in found:
             source.first = at.slot if source.first is None else min(source.first, at.slot)
             if source.sums.takes(at.slot, offset):

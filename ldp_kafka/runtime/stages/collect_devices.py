@@ -388,7 +388,7 @@ class CollectDevices:
 
 def _of_a_device(batch: Reports) -> bool:
     """Whether they have no place in a log of the edge's."""
-    return (batch.offset, batch.chunk, batch.closed) == (-1, 0, None)
+    return (batch.bound, batch.chunk, batch.closed) == (-1, 0, None)
 
 
 def make_collect_devices(

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldp_kafka.accounting import NEVER, Field
-from ldp_kafka.errors import ConfigurationError
+from ldp_kafka.errors import ConfigurationError, StateError
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.base import Step
 from ldp_kafka.randomness import Digests
@@ -27,12 +27,14 @@ from ldp_kafka.records import Reports
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
+from ldp_kafka.runtime.stages.accepted import LAST_BEFORE, Accepted
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
 from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.report_messages import Drawn, ReportMessages
 from ldp_kafka.runtime.stages.rows import Answered, Answers, Placed, Rows, by_phase, rounds
+from ldp_kafka.runtime.stages.shards import BEFORE
 from ldp_kafka.runtime.stages.users import Users, look_at_users
 from ldp_kafka.runtime.stages.waiting import Waiting
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
@@ -57,8 +59,14 @@ class PerturbState:
     """Greatest event time accepted, milliseconds."""
     closed: int = NEVER
     """Last closed slot."""
+    offset: int = -1
+    """The last one that was folded since the state was loaded; -1: none was."""
+    accepted: Accepted | None = None
+    """None before the first message that is folded since the state was loaded."""
+    bound: int | None = -1
+    """The number of the last bound; None where a version wrote the state that took offsets."""
     waiting: dict[int, int] = field(default_factory=dict)
-    """Rows in time since they were last sent, by slot; of all users, whatever became of them."""
+    """Events accepted since they were last sent, by slot; of all users."""
 
     def __repr__(self) -> str:
         return f"PerturbState({self.users!r}, closed={self.closed})"  # never a time of a user
@@ -98,7 +106,7 @@ class Perturb(KeyedStage):
     second budget.
     """
     report_rows: int = 0
-    """Rows in time of which fewer wait before their reports are sent; 0: a batch a message."""
+    """Accepted events of which fewer wait before their reports are sent; 0: a batch a message."""
 
     @cached_property
     def _raw(self) -> RawPartition:
@@ -132,7 +140,7 @@ class Perturb(KeyedStage):
 
     def _nobody(self) -> tuple[Users, NDArray[np.int64]]:
         """The users before the first one, and how far their shards are."""
-        compressed = ("last", *self.method.ledger.fields)
+        compressed = ("last", BEFORE, *self.method.ledger.fields)
         blank = self.method.blank(0) if self.report_rows else None
         users = Users(self.fields, compressed, self.randomness, self.shards, blank)
         return users, np.full(self.shards, -1, np.int64)
@@ -140,16 +148,38 @@ class Perturb(KeyedStage):
     @property
     def fields(self) -> dict[str, Field]:
         """The arrays of a user's state."""
-        return self.method.fields
+        return {**self.method.fields, BEFORE: LAST_BEFORE}
 
     def fold(self, state: PerturbState, messages: Sequence[Message]) -> Output:
         """Reports of consecutive messages; the same records whether they are folded one by one or
         together.
         """
         output = self._output()
-        self._events(state, messages, output)
+        if messages:
+            self._begin(state, messages)
+            self._events(state, messages, output)
         self._stand(state, output)
         return output
+
+    def _begin(self, state: PerturbState, messages: Sequence[Message]) -> None:
+        """Make a state ready for the messages that come next.
+
+        Raises
+        ------
+        StateError : a version wrote it that numbered bounds by offsets, and a crash ended it: what
+            it has sent behind its last snapshot is not known
+        """
+        first = messages[0].offset
+        if state.bound is None:
+            if first <= state.shard_offsets.max():
+                raise StateError(
+                    "the last snapshot of an older version is not whole: run that version once"
+                    " more, and stop it in order (SIGTERM)"
+                )
+            state.bound = first - 1
+        if state.accepted is None:
+            state.accepted = Accepted(state.users, state.shard_offsets, first)
+        state.offset = messages[-1].offset
 
     def _stand(self, state: PerturbState, output: Output) -> None:
         """Say where it stands."""
@@ -163,12 +193,20 @@ class Perturb(KeyedStage):
         rows, latest = self._raw.read(run, output)
         places = self._places_of(state, run.offsets, latest)
         output.count("events", len(rows.slots))
-        found, made = self._reported(state, run.offsets, rows, places, output)
+        accepted, made = self._reported(state, run.offsets, rows, places, output)
         if self._waits:
-            self._at_bounds(state, places, found.slots, found.message, made, output)
-        else:
-            batch = self._batch(state, made.users, made.slots, made.phases, made.values)
-            self._messages.send(output, places, Drawn(batch, made.phases, made.message))
+            self._at_bounds(state, places, accepted, made, output)
+            return
+        bounds = np.union1d(accepted.message, places.moving)
+        batch = self._batch(state, made.users, made.slots, made.phases, made.values)
+        drawn = Drawn(batch, made.phases, np.searchsorted(bounds, made.message))
+        self._send(state, places.take(bounds), drawn, output)
+
+    def _send(self, state: PerturbState, bounds: Places, drawn: Drawn, output: Output) -> None:
+        """Send the reports of the next bounds. Each has a number, whether it has reports or not."""
+        assert state.bound is not None
+        first, state.bound = state.bound + 1, state.bound + len(bounds)
+        self._messages.send(output, bounds, first, drawn)
 
     def _reported(
         self,
@@ -178,9 +216,9 @@ class Perturb(KeyedStage):
         places: Places,
         output: Output,
     ) -> tuple[Placed, Answered]:
-        """The values of a run of messages that are to be reported, and the reports of them."""
+        """The values of a run of messages that are accepted, and the reports of them."""
         found = self._due(state, offsets, rows, places, output)
-        return found, self._perturb(state, offsets, found, output)
+        return self._perturb(state, offsets, found, output)
 
     def _due(
         self,
@@ -236,14 +274,20 @@ class Perturb(KeyedStage):
         offsets: NDArray[np.int64],
         found: Placed,
         output: Output,
-    ) -> Answered:
-        """The reports that values of a run of messages give."""
+    ) -> tuple[Placed, Answered]:
+        """Those of the values that are accepted, in the order of messages, and the reports that
+        they give.
+        """
         if not len(found.slots):
             none = np.empty(0, np.int64)
-            return Answered(none, none, none, none, self.method.blank(0), none)
+            return found, Answered(none, none, none, none, self.method.blank(0), none)
+        others_accepted = None
         # some shards are ahead: their rows were folded and reported before the crash
         if offsets[0] <= state.shard_offsets.max():
+            assert state.accepted is not None
             ahead = state.shard_offsets[state.users.shard[found.users]] >= offsets[found.message]
+            if ahead.any():
+                others_accepted = state.accepted.of_ahead(found.take(ahead))
             found = found.take(~ahead)
         found = found.in_order()
         users, slots, values, _ = found
@@ -257,14 +301,14 @@ class Perturb(KeyedStage):
         output.count("silent", len(users) - answers.sent - answers.refused - repeated)
         made = answers.of(found)
         output.count("reports", len(made.slots))
-        return made
+        accepted = found if repeated == 0 else found.take(answers.taken)
+        return Placed.join(accepted, others_accepted), made
 
     def _at_bounds(
         self,
         state: PerturbState,
         places: Places,
-        slots: NDArray[np.int64],
-        message: NDArray[np.intp],
+        accepted: Placed,
         made: Answered,
         output: Output,
     ) -> None:
@@ -272,24 +316,30 @@ class Perturb(KeyedStage):
 
         Parameters
         ----------
-        slots, message : of the rows that came in time, see `bounds.find_bounds`
+        accepted : events, in the order of messages
         made : their reports, as far as their shards were not ahead
 
         Notes
         -----
-        Bounds are the log's own: they are found from the rows that came in time, before any shard
-        skips one, and ``meta`` has what was counted. Where a crash leaves a shard that was written
-        at offset s, ahead of the offset m of ``meta``, its rows up to s are neither drawn nor sent
-        again. What the shard had sent by then was in the topic before it was written. What it holds
-        has no bound between m and s: a bound takes all rows of a slot up to its own offset. So it
-        waits for the same bound as before, and nothing is lost. Would it lie in ``meta``, what such
-        a shard has drawn between m and s would be nowhere.
+        Bounds are the log's own: they are found from the events that are accepted, whether a shard
+        skips them or not, and ``meta`` has what was counted. So is a bound's number: it counts
+        bounds, also those of which all reports were sent before a crash. Nothing that comes of a
+        bound depends on how many messages there were, nor on repeats, late events and bad ones.
+
+        Where a crash leaves a shard that was written at offset s, ahead of the offset m of
+        ``meta``, its rows up to s are neither drawn nor sent again. What the shard had sent by then
+        was in the topic before it was written. What it holds has no bound between m and s: a bound
+        takes all rows of a slot up to its own offset. So it waits for the same bound as before, and
+        nothing is lost. Would it lie in ``meta``, what such a shard has drawn between m and s would
+        be nowhere.
         """
         waiting = state.users.waiting
         assert waiting is not None
         closes = [(at, places.passed[places.after[at]].closed) for at in places.moving.tolist()]
         most = self.report_rows
-        bounds = find_bounds(state.waiting, slots, message, closes, len(places), most)
+        bounds = find_bounds(
+            state.waiting, accepted.slots, accepted.message, closes, len(places), most
+        )
         offsets = places.offsets
         waiting.add(made, offsets[made.message])
         if not bounds:
@@ -303,7 +353,7 @@ class Perturb(KeyedStage):
         kept = kept.take(goes)
         state.users.touch(kept.users)
         batch = self._batch(state, kept.users, kept.slot, kept.phase, kept.value)
-        self._messages.send(output, ended, Drawn(batch, kept.phase, of))
+        self._send(state, ended, Drawn(batch, kept.phase, of), output)
 
     def _batch(
         self,
@@ -385,6 +435,8 @@ class Perturb(KeyedStage):
         )
 
     def dirty(self, state: PerturbState) -> set[str]:
+        if state.accepted is not None:
+            state.accepted.snapshot(state.offset)
         return state.users.dirty()
 
     def shards_of(self, state: PerturbState) -> set[str]:
@@ -405,13 +457,15 @@ class Perturb(KeyedStage):
 
     def meta(self, state: PerturbState) -> dict[str, Any]:
         waiting = {"waiting": sorted(state.waiting.items())} if self.report_rows else {}
-        return {"watermark": state.watermark, "closed": state.closed, **waiting}
+        bound = {} if state.bound is None else {"bound": state.bound}
+        return {"watermark": state.watermark, "closed": state.closed, **bound, **waiting}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> PerturbState:
         state = self.fresh()
         state.watermark, state.closed = meta["watermark"], meta["closed"]
+        state.bound = meta.get("bound")
         state.waiting = dict(meta["waiting"]) if self.report_rows else {}
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():

@@ -1,6 +1,6 @@
 """Reports as messages of the reports topic: of each raw message, or of all between two bounds.
 
-Every message says what the collector counts once by, (offset, chunk), and how far the partition is.
+Every message says what the collector counts once by, (bound, chunk), and how far the partition is.
 What a bound closes is said by its last message alone: all of its reports have come by then.
 """
 
@@ -57,9 +57,14 @@ class ReportMessages:
     delay: int
     by_slot: bool
 
-    def send(self, output: Output, places: Places, drawn: Drawn) -> None:
+    def send(self, output: Output, places: Places, number: int, drawn: Drawn) -> None:
         """Send the reports of these bounds, in messages of one phase; one without reports where a
         bound only tells how far the partition is, which the last message of a bound alone does.
+
+        Parameters
+        ----------
+        places : of the bounds
+        number : of the first of them
         """
         batch, phases = drawn.batch, drawn.phases
         keys = (batch.slots, phases) if self.by_slot else (phases,)
@@ -69,7 +74,7 @@ class ReportMessages:
         heads = parts.order[parts.ends[:-1]]
         to = drawn.bound[heads]
         stamps = Stamps(
-            places.offsets[to],
+            number + to,
             parts.chunk,
             phases[heads],
             np.where(parts.last, places.after[to], places.before[to]),
@@ -79,8 +84,8 @@ class ReportMessages:
         for place in reversed(places.moving.tolist()):
             start, end = np.searchsorted(to, (place, place + 1)).tolist()
             if start == end:
-                offset, passed = places.offsets.item(place), said[places.after[place]]
-                empty = batch.take(slice(0, 0)).stamp(offset, 0, 0, *passed)
+                passed = said[places.after[place]]
+                empty = batch.take(slice(0, 0)).stamp(number + place, 0, 0, *passed)
                 texts.insert(start, write_reports(empty))
         if texts:
             output.send(PlainRecords(self.topic, self.partition, texts))
@@ -106,8 +111,8 @@ def _written(batch: Reports, ends: NDArray[np.intp], stamps: Stamps) -> list[byt
         if is_alone:
             texts.append(next(written))
         else:
-            offset, chunk, phase, passed = stamp
-            part = batch.take(slice(start, stop)).stamp(offset, chunk, phase, *passed)
+            bound, chunk, phase, passed = stamp
+            part = batch.take(slice(start, stop)).stamp(bound, chunk, phase, *passed)
             texts.append(write_reports(part))
     return texts
 

@@ -49,6 +49,14 @@ class Placed(NamedTuple):
         """Those at ``rows``, in that order, or those that a mask (n,) keeps."""
         return Placed(*(column[rows] for column in self))
 
+    @staticmethod
+    def join(rows: Placed, others: Placed | None) -> Placed:
+        """All of them, in the order of messages."""
+        if others is None or not len(others.slots):
+            return rows
+        whole = Placed(*(np.concatenate(columns) for columns in zip(rows, others, strict=True)))
+        return whole.take(np.argsort(whole.message, kind="stable"))
+
     def in_order(self) -> Placed:
         """By message, then slot; within a slot as they came."""
         if not len(self.slots) or self.slots.min() == self.slots.max():
@@ -133,10 +141,13 @@ class Answers:
         self._status = np.zeros(n, np.uint8)
         self._phases = np.zeros(n, np.int64)
         self._several: list[Several] = []
+        self.taken = np.zeros(n, np.bool_)
+        """(n,) which rows a step took: not those at or before their user's last slot."""
 
     def take(self, group: NDArray[np.intp] | slice, step: Step) -> None:
         """What a step gave the rows of a group."""
         index = step.answers if self._scale == 1 else step.answers * (1 / self._scale)
+        self.taken[group] = True
         self._status[group] = step.status
         self._phases[group] = step.phase
         if step.slots is None:

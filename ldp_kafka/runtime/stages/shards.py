@@ -22,11 +22,12 @@ from ldp_kafka.randomness import Digests
 from ldp_kafka.runtime.stages.waiting import Kept, kept_of
 from ldp_kafka.runtime.wire.arrow import MAX_BYTES, read_batch, write_batch
 
-__all__ = ["Held", "packed", "read_shards", "unpacked", "write_shard"]
+__all__ = ["BEFORE", "Held", "packed", "read_shards", "unpacked", "write_shard"]
 
 _HEAD = struct.Struct(">II")  # bytes that are not compressed, and bytes that are
 _CODEC = "lz4"  # of four compressors the fastest to read: a recovery waits for it
 _END = 8  # bytes with which a stream ends
+BEFORE = "before"  # the column of users' last slots at the snapshot before
 _WAITING = "waiting"  # the column of reports that wait, where they may
 
 
@@ -123,6 +124,9 @@ def read_shards(
     batches = [read_batch(unpacked(payload))[0] for payload in payloads]
     whole = pa.Table.from_batches(batches).combine_chunks()
     waiting = [] if kind is None else [_WAITING]
+    if BEFORE in fields and BEFORE not in whole.schema.names and "last" in whole.schema.names:
+        # of a version whose bounds were numbered by offsets: no snapshot of it is torn
+        whole = whole.append_column(BEFORE, whole.column("last"))
     if sorted(whole.schema.names) != sorted(["user", *fields, *waiting]):
         raise StateError(
             "the changelog's state has other fields than this method's: it was written by another"

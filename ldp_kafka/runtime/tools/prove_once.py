@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldp_kafka.errors import BadRecord, ConfigurationError, StateError
-from ldp_kafka.runtime import local, roles
+from ldp_kafka.runtime import roles
 from ldp_kafka.runtime.kafka import admin
 from ldp_kafka.runtime.kafka.deployment import read_deployment
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records, spans
@@ -26,10 +26,10 @@ from ldp_kafka.runtime.keys import EdgeNoise, Keyring, edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.stages.perturb import PerturbState
 from ldp_kafka.runtime.tools.report_index import Compared, ReportIndex, compare
-from ldp_kafka.runtime.wire.reports import read_reports
+from ldp_kafka.runtime.wire.reports import numbered_by_offset, read_reports
 from ldp_kafka.topology import Topology
 
-__all__ = ["Answered", "Proof", "Recomputed", "prove", "read_held", "recompute"]
+__all__ = ["Due", "Proof", "Recomputed", "prove", "read_held", "recompute"]
 
 TOGETHER = 256  # raw messages that are folded at a time
 Progress = Callable[[int], None]
@@ -126,26 +126,46 @@ class Recomputed(NamedTuple):
     """Users with events in several partitions."""
 
 
-@dataclass
-class Answered:
-    """Which raw messages the held batches of one partition answer."""
+@dataclass(frozen=True)
+class Due:
+    """Which batches of a raw partition must be held: all up to what was acknowledged or is held,
+    since batches go out in order; from what the topic still holds.
 
-    first: int
-    last: int
+    Parameters
+    ----------
+    acknowledged : the first raw offset that was not
+    first, last : bounds of the batches that are held; None where none is, or their numbers are
+        offsets, as an older version sent them
+    whole : whether the topic still holds the partition's first batch
+    """
 
-    def take(self, offset: int) -> None:
-        """Note one."""
-        self.first, self.last = min(self.first, offset), max(self.last, offset)
+    acknowledged: int = 0
+    first: int | None = None
+    last: int | None = None
+    whole: bool = True
+
+    def take(self, bound: int) -> Due:
+        """With one more that is held."""
+        first = bound if self.first is None else min(self.first, bound)
+        last = bound if self.last is None else max(self.last, bound)
+        return replace(self, first=first, last=last)
+
+    def holds(self, bound: int, offset: int) -> bool:
+        """Whether a batch must be held, of which no part comes of messages after ``offset``."""
+        begun = self.whole or (self.first is not None and bound > self.first)
+        sent = offset < self.acknowledged or (self.last is not None and bound < self.last)
+        return begun and sent
 
 
 def read_held(
     records: Iterable[Kept], folder: Path | None = None
-) -> tuple[ReportIndex, int, dict[int, Answered]]:
-    """The reports of a topic, how many of its records are none, and by partition what they answer;
-    ``folder``: of the `ReportIndex`.
+) -> tuple[ReportIndex, int, dict[int, Due]]:
+    """The reports of a topic, how many of its records are none, and by partition which batches it
+    holds; ``folder``: of the `ReportIndex`.
     """
     held, unreadable = ReportIndex(folder=folder), 0
-    answered: dict[int, Answered] = {}
+    found: dict[int, Due] = {}
+    older = set()
     for record in records:
         try:
             batch = read_reports(record.value or b"")
@@ -153,18 +173,18 @@ def read_held(
             unreadable += 1
             continue
         if batch is not None:
-            answered.setdefault(record.partition, Answered(batch.offset, batch.offset)).take(
-                batch.offset
-            )
+            if numbered_by_offset(record.value or b""):
+                older.add(record.partition)
+            found[record.partition] = found.get(record.partition, Due()).take(batch.bound)
             held.add(batch, partition=record.partition)
-    return held, unreadable, answered
+    return held, unreadable, {at: Due() if at in older else each for at, each in found.items()}
 
 
 def recompute(
     topology: Topology,
     randomness: EdgeNoise,
     records: Iterable[Kept],
-    due: Mapping[int, tuple[int, int]],
+    due: Mapping[int, Due],
     seed: int,
     folder: Path | None = None,
 ) -> Recomputed:
@@ -173,7 +193,7 @@ def recompute(
     Parameters
     ----------
     records : of the raw topic, in the order of each partition
-    due : by partition, the first and the last raw offset whose reports must be held
+    due : of each partition
     seed, folder : of the `ReportIndex` that they are compared with
     """
     made = ReportIndex(seed, folder)
@@ -182,15 +202,30 @@ def recompute(
         number: roles.make(topology, agent, number, randomness)
         for number in range(topology.input.partitions)
     }
-    log = ((each.partition, Message(each.offset, each.timestamp, each.value)) for each in records)
     states = {number: stage.fresh() for number, stage in stages.items()}
-    for number, folded in local.fold(stages, log, TOGETHER, states):
-        low, high = due.get(number, (0, -1))
-        for record in folded.records:
+    for number, run in _runs(records, due):
+        for record in stages[number].fold(states[number], run).records:
             batch = read_reports(record.value) if record.topic == topology.reports_topic else None
             if batch is not None:
-                made.add(batch, partition=number, due=low <= batch.offset <= high)
+                is_due = due[number].holds(batch.bound, run[-1].offset)
+                made.add(batch, partition=number, due=is_due)
     return Recomputed(made, _scattered_users(states.values()))
+
+
+def _runs(records: Iterable[Kept], due: Mapping[int, Due]) -> Iterator[tuple[int, list[Message]]]:
+    """Messages that are folded together, with their partition: what was acknowledged, or what was
+    not.
+    """
+    waiting: dict[int, list[Message]] = {number: [] for number in due}
+    for each in records:
+        number, run = each.partition, waiting[each.partition]
+        if run and (
+            len(run) >= TOGETHER or run[-1].offset < due[number].acknowledged <= each.offset
+        ):
+            yield number, run
+            run = waiting[number] = []
+        run.append(Message(each.offset, each.timestamp, each.value))
+    yield from ((number, run) for number, run in waiting.items() if run)
 
 
 def _scattered_users(states: Iterable[PerturbState]) -> int:
@@ -256,7 +291,7 @@ def _prove(
     )
     topic = topology.reports_topic
     extent = spans(collector, topic)
-    held, unreadable, answered = read_held(
+    held, unreadable, batches = read_held(
         _counted(read_records(collector, topic, extent), "reports", extent, progress), folder
     )
     begins = {number: first for number, (first, _) in extent.items() if first > 0}
@@ -264,22 +299,33 @@ def _prove(
         found = compare(held)
         return _proof(held, found, unreadable, begins)
     raw = spans(edge, topology.raw_topic)
-    for number, (first, _) in raw.items():
-        if first > 0 and (
-            number in begins or (number in answered and answered[number].first < first)
-        ):
-            raise StateError(
-                f"{topology.raw_topic} partition {number} begins at offset {first}: what was before"
-                " it is needed to make its reports once more"
-            )
+    _check_begin(topology, raw, begins)
     due = {
-        number: _due(committed.get(number), answered.get(number), whole=number not in begins)
+        number: replace(
+            batches.get(number, Due()),
+            acknowledged=committed.get(number) or 0,
+            whole=number not in begins,
+        )
         for number in raw
     }
     randomness = edge_randomness(topology, key, read_deployment(topology, edge))
     records = _counted(read_records(edge, topology.raw_topic, raw), "raw records", raw, progress)
     expected = recompute(topology, randomness, records, due, held.seed, folder)
-    return _proof(held, compare(held, expected.reports), unreadable, begins, expected)
+    found = compare(held, expected.reports)
+    if found.missing or found.different or found.unexpected:
+        _check_begin(topology, raw, raw)
+    return _proof(held, found, unreadable, begins, expected)
+
+
+def _check_begin(topology: Topology, raw: Spans, partitions: Iterable[int]) -> None:
+    """Raise StateError where one of these partitions of the raw topic has lost its beginning."""
+    for number in partitions:
+        first, _ = raw[number]
+        if first > 0:
+            raise StateError(
+                f"{topology.raw_topic} partition {number} begins at offset {first}: what was before"
+                " it is needed to make its reports once more"
+            )
 
 
 def _proof(
@@ -304,16 +350,6 @@ def _proof(
         scattered=found.scattered,
         scattered_users=0 if made is None else made.scattered_users,
     )
-
-
-def _due(committed: int | None, answered: Answered | None, *, whole: bool) -> tuple[int, int]:
-    """The raw offsets whose reports must be there: up to what was acknowledged or answered, since
-    batches go out in order; from what the topic still holds.
-    """
-    last = max((committed or 0) - 1, -1 if answered is None else answered.last - 1)
-    if whole:
-        return 0, last
-    return (last + 1 if answered is None else answered.first + 1), last
 
 
 def _counted(

@@ -43,7 +43,7 @@ _TYPES: dict[str, list[set[type]]] = {
     # not both together: 1 and 1.0 are equal, and each is written as it is
     "scale": [{int}, {float}],
     "series": [{str}, {type(None)}],
-    "offset": [{int}],
+    "bound": [{int}],
     "chunk": [{int}],
     "closed": [{int}, {type(None)}, {int, type(None)}],
     "cost": [{int}],
@@ -57,13 +57,13 @@ Columns = Mapping[str, Sequence[Any]]
 @dataclass(frozen=True, slots=True)
 class ReportRun:
     """The reports of consecutive messages, one each, of which ``closed``, scale, phase, cost and
-    all else that a batch shares are the same; only (offset, chunk) grows from each to the next, or
+    all else that a batch shares are the same; only (bound, chunk) grows from each to the next, or
     (of devices, which have none) is the same as well.
 
     Parameters
     ----------
     place : of the first message
-    reports : all as one batch; its offset and chunk are those of the last
+    reports : all as one batch; its bound and chunk are those of the last
     sources : (n, 2) offset and chunk of each
     """
 
@@ -78,17 +78,17 @@ class ReportRun:
         return f"ReportRun({len(self)} reports)"  # never a value
 
     def source(self, at: int) -> tuple[int, int]:
-        """(offset, chunk) of one report."""
-        offset, chunk = self.sources[at].tolist()
-        return offset, chunk
+        """(bound, chunk) of one report."""
+        bound, chunk = self.sources[at].tolist()
+        return bound, chunk
 
     def part(self, start: int, stop: int) -> ReportRun:
         """A run of some of its messages."""
         rows, found = slice(start, stop), self.reports
-        offset, chunk = self.source(stop - 1)
+        bound, chunk = self.source(stop - 1)
         return ReportRun(
             self.place + start,
-            found.take(rows).stamp(offset, chunk, found.phase, found.closed, found.settled),
+            found.take(rows).stamp(bound, chunk, found.phase, found.closed, found.settled),
             self.sources[rows],
         )
 
@@ -99,7 +99,7 @@ def read_plain_reports(messages: Sequence[bytes], *, ordered: bool = True) -> It
 
     Parameters
     ----------
-    ordered : whether (offset, chunk) is to grow within a run, or to stay the same
+    ordered : whether (bound, chunk) is to grow within a run, or to stay the same
     """
     kept = [at for at, message in enumerate(messages) if message.startswith(b"{")]
     names: list[tuple[str, ...]] = [()] * len(messages)
@@ -159,20 +159,20 @@ def _rows(columns: Columns) -> _Rows | None:
         and set(columns["type"]) == {"report"}
     ):
         return None
-    slots, offsets, chunks = (
-        np.array(columns[name], np.int64) for name in ("slot", "offset", "chunk")
+    slots, bounds, chunks = (
+        np.array(columns[name], np.int64) for name in ("slot", "bound", "chunk")
     )
     values = _bits(columns["bits"]) if "bits" in columns else _indices(columns["index"])
     ids, series = _digests(columns["id"]), columns.get("series", (None,))
     if not (
         values is not None
         and 0 <= slots.min() <= slots.max() < LATEST
-        and -1 <= offsets.min() <= offsets.max() < FURTHEST
+        and -1 <= bounds.min() <= bounds.max() < FURTHEST
         and 0 <= chunks.min() <= chunks.max() < FURTHEST
     ):
         return None
     links = None if series[0] is None else _digests(series)
-    return _Rows(ids, slots, values, links, np.stack([offsets, chunks], axis=1))
+    return _Rows(ids, slots, values, links, np.stack([bounds, chunks], axis=1))
 
 
 def _digests(found: Sequence[str]) -> Digests:
@@ -210,17 +210,17 @@ def _indices(found: Sequence[Any]) -> NDArray[np.int64] | None:
 
 def _alike(columns: Columns, rows: _Rows, place: int, *, ordered: bool) -> Iterator[ReportRun]:
     """Runs of reports that share all that a batch shares, and follow each other."""
-    names = [name for name in columns if name in SHARED and name not in ("offset", "chunk")]
+    names = [name for name in columns if name in SHARED and name not in ("bound", "chunk")]
     same = [columns[name] for name in names]
     starts = _starts(same, _later(*rows.sources.T) if ordered else _again(*rows.sources.T))
     n = len(rows.slots)
     for start, stop in zip(starts, [*starts[1:], n], strict=True):
-        offset, chunk = rows.sources[stop - 1].tolist()
+        bound, chunk = rows.sources[stop - 1].tolist()
         said = {"scale": 1, **{name: columns[name][start] for name in names}}
         if not said["scale"] < WHOLE:
             continue
         try:
-            common = shared({**said, "offset": offset, "chunk": chunk})
+            common = shared({**said, "bound": bound, "chunk": chunk})
         except BadRecord:
             continue
         part = slice(start, stop)
@@ -231,16 +231,16 @@ def _alike(columns: Columns, rows: _Rows, place: int, *, ordered: bool) -> Itera
         yield ReportRun(place + start, reports, rows.sources[part])
 
 
-def _later(offsets: NDArray[np.int64], chunks: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _later(bounds: NDArray[np.int64], chunks: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which of all but the first come after the one before."""
-    same = offsets[1:] == offsets[:-1]
-    after: NDArray[np.bool_] = (offsets[1:] > offsets[:-1]) | (same & (chunks[1:] > chunks[:-1]))
+    same = bounds[1:] == bounds[:-1]
+    after: NDArray[np.bool_] = (bounds[1:] > bounds[:-1]) | (same & (chunks[1:] > chunks[:-1]))
     return after
 
 
-def _again(offsets: NDArray[np.int64], chunks: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _again(bounds: NDArray[np.int64], chunks: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which of all but the first have the source of the one before."""
-    same: NDArray[np.bool_] = (offsets[1:] == offsets[:-1]) & (chunks[1:] == chunks[:-1])
+    same: NDArray[np.bool_] = (bounds[1:] == bounds[:-1]) & (chunks[1:] == chunks[:-1])
     return same
 
 

@@ -22,9 +22,9 @@ from ldp_kafka.runtime.wire.arrow import (
 )
 from ldp_kafka.runtime.wire.parsing import LATEST, parse_json
 from ldp_kafka.runtime.wire.records import decode_json, encode_json
-from ldp_kafka.runtime.wire.single_reports import of_phases, shared
+from ldp_kafka.runtime.wire.single_reports import current, of_phases, shared
 
-__all__ = ["read_reports", "write_reports"]
+__all__ = ["numbered_by_offset", "read_reports", "write_reports"]
 
 
 def write_reports(batch: Reports) -> bytes:
@@ -45,13 +45,22 @@ def write_reports(batch: Reports) -> bytes:
     common = {
         "fingerprint": batch.fingerprint,
         "scale": batch.scale,
-        "offset": batch.offset,
+        "bound": batch.bound,
         "chunk": batch.chunk,
         "phase": batch.phase,
         "closed": batch.closed,
         **of_phases(batch.cost, batch.settled),
     }
     return write_batch("report", names, columns, common)
+
+
+def numbered_by_offset(value: bytes) -> bool:
+    """Whether an older version wrote this report batch, whose number is the offset of a message."""
+    if b'"offset"' not in value:
+        return False
+    if not value.startswith(ARROW):
+        return "offset" in parse_json(value)
+    return "offset" in parse_json(read_batch(value, 1)[1][b"shared"])
 
 
 def read_reports(value: bytes) -> Reports | None:
@@ -73,7 +82,7 @@ def read_reports(value: bytes) -> Reports | None:
             sorted(["id", kind, "series", "slot"]),
         ):
             raise BadRecord(Reason.WRONG_FIELDS)
-        checked = shared(parse_json(metadata[b"shared"]))
+        checked = shared(current(parse_json(metadata[b"shared"])))
         ids, slots, values = (
             digests_of(rows, "id"),
             rows_of(rows, "slot", pa.int64()),

@@ -23,6 +23,7 @@ __all__ = [
     "SHARED",
     "UNSAID",
     "Stamps",
+    "current",
     "of_phases",
     "report_of",
     "reports_of",
@@ -30,7 +31,7 @@ __all__ = [
     "write_singles",
 ]
 
-SHARED = {"fingerprint", "scale", "offset", "chunk", "phase", "closed", "cost", "settled"}
+SHARED = {"fingerprint", "scale", "bound", "chunk", "phase", "closed", "cost", "settled"}
 ROW = SHARED | {"id", "slot", "series"}
 UNSAID = {"cost": 0, "settled": None}
 _BITS = re.compile(r"(?:[0-9a-f]{2}){1,131072}")
@@ -42,7 +43,7 @@ Part: TypeAlias = bytes | list[bytes]
 class Stamps(NamedTuple):
     """What messages (n,) say beside their rows, as columns."""
 
-    offsets: NDArray[np.int64]
+    bounds: NDArray[np.int64]
     chunks: NDArray[np.int64]
     phases: NDArray[np.int64]
     passed: NDArray[np.intp]
@@ -53,17 +54,17 @@ class Stamps(NamedTuple):
     @classmethod
     def of(cls, batch: Reports) -> Stamps:
         """What a batch says of itself, for each of its rows."""
-        own = np.array([[batch.offset], [batch.chunk], [batch.phase], [0]], np.int64)
-        offsets, chunks, phases, passed = np.broadcast_to(own, (4, len(batch)))
-        return cls(offsets, chunks, phases, passed, [(batch.closed, batch.settled)])
+        own = np.array([[batch.bound], [batch.chunk], [batch.phase], [0]], np.int64)
+        bounds, chunks, phases, passed = np.broadcast_to(own, (4, len(batch)))
+        return cls(bounds, chunks, phases, passed, [(batch.closed, batch.settled)])
 
     def take(self, rows: NDArray[np.intp]) -> Stamps:
         """Of some of them."""
-        offsets, chunks, phases, passed = (column[rows] for column in self[:4])
-        return Stamps(offsets, chunks, phases, passed, self.said)
+        bounds, chunks, phases, passed = (column[rows] for column in self[:4])
+        return Stamps(bounds, chunks, phases, passed, self.said)
 
     def each(self) -> Iterator[tuple[int, int, int, tuple[int | None, int | None]]]:
-        """Offset, chunk, phase, and what is said to have passed."""
+        """Bound, chunk, phase, and what is said to have passed."""
         passed = [self.said[each] for each in self.passed.tolist()]
         numbers = (column.tolist() for column in self[:3])
         return zip(*numbers, passed, strict=True)
@@ -74,7 +75,7 @@ def write_singles(batch: Reports, stamps: Stamps) -> list[bytes]:
 
     Parameters
     ----------
-    batch : its own offset, chunk, phase, closed and settled do not count
+    batch : its own bound, chunk, phase, closed and settled do not count
     stamps : (n,) of each report
     """
     if not len(batch):
@@ -91,8 +92,8 @@ def write_singles(batch: Reports, stamps: Stamps) -> list[bytes]:
         *_emitted(batch.values),
         _scale(batch.scale),
         *links,
-        b',"offset":',
-        _numbers(stamps.offsets),
+        b',"bound":',
+        _numbers(stamps.bounds),
         b',"chunk":',
         _numbers(stamps.chunks),
         _chosen(ends, stamps.passed),
@@ -173,9 +174,18 @@ def of_phases(cost: int, settled: int | None) -> dict[str, int]:
     return said if settled is None else {**said, "settled": settled}
 
 
+def current(found: Any) -> Any:
+    """What a report says beside its rows, under the names of today: batches were numbered by the
+    offsets of raw messages once, and what such a version has sent goes on to count.
+    """
+    if isinstance(found, dict) and "offset" in found and "bound" not in found:
+        return {"bound" if name == "offset" else name: each for name, each in found.items()}
+    return found
+
+
 def report_of(body: dict[str, Any]) -> Reports:
     """The batch of one row that these fields say. BadRecord otherwise."""
-    body = {"scale": 1, "series": None, **UNSAID, **body}
+    body = current({"scale": 1, "series": None, **UNSAID, **body})
     if body.keys() - ROW not in ({"index"}, {"bits"}) or not body.keys() >= ROW:
         raise BadRecord(Reason.WRONG_FIELDS)
     slot, series = body["slot"], body["series"]
@@ -220,7 +230,7 @@ def shared(found: Any) -> dict[str, Any]:
     ):
         raise BadRecord(Reason.WRONG_FIELDS)
     if not (
-        whole(found["offset"], -1)
+        whole(found["bound"], -1)
         and whole(found["chunk"], 0)
         and whole(found["phase"], 0, 2**16)
         and whole(found["cost"], 0, 2**31)

@@ -232,7 +232,7 @@ def firsts(values) -> dict[tuple, bytes]:
         elif isinstance(partial, Request):
             found.setdefault((partial.slot,), value)
         elif (batch := read_reports(value)) is not None:
-            found.setdefault((partition, batch.offset, batch.chunk), value)
+            found.setdefault((partition, batch.bound, batch.chunk), value)
     return found
 
 

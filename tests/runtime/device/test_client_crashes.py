@@ -204,5 +204,5 @@ def test_a_process_that_is_killed(tmp_path):
     assert {len(said) for said in bodies.values()} == {1}
     # all that was on the disk has left, and nothing else: late is what was there before the kill
     assert sorted(bodies) == list(range(len(told)))
-    assert {json.loads(line)["offset"] for said in bodies.values() for line in said} == {-1}
+    assert {json.loads(line)["bound"] for said in bodies.values() for line in said} == {-1}
     assert set(told) <= {"sent", "late"} and told.count("late") <= kills

@@ -70,7 +70,7 @@ class Fed:
             ids,
             np.array(slots, np.int64),
             np.array(index, np.int64),
-            offset=offset,
+            bound=offset,
             closed=closed,
             chunk=chunk,
             **given,
@@ -150,7 +150,7 @@ def test_a_batch_that_closes_its_own_slot_counts_in_it():
 
 
 def test_a_batch_counts_once():
-    """By (offset, chunk) of its source: not again, and none that comes before the last."""
+    """By (bound, chunk) of its source: not again, and none that comes before the last."""
     fed = Fed()
     for offset, chunk in [(7, 0), (7, 1), (7, 3), (9, 0)]:
         fed.send((5, 1), offset=offset, chunk=chunk)
@@ -162,7 +162,7 @@ def test_a_batch_counts_once():
 
 
 def test_a_log_begun_anew_is_no_replay():
-    """An offset that was counted, closing what was not closed: silence would lose everything that
+    """A number that was counted, closing what was not closed: silence would lose everything that
     comes after it.
     """
     fed = Fed()
@@ -172,7 +172,7 @@ def test_a_log_begun_anew_is_no_replay():
 
 
 def test_a_refused_batch_does_not_count_as_the_last():
-    """Its offset stays free: nothing of it was taken."""
+    """Its number stays free: nothing of it was taken."""
     fed = Fed()
     fed.send((5, 1), offset=3)
     assert fed.refused(write_reports(fed.batch(9, (5, 1), (5, 10**6)))) == "range"

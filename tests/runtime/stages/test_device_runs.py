@@ -49,7 +49,7 @@ def message_of(of, rng, slot, kind, *, answers):
         lambda: of.report(number, slot, min(index + 1, high - 1)),
         lambda: of.report(number, slot, high if high == 2 else 10**6),
         lambda: of.report(number, slot, index, fingerprint="0" * len(of.topology.fingerprint)),
-        lambda: of.report(number, slot, index, offset=3),
+        lambda: of.report(number, slot, index, bound=3),
         lambda: of.report(number, slot, index).replace(b'"slot"', b'"Slot"'),
         lambda: encode(Tick(slot * SLOT)),
         lambda: b"{",

@@ -201,7 +201,7 @@ def test_the_brokers_clock_holds_the_watermark_back():
     ("changes", "reason"),
     [
         ({"fingerprint": "0" * 32}, "fingerprint"),
-        ({"offset": 3}, "wrong_fields"),
+        ({"bound": 3}, "wrong_fields"),
         ({"closed": 40}, "wrong_fields"),
         ({"chunk": 1}, "wrong_fields"),
         ({"phase": 1}, "wrong_fields"),

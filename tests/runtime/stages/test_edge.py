@@ -167,11 +167,11 @@ def test_ticks_close_the_slots_of_an_idle_partition():
     """With an empty batch; one that brings nothing new says nothing."""
     fed = Fed(lateness=1)
     [batch] = fed.put(lk.encode(Tick(5 * SLOT)))
-    assert (len(batch), batch.closed, batch.offset) == (0, 3, 0)
+    assert (len(batch), batch.closed, batch.bound) == (0, 3, 0)
     assert fed.put(lk.encode(Tick(5 * SLOT + 999))) == []
     assert fed.put(lk.encode(Tick(3 * SLOT))) == []
     [batch] = fed.put(lk.encode(Tick(6 * SLOT)))
-    assert (batch.closed, batch.offset) == (4, 3)
+    assert (batch.closed, batch.bound) == (4, 1)
     assert fed.send(("a", 4, 1)) == []
     assert fed.counts["late"] == 1
     [batch] = fed.send(("a", 5, 1))
@@ -340,7 +340,7 @@ def test_a_large_batch_comes_in_chunks(monkeypatch, chunk_rows):
     fed.send(("x", 4, 1))
     chunks = fed.send(*rows)
     assert [chunk.chunk for chunk in chunks] == list(range(-(-10 // chunk_rows)))
-    assert {chunk.offset for chunk in chunks} == {1}
+    assert {chunk.bound for chunk in chunks} == {1}
     assert [chunk.closed for chunk in chunks] == [2] * (len(chunks) - 1) + [3]
     assert all(0 < len(chunk) <= chunk_rows for chunk in chunks)
     joined = sorted(
@@ -382,12 +382,12 @@ def test_rows_are_sorted_by_id():
 
 
 def test_batches_carry_where_they_come_from():
-    """The offset of their raw message, the fingerprint, the mechanism's scale."""
+    """The number of their bound, the fingerprint, the mechanism's scale."""
     fed = Fed()
     fed.offset = 41
     [first], [second] = fed.send(("a", 1, 1), ("b", 1, 1)), fed.send(("a", 2, 1))
-    assert [(b.offset, b.chunk, b.phase, b.scale, b.fingerprint) for b in (first, second)] == [
-        (at, 0, 0, 2**-10, fed.topology.fingerprint) for at in (41, 42)
+    assert [(b.bound, b.chunk, b.phase, b.scale, b.fingerprint) for b in (first, second)] == [
+        (at, 0, 0, 2**-10, fed.topology.fingerprint) for at in (0, 1)
     ]
 
 

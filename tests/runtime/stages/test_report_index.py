@@ -27,7 +27,7 @@ def batch(rows, *, series=False, **shared):
         **{
             "scale": 1.0,
             "fingerprint": PRINT,
-            "offset": 1,
+            "bound": 1,
             "closed": None,
             "series": pairs if series else None,
             **shared,
@@ -123,7 +123,7 @@ def test_whatever_a_report_says_makes_it_another(what):
     """Where it lies, and what it answers, does not."""
     held = ReportIndex()
     held.add(batch([(1, 5, 7)]))
-    held.add(batch([(1, 5, 7)], offset=9, chunk=2, closed=3))
+    held.add(batch([(1, 5, 7)], bound=9, chunk=2, closed=3))
     assert compare(held) == Compared(1, 0, 0, 0, 0)
     rows, more = CHANGED[what]
     held.add(batch([(*row[:2], row[2]) for row in rows], **more) if what != "bits" else bits(rows))

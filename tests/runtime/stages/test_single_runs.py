@@ -95,7 +95,7 @@ class Edge:
             "values": self.values(rows),
             "scale": of.method.scale if self.values(1).dtype != np.uint8 else 1,
             "fingerprint": of.fingerprint,
-            "offset": self.offset,
+            "bound": self.offset,
             "closed": self.closed,
             "chunk": 0,
             "phase": phase,
@@ -139,7 +139,7 @@ class Edge:
     def old(self):
         """A message of before, or of a log that was begun anew."""
         at = max(0, self.offset - self.dice.choice((1, 2, 10, 1000)))
-        changed = {"offset": at, "chunk": self.dice.choice((0, 1))}
+        changed = {"bound": at, "chunk": self.dice.choice((0, 1))}
         if self.dice.random() < 0.5:
             changed["closed"] = SLOT + self.now + 5
         if self.dice.random() < 0.3:

@@ -280,7 +280,7 @@ def test_reports_round_trip(n, large):
 
 @cases("index", [[], [1, None], [1.5], [[1]], ["1"], [2**62], [True]])
 def test_other_lists_are_no_report(index):
-    shared = {"fingerprint": "0" * 32, "offset": 0, "chunk": 0, "phase": 0, "closed": None}
+    shared = {"fingerprint": "0" * 32, "bound": 0, "chunk": 0, "phase": 0, "closed": None}
     with pytest.raises(BadRecord):
         decode(
             json.dumps(
@@ -356,8 +356,8 @@ def test_messages_of_several_slots(method, per_message):
             assert np.array_equal(said, there[phase] if method == "sample_split" else there)
             seen.add((user, at, phase))
     assert len(seen) == sum(len(batch) for batch in sent) == 90
-    for offset in {batch.offset for batch in sent}:
-        chunks = [batch for batch in sent if batch.offset == offset]
+    for offset in {batch.bound for batch in sent}:
+        chunks = [batch for batch in sent if batch.bound == offset]
         assert [batch.chunk for batch in chunks] == list(range(len(chunks)))
         assert [batch.phase for batch in chunks] == sorted(batch.phase for batch in chunks)
         assert len({batch.closed for batch in chunks[:-1]}) <= 1

@@ -23,7 +23,7 @@ from ldp_kafka.runtime.kafka.reader import Kept
 from ldp_kafka.runtime.kafka.setup import prepare
 from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.tools import prove_once
-from ldp_kafka.runtime.tools.prove_once import Answered, read_held, recompute
+from ldp_kafka.runtime.tools.prove_once import Due, read_held, recompute
 from ldp_kafka.runtime.tools.report_index import compare
 from ldp_kafka.runtime.wire.reports import read_reports, write_reports
 from ldp_kafka.topology import load, loads
@@ -91,7 +91,7 @@ def changed(record, change):
         values,
         batch.scale,
         batch.fingerprint,
-        batch.offset,
+        batch.bound,
         batch.closed,
         batch.chunk,
         batch.phase,
@@ -108,7 +108,7 @@ def full(records):
     )
 
 
-EVERYTHING = dict.fromkeys(range(2), (0, 10**9))
+EVERYTHING = dict.fromkeys(range(2), Due(acknowledged=10**9))
 
 
 def judged(topology, records, due=EVERYTHING, key=cases.KEY):
@@ -169,7 +169,7 @@ def test_what_is_missing_different_or_unexpected_is_found(topology):
                 "values",
                 "scale",
                 "fingerprint",
-                "offset",
+                "bound",
                 "closed",
                 "chunk",
                 "phase",
@@ -313,27 +313,46 @@ def test_fresh_noise_is_found():
 def test_what_is_not_due_is_not_missing():
     """Messages that nobody has acknowledged may not have been read yet."""
     topology = cases.topology()
-    records = [record for record in reports_of(topology) if read_reports(record.value).offset < 10]
+    records = [record for record in reports_of(topology) if read_reports(record.value).bound < 10]
     assert judged(topology, records)[0].missing > 0
-    assert judged(topology, records, due=dict.fromkeys(range(2), (0, 9)))[0].missing == 0
+    assert (
+        judged(topology, records, due=dict.fromkeys(range(2), Due(first=0, last=10)))[0].missing
+        == 0
+    )
 
 
-DUE = [
-    ((None, None), {"whole": True}, (0, -1)),
-    ((1, None), {"whole": True}, (0, 0)),
-    ((10, None), {"whole": True}, (0, 9)),
-    ((10, Answered(2, 20)), {"whole": True}, (0, 19)),
-    ((10, Answered(4, 7)), {"whole": False}, (5, 9)),
-    ((10, None), {"whole": False}, (10, 9)),
+DUE = [  # of a bound with this number, of messages up to this offset
+    (Due(), (0, 0), False),
+    (Due(acknowledged=1), (0, 0), True),
+    (Due(acknowledged=10), (3, 9), True),
+    (Due(acknowledged=10), (3, 10), False),
+    (Due(acknowledged=10, first=2, last=20), (0, 30), True),
+    (Due(acknowledged=10, first=2, last=20), (19, 30), True),
+    (Due(acknowledged=10, first=2, last=20), (20, 30), False),
+    (Due(acknowledged=10, first=4, last=7, whole=False), (4, 9), False),
+    (Due(acknowledged=10, first=4, last=7, whole=False), (5, 9), True),
+    (Due(acknowledged=10, first=4, last=7, whole=False), (8, 9), True),
+    (Due(acknowledged=10, whole=False), (3, 9), False),
 ]
 
 
-@pytest.mark.parametrize(("given", "more", "due"), DUE)
-def test_what_is_due(given, more, due):
-    """What was acknowledged or answered already; of a topic whose beginning is gone what it still
+@pytest.mark.parametrize(("due", "batch", "held"), DUE)
+def test_what_is_due(due, batch, held):
+    """What was acknowledged or held already; of a topic whose beginning is gone what it still
     holds.
     """
-    assert prove_once._due(*given, **more) == due
+    assert due.holds(*batch) is held
+
+
+def test_numbers_of_an_older_version_say_nothing_of_what_is_due():
+    """They are offsets of messages: only what was acknowledged must be held."""
+    records = reports_of(cases.topology())
+    single = next(r for r in records if r.partition == 0 and r.value.startswith(b"{"))
+    older = single._replace(value=single.value.replace(b'"bound"', b'"offset"'))
+    _, unreadable, found = read_held([*records, older])
+    assert unreadable == 0
+    assert found[0] == Due()
+    assert found[1].last is not None
 
 
 @pytest.fixture

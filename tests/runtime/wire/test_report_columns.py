@@ -62,7 +62,7 @@ def _message(dice, shape, names, offset, *, calm):
     """One message, most of them plain, and alike where it is calm."""
     emitted, usual = SHAPES[shape]
     fields = {name: USUAL[name][0] if calm else dice.choice(USUAL[name]) for name in names}
-    fields["offset"] = str(offset)
+    fields["bound"] = str(offset)
     fields[emitted] = dice.choice(usual)
     for name in fields:
         if dice.random() < 0.005:
@@ -96,7 +96,7 @@ def _said(one):
     said = [
         (type(each), each)
         for each in (
-            one.scale, one.fingerprint, one.offset, one.closed, one.chunk, one.phase, one.cost,
+            one.scale, one.fingerprint, one.bound, one.closed, one.chunk, one.phase, one.cost,
             one.settled,
         )
     ]  # fmt: skip
@@ -150,11 +150,11 @@ def test_what_is_read_as_columns_is_what_is_read_one_by_one(shape):
                 one = expected[run.place + row]
                 assert isinstance(one, Reports), (seed, messages[run.place + row])
                 assert _said(run.part(row, row + 1).reports) == _said(one), (seed, messages)
-                assert run.source(row) == (one.offset, one.chunk)
+                assert run.source(row) == (one.bound, one.chunk)
                 if row:
                     assert run.source(row) > run.source(row - 1)
             last = run.reports
-            assert (last.offset, last.chunk) == run.source(len(run) - 1)
+            assert (last.bound, last.chunk) == run.source(len(run) - 1)
     # both paths were taken, and what is bad is bad for every reason there is
     assert reports > 25_000
     assert 18_000 < columns < reports - 2_000
@@ -167,7 +167,7 @@ def test_what_is_read_as_columns_is_what_is_read_one_by_one(shape):
 
 PLAIN = {
     "ldp_kafka": 1, "type": "report", "fingerprint": "f" * 32, "id": "0" * 32, "slot": 5,
-    "phase": 0, "index": 3, "offset": 2, "chunk": 0, "closed": None,
+    "phase": 0, "index": 3, "bound": 2, "chunk": 0, "closed": None,
 }  # fmt: skip
 
 
@@ -184,13 +184,13 @@ def _plain(**changed):
         # equal to what it must be, and not of its type
         _plain(ldp_kafka=True), _plain(ldp_kafka=1.0), _plain(phase=False), _plain(phase=0.0),
         _plain(cost=False), _plain(slot=True), _plain(closed=1.0), _plain(settled=True),
-        _plain(scale=True), _plain(chunk=False), _plain(offset=True), _plain(index=True),
+        _plain(scale=True), _plain(chunk=False), _plain(bound=True), _plain(index=True),
         _plain(index=[True]), _plain(index=[1.0]), _plain(ldp_kafka=2), _plain(type="tick"),
         # what the conversion to bytes would take
         _plain(id="F" * 32), _plain(id=" " + "0" * 32), _plain(id="0" * 30 + " 0"),
         _plain(series="0" * 31), _plain(fingerprint="F" * 32), _plain(id=""),
         # out of range
-        _plain(slot=-1), _plain(slot=2**47), _plain(offset=-2), _plain(offset=2**62),
+        _plain(slot=-1), _plain(slot=2**47), _plain(bound=-2), _plain(bound=2**62),
         _plain(chunk=-1), _plain(chunk=2**62), _plain(index=2**62), _plain(index=-(2**62) - 1),
         _plain(index=[]), _plain(index=[1] * (WIDEST + 1)), _plain(phase=2**16), _plain(cost=2**31),
         _plain(closed=2**62), _plain(settled=2**62), _plain(scale=2.0**-65), _plain(more=1),
@@ -205,7 +205,7 @@ def test_what_is_not_plain_is_read_by_itself(message, monkeypatch):
     """And so is what stands before and after it read as it is."""
     monkeypatch.setattr(report_columns, "FEWEST", 1)
     assert list(read_plain_reports([message])) == []
-    around = [_plain(offset=1), _plain(offset=2), message, _plain(offset=3)]
+    around = [_plain(bound=1), _plain(bound=2), message, _plain(bound=3)]
     found = list(read_plain_reports(around))
     assert [(run.place, len(run)) for run in found] == [(0, 2), (3, 1)]
 
@@ -229,7 +229,7 @@ def test_bits_that_are_not_plain(bits):
     "changed",
     [
         {"fingerprint": "e" * 32}, {"phase": 1}, {"scale": 0.5}, {"closed": 4}, {"cost": 1},
-        {"settled": 4}, {"index": [3]}, {"series": "0" * 32}, {"offset": 2}, {"offset": 1},
+        {"settled": 4}, {"index": [3]}, {"series": "0" * 32}, {"bound": 2}, {"bound": 1},
         {"chunk": 0},
     ],
 )  # fmt: skip
@@ -237,10 +237,10 @@ def test_a_run_ends_where_a_report_differs_or_does_not_come_later(changed, monke
     monkeypatch.setattr(report_columns, "FEWEST", 1)
     shared = {"scale": 0.25, "cost": 7, "settled": 1, "series": None}
     messages = [
-        _plain(offset=1, chunk=1, **shared),
-        _plain(offset=2, chunk=0, **shared),
-        _plain(offset=2, chunk=1, **shared),
-        _plain(**{"offset": 3, "chunk": 0, **shared, **changed}),
+        _plain(bound=1, chunk=1, **shared),
+        _plain(bound=2, chunk=0, **shared),
+        _plain(bound=2, chunk=1, **shared),
+        _plain(**{"bound": 3, "chunk": 0, **shared, **changed}),
     ]
     if changed == {"chunk": 0}:  # alike, and later
         assert [len(run) for run in read_plain_reports(messages)] == [4]
@@ -251,5 +251,5 @@ def test_a_run_ends_where_a_report_differs_or_does_not_come_later(changed, monke
 
 
 def test_a_run_shows_no_value():
-    [run] = read_plain_reports([_plain(index=4321, offset=at) for at in range(2)])
+    [run] = read_plain_reports([_plain(index=4321, bound=at) for at in range(2)])
     assert repr(run) == "ReportRun(2 reports)"

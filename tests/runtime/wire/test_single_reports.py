@@ -61,7 +61,7 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
             **emitted,
             **({"scale": scale} if scale != 1 else {}),
             **({"series": hexadecimal(DIGESTS[1])[at]} if series else {}),
-            "offset": offsets[at],
+            "bound": offsets[at],
             "chunk": chunks[at],
             "closed": passed[at][0],
             **({"cost": cost} if cost else {}),
@@ -69,7 +69,7 @@ def test_each_is_the_message_that_it_would_be_alone(kind, scale, series, cost):
         }
         assert written[at] == json.dumps(body, separators=(",", ":")).encode()
         back = read_reports(written[at])
-        assert (back.offset, back.chunk, back.phase, back.cost) == (
+        assert (back.bound, back.chunk, back.phase, back.cost) == (
             offsets[at],
             chunks[at],
             phases[at],

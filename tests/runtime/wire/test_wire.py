@@ -47,7 +47,7 @@ FINGERPRINT = "0123456789abcdef" * 2
 SHARED = {
     "fingerprint": FINGERPRINT,
     "scale": 2**-10,
-    "offset": 7,
+    "bound": 7,
     "chunk": 0,
     "phase": 0,
     "closed": None,
@@ -158,7 +158,7 @@ def batches(draw):
 
 def same(one, other):
     """Equality of report batches, column by column."""
-    for name in ("scale", "fingerprint", "offset", "closed", "chunk", "phase"):
+    for name in ("scale", "fingerprint", "bound", "closed", "chunk", "phase"):
         assert getattr(one, name) == getattr(other, name)
     for name in ("ids", "slots", "values"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
@@ -357,7 +357,7 @@ def test_a_header_is_no_record():
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 5000])
-@pytest.mark.parametrize("shared", [None, {"offset": 3, "closed": None}])
+@pytest.mark.parametrize("shared", [None, {"bound": 3, "closed": None}])
 def test_a_batch_is_what_a_stream_writer_writes(n, shared):
     """It is put together from its parts, which is faster."""
     rng = np.random.default_rng(n)
@@ -609,8 +609,8 @@ def test_no_field_takes_a_wrong_type(good):
         {"scale": -1},
         {"scale": 10**400},
         {"scale": 5e-324},
-        {"offset": -2},
-        {"offset": 2**70},
+        {"bound": -2},
+        {"bound": 2**70},
         {"chunk": -1},
         {"phase": 2**16},
         {"phase": -1},
@@ -851,7 +851,7 @@ def test_no_rows_of_reports_are_an_empty_batch():
     for message in (several([nothing], schema), several([nothing, nothing], schema)):
         batch = read_reports(message)
         assert len(batch) == 0
-        assert batch.offset == 7
+        assert batch.bound == 7
     assert refused(read_reports, several([], schema)) == "not_arrow"
 
 
