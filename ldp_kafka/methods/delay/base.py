@@ -48,8 +48,8 @@ class DelayMethod(Description):
         each value
     smooth : whether releases are smoothed (`Smoother`), by what was released before and what the
         window has: post-processing, it changes no noise
-    contribution : public: how far one person moves a slot's value at most, in units of the domain;
-        default: its length
+    contribution : public: how far one person moves a slot's value at most, in units of the domain,
+        which is the source's promise: a value does not say who made it; default: the length
     window : consecutive slots whose values are hidden together, 1..65536
     calibration : ``sound``, or ``published`` for the noise and the parameters of the paper
 
@@ -224,7 +224,8 @@ class DelayMethod(Description):
         slot = "a slot" if self.window == 1 else "each slot"
         if self.contribution is None:
             return f"{slot}'s whole value, not one person's part of it"
-        return f"what one person adds to {slot}'s value, at most {at_most(self.contribution)}"
+        most = at_most(self.contribution)
+        return f"what one person adds to {slot}'s value, at most {most} as the source promises"
 
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these values (n,) `bound` clamps."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.randomness import Digests
-from ldp_kafka.runtime.stages.per_slot import MOST, Folded, SlotValues, Taking
+from ldp_kafka.runtime.stages.per_slot import Folded, SlotValues, Taking
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.wire.arrow import (
     digests_of,
@@ -33,6 +33,8 @@ __all__ = ["PaneOf", "Panes", "SeenPanes", "is_pane", "look_at_panes"]
 
 AGAIN = 4096  # values that come to a pane before they are taken together
 _COLUMNS = ("user", "value", "number")
+_KINDS = (pa.float64(), pa.int64())
+"""Of values, and of sums of steps."""
 
 
 class PaneOf(NamedTuple):
@@ -63,11 +65,11 @@ class _Pane:
 
     folded: Folded
     rows: list[NDArray[np.intp]] = field(default_factory=list)
-    values: list[NDArray[np.float64]] = field(default_factory=list)
+    values: list[NDArray[Any]] = field(default_factory=list)
     since: int = 0
 
-    def add(self, rows: NDArray[np.intp], values: NDArray[np.float64], taking: Taking) -> None:
-        """Values (n,), or (n, dimension), come."""
+    def add(self, rows: NDArray[np.intp], values: NDArray[Any], taking: Taking) -> None:
+        """Values come, as those of `Folded`."""
         self.rows.append(rows)
         self.values.append(values)
         self.since += len(rows)
@@ -123,12 +125,13 @@ class Panes:
         slots: NDArray[np.int64],
         values: NDArray[Any],
         offsets: NDArray[np.int64],
-    ) -> None:
+    ) -> int:
         """Values (n,) of open slots, or lists (n, dimension), as they came; ``offsets`` are those
-        of their messages. What a pane that was loaded has folded already is left out.
+        of their messages. What a pane that was loaded has folded already is left out. Returns how
+        many were clamped before they were added.
         """
         if not len(rows):
-            return
+            return 0
         values = np.asarray(values, np.float64)
         shards = self._users.shard[rows]
         if offsets.min() <= self._ahead:
@@ -142,13 +145,15 @@ class Panes:
                 np.bool_,
             )
             rows, slots, values, shards = rows[new], slots[new], values[new], shards[new]
+        grid, values = self._taking.grid, self._taking.enter(given := values)
         for slot in np.unique(slots).tolist():
             mine = slots == slot
             pane = self._open.get(slot)
             if pane is None:
-                pane = self._open[slot] = _Pane(_nothing(values.shape[1:]))
-            pane.add(rows[mine], np.clip(values[mine], -MOST, MOST), self._taking)
+                pane = self._open[slot] = _Pane(_none_of(values))
+            pane.add(rows[mine], values[mine], self._taking)
             self._changed.update(PaneOf(slot, shard) for shard in np.unique(shards[mine]).tolist())
+        return 0 if grid is None else grid.clamped(given)
 
     def slots(self) -> list[int]:
         """Those with a value, in order."""
@@ -158,7 +163,7 @@ class Panes:
         """Let go of a slot: what it held."""
         pane = self._open.pop(slot, None)
         if pane is None:
-            return _nothing()
+            return _none_of(self._taking.enter(np.empty(0)))
         found = pane.together(self._taking)
         for shard in np.unique(self._users.shard[found.rows]).tolist():
             self._changed.add(PaneOf(slot, shard))
@@ -166,7 +171,7 @@ class Panes:
 
     def of(self, folded: Folded) -> NDArray[np.float64]:
         """The values (n,), or (n, dimension), that a slot comes to."""
-        return self._taking.of(folded)
+        return self._taking.come_to(folded)
 
     def dropped(self, folded: Folded) -> int:
         """How many values of a slot do not count."""
@@ -234,11 +239,11 @@ class Panes:
             of_slot.setdefault(at.slot, []).append(payload)
             self._covers[at] = cover
             self._ahead = max(self._ahead, cover)
+        kind = pa.float64() if self._taking.grid is None else pa.int64()
         for slot, payloads in of_slot.items():
             # all at once: a slot has as many records as there are shards
-            digests, values, number = map(
-                np.concatenate, zip(*map(_read_pane, payloads), strict=True)
-            )
+            parts = (_read_pane(payload, kind) for payload in payloads)
+            digests, values, number = map(np.concatenate, zip(*parts, strict=True))
             rows = self._users.rows_of(digests)
             order = np.argsort(rows)
             self._open[slot] = _Pane(Folded(rows[order], values[order], number[order]))
@@ -249,20 +254,20 @@ def is_pane(name: str) -> bool:
     return PaneOf.named(name) is not None
 
 
-def _nothing(shape: tuple[int, ...] = ()) -> Folded:
-    """Of values of this shape."""
-    return Folded(np.empty(0, np.intp), np.empty((0, *shape)), np.empty(0, np.int64))
+def _none_of(values: NDArray[Any]) -> Folded:
+    """Of values such as these."""
+    return Folded(np.empty(0, np.intp), values[:0], np.empty(0, np.int64))
 
 
-def _read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:
-    """The streams' digests, values, and how many values each is made of. StateError, BadRecord: not
-    a pane.
+def _read_pane(payload: bytes, *kinds: Any) -> tuple[Digests, NDArray[Any], NDArray[np.int64]]:
+    """The streams' digests, values of one of these types, and how many values each is made of.
+    StateError, BadRecord: not a pane.
     """
     batch: Any = read_batch(payload)[0]
     if tuple(batch.schema.names) != _COLUMNS:
         raise StateError("a pane of the changelog has other columns than this version writes")
     digests = digests_of(batch, "user")
-    return digests, numbers_of(batch, "value", pa.float64()), rows_of(batch, "number", pa.int64())
+    return digests, numbers_of(batch, "value", *kinds), rows_of(batch, "number", pa.int64())
 
 
 class SeenPanes(NamedTuple):
@@ -293,7 +298,7 @@ def look_at_panes(records: Mapping[str, bytes], shards: int, ended: int) -> Seen
         if at is None:
             continue
         try:
-            digests = _read_pane(payload)[0]
+            digests = _read_pane(payload, *_KINDS)[0]
         except UNREADABLE:
             unreadable += 1
             continue

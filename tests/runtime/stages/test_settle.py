@@ -17,6 +17,7 @@ from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.depth import depth
+from tests.exact import mean_of, sum_of
 from tests.fold.cases import CAPP, HERE, KEY, SLOT, START, closing, log, wild
 from tests.runtime.stages.pane_cases import (
     AllBehind,
@@ -44,8 +45,8 @@ SPLIT = (
 SAMPLED = "{method: sample_split, epsilon: 8.0, window: 3, domain: [0, 10], dimension: 2}"
 ONE = {
     "last": lambda values: values[-1],
-    "mean": lambda values: sum(values, 0.0) / len(values),
-    "sum": lambda values: sum(values, 0.0),
+    "mean": mean_of,
+    "sum": sum_of,
     "min": min,
     "max": max,
 }
