@@ -58,7 +58,8 @@ class DelayMethod(Description):
     Event level: two streams are neighbours if they have values in the same slots, and the value of
     one slot differs; with ``contribution`` by no more than that. The guarantee is about that one
     value. Without ``contribution`` that is a slot's whole value; with it, what one person has added
-    to the value of one slot.
+    to the value of one slot, as long as the promise is kept. A topology that adds the values of a
+    slot keeps it for each event.
 
     With a ``window`` of w slots, w-event level: the values of any w consecutive slots may differ,
     each as above. From one stream to the other lead at most w steps, each of which changes the
