@@ -71,9 +71,13 @@ class Grid(NamedTuple):
         sign. Lists (n, dimension) as (n, 2 dimension).
         """
         low, high = (ldexp(end, self.exponent) for end in (self.low, self.high))
-        steps = np.rint(np.ldexp(np.clip(values, low, high), -self.exponent)).astype(np.int64)
-        columns = steps.reshape(len(values), self.dimension or 1)
-        return np.concatenate([np.maximum(columns, 0), np.maximum(-columns, 0)], axis=1)
+        steps = np.rint(np.clip(values, low, high) * ldexp(1.0, -self.exponent)).astype(np.int64)
+        width = self.dimension or 1
+        columns = steps.reshape(len(values), width)
+        found = np.empty((len(values), 2 * width), np.int64)
+        np.maximum(columns, 0, out=found[:, :width])
+        np.maximum(-columns, 0, out=found[:, width:])
+        return found
 
     def totals(self, parts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sums of `parts` as steps (n,), or (n, dimension)."""
@@ -86,7 +90,7 @@ class Grid(NamedTuple):
         on the same side.
         """
         held = np.clip(steps, -_FAR, _FAR).astype(np.float64)
-        return np.asarray(np.ldexp(held, self.exponent))
+        return np.asarray(held * ldexp(1.0, self.exponent))
 
 
 def added(parts: NDArray[np.int64], starts: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -94,6 +98,9 @@ def added(parts: NDArray[np.int64], starts: NDArray[np.intp]) -> NDArray[np.int6
     group begins, rising.
     """
     exact = np.add.reduceat(parts, starts, axis=0)  # modulo 2**64
+    longest = int(np.diff(starts, append=len(parts)).max(initial=1))
+    if int(parts.max(initial=0)) <= MOST // longest:
+        return exact
     # off by a share of n / 2**53, so that nothing below has wrapped, and all above are beyond MOST
     about = np.add.reduceat(parts.astype(np.float64), starts, axis=0)
     return np.where(about < 1.5 * MOST, np.minimum(exact, MOST), MOST)

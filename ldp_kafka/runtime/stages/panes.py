@@ -65,11 +65,11 @@ class _Pane:
 
     folded: Folded
     rows: list[NDArray[np.intp]] = field(default_factory=list)
-    values: list[NDArray[Any]] = field(default_factory=list)
+    values: list[NDArray[np.float64]] = field(default_factory=list)
     since: int = 0
 
-    def add(self, rows: NDArray[np.intp], values: NDArray[Any], taking: Taking) -> None:
-        """Values come, as those of `Folded`."""
+    def add(self, rows: NDArray[np.intp], values: NDArray[np.float64], taking: Taking) -> None:
+        """Values (n,), or (n, dimension), come."""
         self.rows.append(rows)
         self.values.append(values)
         self.since += len(rows)
@@ -80,14 +80,15 @@ class _Pane:
         """One value a stream."""
         if self.since:
             rows = np.concatenate([self.folded.rows, *self.rows])
-            values = np.concatenate([self.folded.values, *self.values])
+            came = taking.enter(np.concatenate(self.values))
+            values = np.concatenate([self.folded.values, came])
             number = np.concatenate([self.folded.number, np.ones(self.since, np.int64)])
             order = np.argsort(rows, kind="stable")
             rows = rows[order]
             starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
             self.folded = Folded(
                 rows[starts],
-                taking.fold(SlotValues(values[order], starts)),
+                taking.fold(SlotValues(values.take(order, axis=0), starts)),
                 np.add.reduceat(number[order], starts),
             )
             self.rows, self.values, self.since = [], [], 0
@@ -145,15 +146,19 @@ class Panes:
                 np.bool_,
             )
             rows, slots, values, shards = rows[new], slots[new], values[new], shards[new]
-        grid, values = self._taking.grid, self._taking.enter(given := values)
         for slot in np.unique(slots).tolist():
             mine = slots == slot
             pane = self._open.get(slot)
             if pane is None:
-                pane = self._open[slot] = _Pane(_none_of(values))
+                pane = self._open[slot] = _Pane(self._none(values))
             pane.add(rows[mine], values[mine], self._taking)
             self._changed.update(PaneOf(slot, shard) for shard in np.unique(shards[mine]).tolist())
-        return 0 if grid is None else grid.clamped(given)
+        return self._taking.clamped(values)
+
+    def _none(self, values: NDArray[np.float64]) -> Folded:
+        """No streams, of values such as these."""
+        nothing = self._taking.enter(values[:0])
+        return Folded(np.empty(0, np.intp), nothing, np.empty(0, np.int64))
 
     def slots(self) -> list[int]:
         """Those with a value, in order."""
@@ -163,7 +168,7 @@ class Panes:
         """Let go of a slot: what it held."""
         pane = self._open.pop(slot, None)
         if pane is None:
-            return _none_of(self._taking.enter(np.empty(0)))
+            return self._none(np.empty(0))
         found = pane.together(self._taking)
         for shard in np.unique(self._users.shard[found.rows]).tolist():
             self._changed.add(PaneOf(slot, shard))
@@ -252,11 +257,6 @@ class Panes:
 def is_pane(name: str) -> bool:
     """Whether a record of this name is a part of a pane."""
     return PaneOf.named(name) is not None
-
-
-def _none_of(values: NDArray[Any]) -> Folded:
-    """Of values such as these."""
-    return Folded(np.empty(0, np.intp), values[:0], np.empty(0, np.int64))
 
 
 def _read_pane(payload: bytes, *kinds: Any) -> tuple[Digests, NDArray[Any], NDArray[np.int64]]:

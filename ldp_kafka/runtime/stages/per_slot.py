@@ -63,6 +63,10 @@ class Taking(NamedTuple):
         """Finite values (n,), or lists (n, dimension), as those of `Folded`."""
         return values if self.grid is None else self.grid.parts(values)
 
+    def clamped(self, values: NDArray[np.float64]) -> int:
+        """How many of these values are clamped before they are added."""
+        return 0 if self.grid is None else self.grid.clamped(values)
+
     def come_to(self, folded: Folded) -> NDArray[np.float64]:
         """The values (n,), or (n, dimension), of a slot."""
         if self.grid is None:

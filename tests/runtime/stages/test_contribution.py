@@ -19,6 +19,7 @@ from ldp_kafka.runtime.keys import edge_randomness
 from ldp_kafka.runtime.log import Message
 from ldp_kafka.runtime.wire.records import encode_json
 from ldp_kafka.topology import load, loads
+from ldp_kafka.topology.planner import plan
 
 SHOP = Path(__file__).parents[3] / "topologies" / "shop-sales.yaml"
 EDGE = """
@@ -178,3 +179,17 @@ def test_numbers_that_are_not_finite_are_no_events():
     bad = ("NaN", "Infinity", "-Infinity", "1e999", "-1e999")
     run = run_of(loads(EDGE), [*bad, "5"])
     assert (run.counts["events"], len(run.dead_letters)) == (1, 5)
+
+
+def test_the_plan_says_what_the_curator_hides():
+    """From everybody else: one event, or the whole value of a slot."""
+    whole = loads(
+        "topology: t\ninput: {slot: 1h, per_slot: sum}\nprivacy: {trust: curator, level: event,"
+        " method: naive, delay: 4, epsilon: 1.0, domain: [0, 100]}\n"
+        "output: {statistics: [per_stream]}\n"
+    )
+    for topology, said in (
+        (whole, "is released hides one slot's value"),
+        (made(), "is released hides one event's part of a slot's value, at most 2.5 ("),
+    ):
+        assert any(said in line for line in plan(topology, 10).lines())

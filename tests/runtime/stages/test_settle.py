@@ -231,7 +231,8 @@ def test_the_same_records_in_whatever_runs(per_slot, privacy, statistics):
 
 @pytest.mark.parametrize("statistics", BOTH)
 @pytest.mark.parametrize(
-    ("per_slot", "privacy"), [("last", CAPP), ("mean", CAPP), ("last", SAMPLED), ("mean", SPLIT)]
+    ("per_slot", "privacy"),
+    [("last", CAPP), ("mean", CAPP), ("sum", CAPP), ("last", SAMPLED), ("mean", SPLIT)],
 )
 def test_crashes_between_any_two_records_of_a_snapshot(per_slot, privacy, statistics):
     """Every report once: none is lost, and none is drawn of other values."""
