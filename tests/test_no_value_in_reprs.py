@@ -61,7 +61,7 @@ PUBLIC = {
     "a setting": """
         accounting.admission.Claim accounting.admission.Limit accounting.admission.Loss
         accounting.admission.Spender accounting.guarantee.Guarantee accounting.state.Field
-        methods.delay.windows.Setting
+        methods.delay.windows.Setting methods.grid.Grid topology.contribution.Contribution
         metrics.families.Family runtime.brokers.local_kafka.Status runtime.demo.streams.Default
         runtime.device.provisioning.Files runtime.kafka.admin.topics.TopicSpec
         runtime.kafka.oauth.Method

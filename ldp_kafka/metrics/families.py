@@ -77,7 +77,12 @@ FAMILIES = (
         "Requests that no user may answer: of a cost or a fraction that the method does not have.",
         AT_EDGE,
     ),
-    Family(Counter, "ldp_clamped_total", "Values outside the domain, clamped to it.", AT_EDGE),
+    Family(
+        Counter,
+        "ldp_clamped_total",
+        "Values outside the domain or the contribution, clamped to it.",
+        AT_EDGE,
+    ),
     Family(
         Counter,
         "ldp_repeated_total",

@@ -19,6 +19,7 @@ from ldp_kafka.errors import ConfigurationError
 from ldp_kafka.methods import Method
 from ldp_kafka.methods.asked import Asked, standing
 from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.grid import Grid, grid_of
 from ldp_kafka.methods.protocols import PROTOCOLS
 from ldp_kafka.methods.windowed import Windowed
 from ldp_kafka.statistics import (
@@ -30,9 +31,11 @@ from ldp_kafka.statistics import (
     Selection,
     Statistic,
 )
+from ldp_kafka.topology.contribution import Contribution
 from ldp_kafka.topology.flow import Flow
 from ldp_kafka.topology.roles import Agent, Role, Topic
 from ldp_kafka.topology.sections import (
+    ADDED,
     AT_ONCE,
     COUNT,
     OF_CODES,
@@ -146,6 +149,8 @@ class Topology(Checked):
         if isinstance(self.method, Windowed) and self.input.source != "topic":
             yield "input.source", f"must be topic for {self.method.name}, which releases windows"
         yield from self._not_together()
+        if self.contribution is not None:
+            yield from self.contribution.problems()
         yield from self._unfit()
 
     def _not_together(self) -> Iterator[tuple[str, str]]:
@@ -352,15 +357,36 @@ class Topology(Checked):
     @cached_property
     def method(self) -> Method:
         """The streaming method, made once."""
-        privacy, bins = self.privacy, self.output.bins
+        privacy, bins, bound = self.privacy, self.output.bins, self.contribution
+        if bound is not None and bound.moves != bound.most:
+            return privacy.made(contribution=bound.moves)
         if bins is None or not isinstance(privacy.build, Asked):
             return privacy.build
         return privacy.made(bins=bins)
 
     @property
+    def contribution(self) -> Contribution | None:
+        """The most that one event is worth, where it is given."""
+        most = self.privacy.parameters.get("contribution")
+        if most is None:
+            return None
+        return Contribution(most, self.input.per_slot, self.privacy.build.domain)
+
+    @cached_property
+    def grid(self) -> Grid | None:
+        """Where the values of a slot are added; None: they are not."""
+        method, most = self.method, self.privacy.parameters.get("contribution")
+        if self.input.per_slot not in ADDED:
+            return None
+        return grid_of(method.domain, contribution=most, dimension=method.dimension or 0)
+
+    @property
     def guarantee(self) -> Guarantee:
         """What truly holds for every user."""
-        return self.method.guarantee
+        said, bound = self.method.guarantee, self.contribution
+        slot = "a slot" if said.window == 1 else "each slot"
+        within = "" if bound is None else bound.within(slot)
+        return said._replace(within=within) if within else said
 
     @property
     def per_user(self) -> bool:
@@ -420,6 +446,7 @@ class Topology(Checked):
             slot_ms=self.input.slot_ms,
             tables=[int(number) for number in self.method.tables()],
             per_slot=self.input.per_slot,
+            **({} if self.grid is None else {"grid": list(self.grid)}),
             **({"trust": self.privacy.trust} if self.curated else {}),
         )
 

@@ -46,7 +46,7 @@ REPORT_BYTES = 16 + 8 + INDEX_BYTES  # id, slot, value
 SERIES_BYTES = 16  # the pseudonym beside them, for releases per user
 DIGEST_BYTES = 16  # of a user in the state, beside the method's fields
 PANE_BYTES = 32  # of a value that waits for its slot to close, with its user's digest; a number
-NUMBER_BYTES = 8  # of each one more, where it is a list
+NUMBER_BYTES = 8  # of each one more, where it is a list, or made of two sums
 
 MOST_USERS = 10**10
 
@@ -255,7 +255,8 @@ def plan(
         np.dtype(field.dtype).itemsize * max(field.length, 1) for field in method.fields.values()
     )
     state += 0 if rounds is None else rounds.held
-    waits = PANE_BYTES + NUMBER_BYTES * max(0, method.dimension - 1)
+    numbers = method.dimension or 1
+    waits = PANE_BYTES + NUMBER_BYTES * (numbers * (2 if topology.grid is not None else 1) - 1)
     return Plan(
         topology=topology.name,
         fingerprint=topology.fingerprint,
@@ -322,10 +323,11 @@ def _curator(topology: Topology) -> str | None:
     if not topology.curated:
         return None
     role, _ = topology.reader(topology.raw_topic)
+    hidden = "one slot's value" if topology.contribution is None else topology.guarantee.within
     return (
         f"the curator ({role.group}) sees the values of all streams, as does whoever"
-        f" reads {topology.raw_topic}; what is released hides one slot's value from everybody else,"
-        " if they have no key of its noise"
+        f" reads {topology.raw_topic}; from everybody else, if they have no key of its noise, what"
+        f" is released hides {hidden}"
     )
 
 

@@ -23,6 +23,7 @@ from ldp_kafka.topology.logins import Identity, endpoints, identity, is_address
 from ldp_kafka.topology.paths import OUTER, Path
 
 __all__ = [
+    "ADDED",
     "AT_ONCE",
     "COUNT",
     "MOST_SLOTS",
@@ -41,6 +42,8 @@ __all__ = [
 
 # the ledger counts epsilon alone
 PURE = tuple(sorted(MECHANISMS.keys() - {"gaussian", "gaussian_vector"}))
+ADDED = ("sum", "mean")
+"""By ``input.per_slot``: what adds values."""
 AT_ONCE = "first"
 """By ``input.per_slot``: what is reported when it comes."""
 OF_CODES = ("first", "last")
@@ -512,8 +515,7 @@ class Privacy(Checked):
             epsilon=self.epsilon,
             calibration=self.calibration,
             **shape,
-            **self.parameters,
-            **more,
+            **{**self.parameters, **more},
         )
 
     @property

@@ -15,6 +15,7 @@ CALLERS = ("topology", "runtime", "cli", "metrics")
 OTHERWISE = {
     ("runtime/stages/per_slot.py", "mean"),  # of the values of one slot
     ("topology/sections.py", "mean"),  # the same
+    ("topology/contribution.py", "mean"),  # the same
     ("runtime/device/state.py", "per_user"),  # the key of a layout, whose bytes must stay
 }
 

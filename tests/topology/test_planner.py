@@ -284,11 +284,12 @@ def test_a_list_that_waits_takes_its_length():
         " budget_split, epsilon: 4.0, window: 4, domain: [0, 1], dimension: 5}\n"
         "output: {statistics: [mean]}\n"
     )
-    at_once, waits = (
+    at_once, waits, added = (
         plan(loads(text.replace("LAST", each)), 1000).state_bytes_per_user
-        for each in ("first", "last")
+        for each in ("first", "last", "sum")
     )
     assert waits - at_once == 3 * (16 + 5 * 8 + 8)  # digest, numbers, and how many lists they are
+    assert added - at_once == 3 * (16 + 2 * 5 * 8 + 8)  # what is added, and what is taken away
 
 
 def test_a_plan_of_windows_says_how_many_values_wait():

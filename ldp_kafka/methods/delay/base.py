@@ -48,8 +48,8 @@ class DelayMethod(Description):
         each value
     smooth : whether releases are smoothed (`Smoother`), by what was released before and what the
         window has: post-processing, it changes no noise
-    contribution : public: how far one person moves a slot's value at most, in units of the domain;
-        default: its length
+    contribution : public: how far one person moves a slot's value at most, in units of the domain,
+        which is the source's promise: a value does not say who made it; default: the length
     window : consecutive slots whose values are hidden together, 1..65536
     calibration : ``sound``, or ``published`` for the noise and the parameters of the paper
 
@@ -58,7 +58,8 @@ class DelayMethod(Description):
     Event level: two streams are neighbours if they have values in the same slots, and the value of
     one slot differs; with ``contribution`` by no more than that. The guarantee is about that one
     value. Without ``contribution`` that is a slot's whole value; with it, what one person has added
-    to the value of one slot.
+    to the value of one slot, as long as the promise is kept. A topology that adds the values of a
+    slot keeps it for each event.
 
     With a ``window`` of w slots, w-event level: the values of any w consecutive slots may differ,
     each as above. From one stream to the other lead at most w steps, each of which changes the
@@ -224,7 +225,8 @@ class DelayMethod(Description):
         slot = "a slot" if self.window == 1 else "each slot"
         if self.contribution is None:
             return f"{slot}'s whole value, not one person's part of it"
-        return f"what one person adds to {slot}'s value, at most {at_most(self.contribution)}"
+        most = at_most(self.contribution)
+        return f"what one person adds to {slot}'s value, at most {most} as the source promises"
 
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Which of these values (n,) `bound` clamps."""

@@ -27,7 +27,6 @@ from typing import Any
 from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.stages.answer import Answer, AnswerState
 from ldp_kafka.runtime.stages.panes import Panes
-from ldp_kafka.runtime.stages.per_slot import PER_SLOT
 from ldp_kafka.runtime.stages.perturb import parameters_of
 from ldp_kafka.runtime.stages.settle import Settle, SettleState, make_settle
 from ldp_kafka.topology import Topology
@@ -59,7 +58,7 @@ class AnswerAtClose(Settle, Answer):
         return AnswerAtCloseState(
             users,
             shard_offsets,
-            held=Panes(users, PER_SLOT[self.per_slot]),
+            held=Panes(users, self.taking),
             history=self._asked.responder.history(),
         )
 

@@ -38,7 +38,8 @@ def closings(
         if part.start < part.stop:
             at = _in_time(rows, part, places, output)
             offsets = places.offsets[rows.message[at]]
-            panes.add(find(rows.users.take(at)), rows.slots[at], rows.values[at], offsets)
+            found = find(rows.users.take(at))
+            output.count("clamped", panes.add(found, rows.slots[at], rows.values[at], offsets))
         if moving < len(places):
             before, after = (
                 places.passed[which[moving]].closed for which in (places.before, places.after)

@@ -28,7 +28,7 @@ from ldp_kafka.runtime.stages.closings import closings
 from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.names import Names
 from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
-from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Taking
+from ldp_kafka.runtime.stages.per_slot import Taking, taking_of
 from ldp_kafka.runtime.stages.places import Passed, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.shards import read_shards
@@ -247,7 +247,7 @@ def make_curate(topology: Topology, partition: int, randomness: EdgeNoise | None
         method=topology.windowed,
         randomness=randomness,
         raw=raw_partition(topology, partition),
-        taking=PER_SLOT[topology.input.per_slot],
+        taking=taking_of(topology),
         releases=stream_releases(topology, partition),
         topic=topology.raw_topic,
         dead_letters_topic=topology.dead_letters_topic,

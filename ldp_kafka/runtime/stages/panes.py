@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ldp_kafka.errors import StateError
 from ldp_kafka.randomness import Digests
-from ldp_kafka.runtime.stages.per_slot import MOST, Folded, SlotValues, Taking
+from ldp_kafka.runtime.stages.per_slot import Folded, SlotValues, Taking
 from ldp_kafka.runtime.stages.users import UNREADABLE, Users, strangers
 from ldp_kafka.runtime.wire.arrow import (
     digests_of,
@@ -33,6 +33,8 @@ __all__ = ["PaneOf", "Panes", "SeenPanes", "is_pane", "look_at_panes"]
 
 AGAIN = 4096  # values that come to a pane before they are taken together
 _COLUMNS = ("user", "value", "number")
+_KINDS = (pa.float64(), pa.int64())
+"""Of values, and of sums of steps."""
 
 
 class PaneOf(NamedTuple):
@@ -78,14 +80,15 @@ class _Pane:
         """One value a stream."""
         if self.since:
             rows = np.concatenate([self.folded.rows, *self.rows])
-            values = np.concatenate([self.folded.values, *self.values])
+            came = taking.enter(np.concatenate(self.values))
+            values = np.concatenate([self.folded.values, came])
             number = np.concatenate([self.folded.number, np.ones(self.since, np.int64)])
             order = np.argsort(rows, kind="stable")
             rows = rows[order]
             starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
             self.folded = Folded(
                 rows[starts],
-                taking.fold(SlotValues(values[order], starts)),
+                taking.fold(SlotValues(values.take(order, axis=0), starts)),
                 np.add.reduceat(number[order], starts),
             )
             self.rows, self.values, self.since = [], [], 0
@@ -123,12 +126,13 @@ class Panes:
         slots: NDArray[np.int64],
         values: NDArray[Any],
         offsets: NDArray[np.int64],
-    ) -> None:
+    ) -> int:
         """Values (n,) of open slots, or lists (n, dimension), as they came; ``offsets`` are those
-        of their messages. What a pane that was loaded has folded already is left out.
+        of their messages. What a pane that was loaded has folded already is left out. Returns how
+        many were clamped before they were added.
         """
         if not len(rows):
-            return
+            return 0
         values = np.asarray(values, np.float64)
         shards = self._users.shard[rows]
         if offsets.min() <= self._ahead:
@@ -146,9 +150,15 @@ class Panes:
             mine = slots == slot
             pane = self._open.get(slot)
             if pane is None:
-                pane = self._open[slot] = _Pane(_nothing(values.shape[1:]))
-            pane.add(rows[mine], np.clip(values[mine], -MOST, MOST), self._taking)
+                pane = self._open[slot] = _Pane(self._none(values))
+            pane.add(rows[mine], values[mine], self._taking)
             self._changed.update(PaneOf(slot, shard) for shard in np.unique(shards[mine]).tolist())
+        return self._taking.clamped(values)
+
+    def _none(self, values: NDArray[np.float64]) -> Folded:
+        """No streams, of values such as these."""
+        nothing = self._taking.enter(values[:0])
+        return Folded(np.empty(0, np.intp), nothing, np.empty(0, np.int64))
 
     def slots(self) -> list[int]:
         """Those with a value, in order."""
@@ -158,7 +168,7 @@ class Panes:
         """Let go of a slot: what it held."""
         pane = self._open.pop(slot, None)
         if pane is None:
-            return _nothing()
+            return self._none(np.empty(0))
         found = pane.together(self._taking)
         for shard in np.unique(self._users.shard[found.rows]).tolist():
             self._changed.add(PaneOf(slot, shard))
@@ -166,7 +176,7 @@ class Panes:
 
     def of(self, folded: Folded) -> NDArray[np.float64]:
         """The values (n,), or (n, dimension), that a slot comes to."""
-        return self._taking.of(folded)
+        return self._taking.come_to(folded)
 
     def dropped(self, folded: Folded) -> int:
         """How many values of a slot do not count."""
@@ -234,11 +244,11 @@ class Panes:
             of_slot.setdefault(at.slot, []).append(payload)
             self._covers[at] = cover
             self._ahead = max(self._ahead, cover)
+        kind = pa.float64() if self._taking.grid is None else pa.int64()
         for slot, payloads in of_slot.items():
             # all at once: a slot has as many records as there are shards
-            digests, values, number = map(
-                np.concatenate, zip(*map(_read_pane, payloads), strict=True)
-            )
+            parts = (_read_pane(payload, kind) for payload in payloads)
+            digests, values, number = map(np.concatenate, zip(*parts, strict=True))
             rows = self._users.rows_of(digests)
             order = np.argsort(rows)
             self._open[slot] = _Pane(Folded(rows[order], values[order], number[order]))
@@ -249,20 +259,15 @@ def is_pane(name: str) -> bool:
     return PaneOf.named(name) is not None
 
 
-def _nothing(shape: tuple[int, ...] = ()) -> Folded:
-    """Of values of this shape."""
-    return Folded(np.empty(0, np.intp), np.empty((0, *shape)), np.empty(0, np.int64))
-
-
-def _read_pane(payload: bytes) -> tuple[Digests, NDArray[np.float64], NDArray[np.int64]]:
-    """The streams' digests, values, and how many values each is made of. StateError, BadRecord: not
-    a pane.
+def _read_pane(payload: bytes, *kinds: Any) -> tuple[Digests, NDArray[Any], NDArray[np.int64]]:
+    """The streams' digests, values of one of these types, and how many values each is made of.
+    StateError, BadRecord: not a pane.
     """
     batch: Any = read_batch(payload)[0]
     if tuple(batch.schema.names) != _COLUMNS:
         raise StateError("a pane of the changelog has other columns than this version writes")
     digests = digests_of(batch, "user")
-    return digests, numbers_of(batch, "value", pa.float64()), rows_of(batch, "number", pa.int64())
+    return digests, numbers_of(batch, "value", *kinds), rows_of(batch, "number", pa.int64())
 
 
 class SeenPanes(NamedTuple):
@@ -293,7 +298,7 @@ def look_at_panes(records: Mapping[str, bytes], shards: int, ended: int) -> Seen
         if at is None:
             continue
         try:
-            digests = _read_pane(payload)[0]
+            digests = _read_pane(payload, *_KINDS)[0]
         except UNREADABLE:
             unreadable += 1
             continue

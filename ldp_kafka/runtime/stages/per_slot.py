@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MOST", "PER_SLOT", "Folded", "SlotValues", "Taking"]
+from ldp_kafka.methods.grid import Grid, added
+from ldp_kafka.topology import Topology
 
-MOST = 2.0**960
-"""What a value is held at: sums of 2**60 of them are finite."""
+__all__ = ["PER_SLOT", "Folded", "SlotValues", "Taking", "taking_of"]
 
 
 class Folded(NamedTuple):
@@ -19,8 +19,10 @@ class Folded(NamedTuple):
 
     rows: NDArray[np.intp]
     """(n,) distinct, rising."""
-    values: NDArray[np.float64]
-    """(n,), or (n, dimension) where values are lists: each coordinate by itself."""
+    values: NDArray[Any]
+    """(n,), or (n, dimension) where values are lists: each coordinate by itself. Where they are
+    added, `Grid.parts`.
+    """
     number: NDArray[np.int64]
     """Of values behind each."""
 
@@ -31,8 +33,8 @@ class Folded(NamedTuple):
 class SlotValues(NamedTuple):
     """Values of some streams, those of one beside each other and as they came."""
 
-    values: NDArray[np.float64]
-    """(n,) or (n, dimension)."""
+    values: NDArray[Any]
+    """As those of `Folded`."""
     starts: NDArray[np.intp]
     """Where each stream's begin."""
 
@@ -45,32 +47,46 @@ class SlotValues(NamedTuple):
         return f"SlotValues({len(self.starts)})"  # never a value
 
 
-def _sums(of: SlotValues) -> NDArray[np.float64]:
-    """One after the other, so that a sum that goes on from a part of it is the same."""
-    found = np.zeros((len(of.starts), *of.values.shape[1:]))
-    lengths = np.diff(np.append(of.starts, len(of.values)))
-    np.add.at(found, np.repeat(np.arange(len(of.starts)), lengths), of.values)
-    return found
-
-
 class Taking(NamedTuple):
     """How several values of a stream in one slot become one."""
 
-    fold: Callable[[SlotValues], NDArray[np.float64]]
+    fold: Callable[[SlotValues], NDArray[Any]]
     """In parts, or all at once: it comes to the same."""
-    of: Callable[[Folded], NDArray[np.float64]]
-    """What the slot's value is in the end."""
+    of: Callable[[Folded], NDArray[Any]]
+    """What the slot's value is in the end; where values are added, in steps, from steps."""
     drops: bool = False
     """Whether all but one are left out."""
+    grid: Grid | None = None
+    """Where values are added."""
+
+    def enter(self, values: NDArray[np.float64]) -> NDArray[Any]:
+        """Finite values (n,), or lists (n, dimension), as those of `Folded`."""
+        return values if self.grid is None else self.grid.parts(values)
+
+    def clamped(self, values: NDArray[np.float64]) -> int:
+        """How many of these values are clamped before they are added."""
+        return 0 if self.grid is None else self.grid.clamped(values)
+
+    def come_to(self, folded: Folded) -> NDArray[np.float64]:
+        """The values (n,), or (n, dimension), of a slot."""
+        if self.grid is None:
+            return self.of(folded)
+        totals = folded._replace(values=self.grid.totals(folded.values))
+        return self.grid.values(self.of(totals))
 
 
-def _values(folded: Folded) -> NDArray[np.float64]:
+def _sums(of: SlotValues) -> NDArray[np.int64]:
+    return added(of.values, of.starts)
+
+
+def _values(folded: Folded) -> NDArray[Any]:
     return folded.values
 
 
-def _means(folded: Folded) -> NDArray[np.float64]:
+def _means(folded: Folded) -> NDArray[np.int64]:
+    """Rounded down to a whole step."""
     each = folded.number if folded.values.ndim == 1 else folded.number[:, None]
-    return np.asarray(folded.values / each)
+    return np.asarray(folded.values // each)
 
 
 PER_SLOT: dict[str, Taking] = {
@@ -85,3 +101,8 @@ PER_SLOT: dict[str, Taking] = {
     ),
 }
 """By ``input.per_slot``."""
+
+
+def taking_of(topology: Topology) -> Taking:
+    """That of a topology, with its grid."""
+    return PER_SLOT[topology.input.per_slot]._replace(grid=topology.grid)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ldp_kafka.mechanisms.base import Estimate
-from ldp_kafka.methods import Method
 from ldp_kafka.records import Release, Reports, release_key
 from ldp_kafka.runtime.log import Record
 from ldp_kafka.runtime.wire.records import encode_json
@@ -41,7 +40,8 @@ class Publisher:
 
     topology: str
     topic: str
-    method: Method
+    method: str
+    guarantee: dict[str, Any]
     statistics: Selection
     slot_ms: int
     partitions: int = 1
@@ -162,13 +162,9 @@ class Publisher:
             error,
             interval,
             reports,
-            self.method.name,
-            self._guarantee,
+            self.method,
+            self.guarantee,
         )
-
-    @cached_property
-    def _guarantee(self) -> dict[str, Any]:
-        return self.method.guarantee.as_json()
 
     def _record(self, release: Release) -> Record:
         return self._keyed(release.statistic, release.slot, release.user, encode_json(release))
@@ -216,7 +212,8 @@ def publisher(topology: Topology) -> Publisher:
     return Publisher(
         topology.name,
         topology.releases_topic,
-        topology.method,
+        topology.method.name,
+        topology.guarantee.as_json(),
         topology.statistics,
         source.slot_ms,
         source.partitions,

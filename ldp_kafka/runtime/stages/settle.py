@@ -22,7 +22,7 @@ from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Output
 from ldp_kafka.runtime.stages.closings import closings
 from ldp_kafka.runtime.stages.panes import Panes, is_pane, look_at_panes
-from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Folded
+from ldp_kafka.runtime.stages.per_slot import PER_SLOT, Folded, Taking, taking_of
 from ldp_kafka.runtime.stages.perturb import Perturb, PerturbState, make_perturb, parameters_of
 from ldp_kafka.runtime.stages.places import Places
 from ldp_kafka.runtime.stages.raw import RawPartition
@@ -52,10 +52,10 @@ class Settle(Perturb):
 
     Parameters
     ----------
-    per_slot : how, a name in `PER_SLOT`
+    taking : how
     """
 
-    per_slot: str = "last"
+    taking: Taking = PER_SLOT["last"]
 
     def __repr__(self) -> str:
         return f"Settle({self.topic}, {self.method.name})"  # never what its key draws
@@ -66,7 +66,7 @@ class Settle(Perturb):
 
     def fresh(self) -> SettleState:
         users, shard_offsets = self._nobody()
-        return SettleState(users, shard_offsets, held=Panes(users, PER_SLOT[self.per_slot]))
+        return SettleState(users, shard_offsets, held=Panes(users, self.taking))
 
     def _due(
         self,
@@ -162,4 +162,4 @@ def make_settle(topology: Topology, partition: int, randomness: EdgeNoise | None
     ConfigurationError : there is no keyed randomness to perturb with
     """
     plain = make_perturb(topology, partition, randomness)
-    return Settle(**parameters_of(plain), per_slot=topology.input.per_slot)
+    return Settle(**parameters_of(plain), taking=taking_of(topology))

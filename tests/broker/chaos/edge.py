@@ -22,11 +22,12 @@ from ldp_kafka.runtime.stages.perturb import make_perturb
 from ldp_kafka.runtime.stages.requests import is_request, read_request
 from ldp_kafka.runtime.wire.dead_letters import DeadLetters
 from tests.broker.flow import Flow
+from tests.exact import mean_of
 
 TAKEN = {
-    "first": lambda values: values[0],
-    "last": lambda values: values[-1],
-    "mean": lambda values: sum(values) / len(values),
+    "first": lambda values, _: values[0],
+    "last": lambda values, _: values[-1],
+    "mean": mean_of,
 }
 """What a user's values in one slot come to, by ``input.per_slot``."""
 
@@ -113,7 +114,8 @@ class _Edge:
         mine = {who: values for who, values in waiting.items() if self.last[who] < slot}
         if not mine:
             return
-        taken = np.array([TAKEN[self.topology.input.per_slot](each) for each in mine.values()])
+        take, grid = TAKEN[self.topology.input.per_slot], self.topology.grid
+        taken = np.array([take(each, grid) for each in mine.values()])
         codes = self.method.bound(taken) if self.waits else taken
         who = np.array(list(mine))
         self.last[who] = slot

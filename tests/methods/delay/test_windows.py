@@ -5,6 +5,7 @@ words and refusals.
 from __future__ import annotations
 
 import typing
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -39,6 +40,27 @@ def test_a_contribution_makes_all_noise_smaller(name, setting):
     assert narrow < 0.4 * wide or name in ("buc_order", "comp_order")
     assert "whole value" in whole.guarantee.describe()
     assert "what one person adds to a slot's value, at most 0.1" in part.guarantee.describe()
+
+
+@pytest.mark.parametrize("domain", [(0.0, 1600.0), (-3.0, 7.1), (1e9, 1e9 + 1), (0.0, 2.0**480)])
+def test_values_a_contribution_apart_are_bound_within_its_reach(domain):
+    """Whatever rounding does to either: they are compared as the fractions that they are."""
+    lo, hi = domain
+    rng, farthest = np.random.default_rng(5), 0
+    for share in (1e-12, 1e-6, 0.025, 0.3, 1.0):
+        method = lk.method(
+            "naive", epsilon=1.0, delay=1, domain=domain, contribution=share * (hi - lo)
+        )
+        most = Fraction(method.contribution)
+        one = lo + (hi - lo) * rng.random(2000)
+        other = one + method.contribution * rng.choice([-1, 1, 0.999], 2000)
+        near = np.array(
+            [abs(Fraction(a) - Fraction(b)) <= most for a, b in zip(one, other, strict=True)]
+        )
+        moved = np.abs(method.bound(other[near]) - method.bound(one[near]))
+        assert len(moved) and moved.max() <= method.reach
+        farthest = max(farthest, moved.max() / method.reach)
+    assert farthest > 0.9
 
 
 @cases("name", NAMES)

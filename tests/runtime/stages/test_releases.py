@@ -418,6 +418,11 @@ def test_a_publisher_takes_what_a_topology_says():
     """Names, topic and slots."""
     made = topology("capp", "mean, per_user")
     assert publisher(made) == Publisher(
-        "meters", "meters.releases", made.method, made.statistics, 3_600_000
+        "meters",
+        "meters.releases",
+        "capp",
+        made.guarantee.as_json(),
+        made.statistics,
+        3_600_000,
     )
     assert [one.name for one in made.statistics.statistics] == ["mean", "per_user"]

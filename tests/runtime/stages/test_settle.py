@@ -17,6 +17,7 @@ from ldp_kafka.runtime.roles import make
 from ldp_kafka.runtime.wire.reports import read_reports
 from ldp_kafka.topology import loads
 from tests.depth import depth
+from tests.exact import mean_of, sum_of
 from tests.fold.cases import CAPP, HERE, KEY, SLOT, START, closing, log, wild
 from tests.runtime.stages.pane_cases import (
     AllBehind,
@@ -44,8 +45,8 @@ SPLIT = (
 SAMPLED = "{method: sample_split, epsilon: 8.0, window: 3, domain: [0, 10], dimension: 2}"
 ONE = {
     "last": lambda values: values[-1],
-    "mean": lambda values: sum(values, 0.0) / len(values),
-    "sum": lambda values: sum(values, 0.0),
+    "mean": mean_of,
+    "sum": sum_of,
     "min": min,
     "max": max,
 }
@@ -230,7 +231,8 @@ def test_the_same_records_in_whatever_runs(per_slot, privacy, statistics):
 
 @pytest.mark.parametrize("statistics", BOTH)
 @pytest.mark.parametrize(
-    ("per_slot", "privacy"), [("last", CAPP), ("mean", CAPP), ("last", SAMPLED), ("mean", SPLIT)]
+    ("per_slot", "privacy"),
+    [("last", CAPP), ("mean", CAPP), ("sum", CAPP), ("last", SAMPLED), ("mean", SPLIT)],
 )
 def test_crashes_between_any_two_records_of_a_snapshot(per_slot, privacy, statistics):
     """Every report once: none is lost, and none is drawn of other values."""

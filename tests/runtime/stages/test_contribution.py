@@ -1,0 +1,195 @@
+"""``contribution`` bounds what one event moves, whatever stands beside it: the game of an attacker
+who sends a huge value and takes it away again, so that a sum of floats rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+
+import pytest
+
+from ldp_kafka.errors import TopologyError
+from ldp_kafka.methods.delay import DelayMethod
+from ldp_kafka.methods.values import FIXED
+from ldp_kafka.records import Tick
+from ldp_kafka.runtime import local
+from ldp_kafka.runtime.keys import edge_randomness
+from ldp_kafka.runtime.log import Message
+from ldp_kafka.runtime.wire.records import encode_json
+from ldp_kafka.topology import load, loads
+from ldp_kafka.topology.planner import plan
+
+SHOP = Path(__file__).parents[3] / "topologies" / "shop-sales.yaml"
+EDGE = """
+topology: mine
+input: {slot: 1d, lateness: 1, per_slot: sum, user: $.shop, value: $.sold}
+privacy: {level: event, method: naive, epsilon: 1.0, delay: 1, domain: [0, 1600], contribution: 40}
+output: {statistics: [per_user]}
+"""
+DAY = 86_400_000
+FIRST, LAST = 19_675, 19_715  # days
+HUGE = 2.0**62  # next to it a sum of floats moves by 1,024, and by that from 513 on
+OTHERS = [*[40.0] * 12, 28.0]
+
+
+def topologies():
+    return [pytest.param(load(SHOP), id="shop-sales"), pytest.param(loads(EDGE), id="edge")]
+
+
+def run_of(topology, values):
+    """A run over the events of one shop on one day, and ticks that close all windows, under a new
+    key.
+    """
+    events = [
+        b'{"shop": "s", "sold": %s, "time": %d}' % (str(value).encode(), FIRST * DAY + at)
+        for at, value in enumerate(values)
+    ]
+    tick, more = encode_json(Tick(LAST * DAY)), topology.input.partitions - 1
+    logs = [
+        [Message(at, LAST * DAY, value) for at, value in enumerate(each)]
+        for each in ([*events, tick], *([[tick]] * more))
+    ]
+    return local.run(topology, edge_randomness(topology, secrets.token_bytes(32), "here"), logs)
+
+
+def reached(topology, values, monkeypatch):
+    """The values of slots that reached the method; those of plans are tables."""
+    seen, bound = [], DelayMethod.bound
+
+    def watched(self, values):
+        seen.extend(values.tolist() if values.ndim == 1 else [])
+        return bound(self, values)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DelayMethod, "bound", watched)
+        run_of(topology, values)
+    return seen
+
+
+@pytest.mark.parametrize("topology", topologies())
+def test_one_event_moves_what_reaches_the_method_by_its_contribution(topology, monkeypatch):
+    """A 5 beside M and -M: 548 becomes 553, and not 0 1,024."""
+    without, with_five = (
+        reached(topology, [*OTHERS, five, HUGE, -HUGE], monkeypatch) for five in (0.0, 5.0)
+    )
+    assert (without, with_five) == ([548.0], [553.0])
+
+
+def released(topology, values):
+    """The first day's release of the shop, under a new key."""
+    for record in run_of(topology, values).releases:
+        release = json.loads(record.value)
+        if release["slot"] == FIRST:
+            return release["value"]
+    raise AssertionError("nothing was released")
+
+
+@pytest.mark.parametrize("topology", topologies())
+def test_the_game_is_not_won(topology):
+    """Who guesses which of two events was there is right in e / (1 + e) of all games at epsilon 1,
+    219 of 300: in 262 or more with a chance of 1e-8.
+    """
+    won = 0
+    for game in range(300):
+        five = 5.0 * (game % 2)
+        won += (released(topology, [*OTHERS, five, HUGE, -HUGE]) > 512 + 40) == (five > 0)
+    assert won < 262
+
+
+SUM = """topology: t
+input: {slot: 1h, per_slot: PER_SLOT}
+privacy:
+  trust: curator
+  level: event
+  method: naive
+  delay: 4
+  epsilon: 1.0
+  domain: DOMAIN
+  contribution: CONTRIBUTION
+output: {statistics: [per_stream]}
+"""
+
+
+def made(per_slot="sum", domain="[0, 100]", contribution="2.5"):
+    text = SUM.replace("PER_SLOT", per_slot).replace("DOMAIN", domain)
+    return loads(text.replace("CONTRIBUTION", contribution), "t.yaml")
+
+
+@pytest.mark.parametrize(
+    ("per_slot", "domain", "contribution", "said"),
+    [
+        ("mean", "[0, 100]", "2.5", r"t\.yaml:2: input\.per_slot: must not be mean where privacy"),
+        ("count", "[0, 100]", "0.5", r"t\.yaml:10: privacy\.contribution: must be at least 1 wher"),
+        ("sum", "[1e9, 1000000001]", "1e-8", r"t\.yaml:10: privacy\.contribution: must be at lea"),
+    ],
+)
+def test_a_contribution_that_bounds_nothing_is_refused(per_slot, domain, contribution, said):
+    with pytest.raises(TopologyError, match=said):
+        made(per_slot, domain, contribution)
+
+
+@pytest.mark.parametrize(
+    ("per_slot", "domain", "said", "moves"),
+    [
+        ("sum", "[0, 100]", "one event's part of a slot's value, at most 2.5 (events of", 2.5),
+        ("sum", "[-50, 50]", "one event's part of a slot's value, from -2.5 to 2.5 (ev", 5.0),
+        ("count", "[0, 100]", "one event's part of a slot's value, at most 2.5 (events of", 2.5),
+        *(
+            (
+                each,
+                "[-50, 50]",
+                "what one person adds to a slot's value, at most 2.5 as the s",
+                2.5,
+            )
+            for each in ("first", "last", "min", "max")
+        ),
+    ],
+)
+def test_the_line_says_what_is_hidden(per_slot, domain, said, moves):
+    """One event's part, which the fold sees to; or the source's promise. And the noise is for as
+    far as a replaced event moves a value.
+    """
+    topology = made(per_slot, domain)
+    assert f"protects values, {said}" in topology.guarantee.describe()
+    assert topology.windowed.contribution == moves
+    assert topology.windowed.reach == int(moves / 100 * FIXED) + (moves / 100 * FIXED % 1 > 0) + 1
+
+
+def test_a_signed_contribution_as_wide_as_the_domain_has_noise_for_all_of_it():
+    topology = made("sum", "[-50, 50]", "80")
+    assert topology.windowed.contribution == 100 and topology.windowed.reach == FIXED
+
+
+def test_a_release_at_the_edge_says_the_same_line():
+    topology = loads(EDGE)
+    [record] = run_of(topology, [5.0]).releases
+    assert json.loads(record.value)["guarantee"] == topology.guarantee.as_json()
+    assert "one event's part" in json.loads(record.value)["guarantee"]["within"]
+
+
+def test_events_that_are_clamped_are_counted():
+    run = run_of(load(SHOP), [41.0, 40.0, -1.0, 1e308])
+    assert run.counts["clamped"] == 3
+
+
+def test_numbers_that_are_not_finite_are_no_events():
+    """They are dead letters, and move no sum."""
+    bad = ("NaN", "Infinity", "-Infinity", "1e999", "-1e999")
+    run = run_of(loads(EDGE), [*bad, "5"])
+    assert (run.counts["events"], len(run.dead_letters)) == (1, 5)
+
+
+def test_the_plan_says_what_the_curator_hides():
+    """From everybody else: one event, or the whole value of a slot."""
+    whole = loads(
+        "topology: t\ninput: {slot: 1h, per_slot: sum}\nprivacy: {trust: curator, level: event,"
+        " method: naive, delay: 4, epsilon: 1.0, domain: [0, 100]}\n"
+        "output: {statistics: [per_stream]}\n"
+    )
+    for topology, said in (
+        (whole, "is released hides one slot's value"),
+        (made(), "is released hides one event's part of a slot's value, at most 2.5 ("),
+    ):
+        assert any(said in line for line in plan(topology, 10).lines())
