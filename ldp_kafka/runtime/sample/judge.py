@@ -90,6 +90,11 @@ class Verdict:
         return sum(problem.count for problem in self.problems)
 
     @property
+    def split(self) -> int:
+        """Users of its events who lie in more than one partition."""
+        return 0 if self.looks is None else self.looks.ids.split
+
+    @property
     def lost_share(self) -> float:
         """Of all rows, those that would be dead letters, or late: 0 to 1."""
         late = 0 if self.looks is None else self.looks.slots.late

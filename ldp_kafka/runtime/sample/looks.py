@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +76,7 @@ class Ids:
     alike: int
     """Ids that differ from another one in upper and lower case, or in space around it, alone."""
     split: int
-    """Ids that lie in more than one partition: each counts as several users."""
+    """Ids that lie in more than one partition: each has a budget in each of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -145,7 +147,7 @@ def look_at_ids(partitions: Sequence[Iterable[str]]) -> Ids:
         whole=sum(map(_whole, ids)),
         not_ascii=sum(not text.isascii() for text in ids),
         alike=len(ids) - len({text.strip().casefold() for text in ids}),
-        split=sum(map(len, each)) - len(ids),
+        split=sum(number > 1 for number in Counter(chain.from_iterable(each)).values()),
     )
 
 

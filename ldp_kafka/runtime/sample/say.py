@@ -14,8 +14,13 @@ from ldp_kafka.topology import Topology
 from ldp_kafka.topology.paths import format_path
 from ldp_kafka.topology.sections import MOST_SLOTS
 
-__all__ = ["PRIVATE", "as_json", "lines"]
+__all__ = ["HOME", "PRIVATE", "as_json", "lines"]
 
+HOME = (
+    "key each message by its user's id, and let input.partitioning: murmur2 refuse what lies"
+    " elsewhere"
+)
+"""What to do where users are in several partitions."""
 PRIVATE = "computed from raw values, without noise: for the edge's own eyes; do not pass it on"
 
 
@@ -35,6 +40,7 @@ def lines(topology: Topology, verdict: Verdict, name: str) -> Iterator[str]:
     yield from _missing(topology, verdict)
     if (looks := verdict.looks) is not None:
         yield f"  users   {_ids(looks.ids)}"
+        yield from _split(looks.ids)
         yield f"  times   {_times(topology, verdict, looks.times)}"
         yield from _slots(topology, verdict, looks.slots)
         yield f"  values  {_values(topology, verdict, looks.values)}"
@@ -83,9 +89,15 @@ def _ids(ids: Ids) -> str:
         text += f"; {ids.not_ascii:,} with letters beyond ASCII"
     if ids.alike:
         text += f"; {ids.alike:,} equal another one but for case or spaces: users of their own"
-    if ids.split:
-        text += f"; {ids.split:,} lie in more than one partition, and count as several users"
     return text
+
+
+def _split(ids: Ids) -> Iterator[str]:
+    if ids.split:
+        yield (
+            f"          {ids.split:,} of {_many(ids.distinct, 'id')} lie in more than one partition:"
+            f" each has a budget, and reports, in each of them; {HOME}"
+        )
 
 
 def _times(topology: Topology, verdict: Verdict, times: Times) -> str:
