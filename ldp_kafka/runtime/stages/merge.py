@@ -176,6 +176,7 @@ class Merge:
             return 0
         ids = state.sums.sample.setdefault(at, [])
         second = len(set(ids) & set(sample))
+        state.sums.note(at, second)
         if len(ids) < HELD:
             ids += sample
         return second
@@ -228,6 +229,7 @@ class Merge:
             "released": state.released,
             "full": state.full,
             "slots": self.size,
+            **state.sums.meta(),
             **({} if state.coordinator is None else {"coordinator": state.coordinator.saved()}),
         }
 
@@ -240,6 +242,7 @@ class Merge:
             meta["released"],
             meta["full"],
         )
+        made.sums.hear(meta)
         if self.processed is not None:
             made.coordinator = self.processed.load(meta.get("coordinator"))
         return made

@@ -28,6 +28,7 @@ from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
+from ldp_kafka.runtime.stages.clocks import late_by_clocks, timely
 from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
@@ -57,6 +58,10 @@ class PerturbState:
     """Greatest event time accepted, milliseconds."""
     closed: int = NEVER
     """Last closed slot."""
+    timely: int = -1
+    """Greatest event time accepted that was not far ahead of its record's timestamp, milliseconds:
+    see `clocks`.
+    """
     waiting: dict[int, int] = field(default_factory=dict)
     """Rows in time since they were last sent, by slot; of all users, whatever became of them."""
 
@@ -162,6 +167,7 @@ class Perturb(KeyedStage):
         run = Run.of(messages)
         rows, latest = self._raw.read(run, output)
         places = self._places_of(state, run.offsets, latest)
+        self._clocks(state, run, rows, latest, places, output)
         output.count("events", len(rows.slots))
         found, made = self._reported(state, run.offsets, rows, places, output)
         if self._waits:
@@ -169,6 +175,27 @@ class Perturb(KeyedStage):
         else:
             batch = self._batch(state, made.users, made.slots, made.phases, made.values)
             self._messages.send(output, places, Drawn(batch, made.phases, made.message))
+
+    def _clocks(
+        self,
+        state: PerturbState,
+        run: Run,
+        rows: Rows,
+        latest: NDArray[np.int64],
+        places: Places,
+        output: Output,
+    ) -> None:
+        """Count the events that are late by one alone that was far ahead of its timestamp."""
+        each = {"slot_ms": self.slot_ms, "lateness": self.lateness}
+        times = np.concatenate([(state.timely,), timely(latest, run.timestamps, **each)])
+        before = np.maximum.accumulate(times)
+        state.timely = before.item(-1)
+        if state.timely == state.watermark or not len(rows.slots):
+            return
+        late = rows.slots <= places.closed_before[rows.message]
+        found = late_by_clocks(rows.slots, before[rows.message], late, **each)
+        if found.any():
+            output.count("late_by_clocks", int(np.count_nonzero(found)))
 
     def _reported(
         self,
@@ -405,13 +432,15 @@ class Perturb(KeyedStage):
 
     def meta(self, state: PerturbState) -> dict[str, Any]:
         waiting = {"waiting": sorted(state.waiting.items())} if self.report_rows else {}
-        return {"watermark": state.watermark, "closed": state.closed, **waiting}
+        behind = {"timely": state.timely} if state.timely < state.watermark else {}
+        return {"watermark": state.watermark, "closed": state.closed, **behind, **waiting}
 
     def load(
         self, meta: Mapping[str, Any], shards: Mapping[str, tuple[int, bytes]]
     ) -> PerturbState:
         state = self.fresh()
         state.watermark, state.closed = meta["watermark"], meta["closed"]
+        state.timely = meta.get("timely", state.watermark)
         state.waiting = dict(meta["waiting"]) if self.report_rows else {}
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():

@@ -8,12 +8,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import DeadLetter, Release, Reports, Tick
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records
 from ldp_kafka.runtime.log import Message, Output
+from ldp_kafka.runtime.runs import Run
+from ldp_kafka.runtime.stages.clocks import late_by_clocks, timely
 from ldp_kafka.runtime.stages.raw import raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.runtime.status.facts import InputPartition
@@ -96,8 +99,15 @@ def _last(within: Spans, most: int) -> Spans:
     return {number: (max(first, end - most), end) for number, (first, end) in within.items()}
 
 
-def of_raw(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartition:
-    """What the last messages of a raw partition say: read as its worker reads them."""
+def of_raw(
+    topology: Topology, number: int, held: Sequence[Kept], users: set[str] | None = None
+) -> InputPartition:
+    """What the last messages of a raw partition say: read as its worker reads them.
+
+    Parameters
+    ----------
+    users : takes in the ids of all events
+    """
     messages = [
         Message(each.offset, each.timestamp, each.value) for each in held if not _is_header(each)
     ]
@@ -111,11 +121,20 @@ def of_raw(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartit
     bad = _bad(output)
     newest = int(latest.max(initial=-1))
     made = replace(made, bad=bad, newest=None if newest < 0 else topology.slot_of(newest))
-    # how far the log had come before each message; before the first of them it is not known
-    before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
-    open_from = before // topology.input.slot_ms - topology.input.lateness
-    late = int(np.count_nonzero(rows.slots < open_from[rows.message]))
-    return _with_events(replace(made, late=late), rows.slots.tolist())
+    if users is not None:
+        users.update(rows.users.texts())
+    source = topology.input
+    each = {"slot_ms": source.slot_ms, "lateness": source.lateness}
+    late = rows.slots < _before(latest)[rows.message] // source.slot_ms - source.lateness
+    times = timely(latest, Run.of(events).timestamps, **each)
+    clocks = late_by_clocks(rows.slots, _before(times)[rows.message], late, **each)
+    made = replace(made, late=int(np.count_nonzero(late)), clocks=int(np.count_nonzero(clocks)))
+    return _with_events(made, rows.slots.tolist())
+
+
+def _before(latest: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The greatest time (n,) before each message; before the first of them it is not known."""
+    return np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
 
 
 def of_devices(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartition:

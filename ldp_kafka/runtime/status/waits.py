@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from ldp_kafka.accounting.words import moment, span
 from ldp_kafka.errors import Reason
+from ldp_kafka.runtime import partitioning
+from ldp_kafka.runtime.stages import clocks
 from ldp_kafka.runtime.status.closing import ALL, NONE
 from ldp_kafka.runtime.status.facts import Facts, InputPartition
 
@@ -121,6 +123,69 @@ def _letters(facts: Facts) -> str | None:
     return f"{said}: {Reason(first).sentence}{more}"
 
 
+def ahead(facts: Facts) -> str | None:
+    """That an event closed the slots of all others, and what to do; None where none did."""
+    present = facts.present
+    by = [
+        each
+        for each in facts.input
+        if each.clocks
+        or (present is not None and each.closed is not None and each.closed > present)
+    ]
+    if not by:
+        return None
+    late, events = sum(each.clocks for each in by), sum(each.events for each in by)
+    told = f" ({late:,} of the {events:,} events read there are late by it alone)" * bool(late)
+    names = _some(str(each.number) for each in by)
+    return (
+        f"an event far ahead of its record's timestamp, yet not by more than input.max_ahead"
+        f" ({span(facts.max_ahead_ms)}), closed the slots of all others in partition"
+        f"{'s' * (len(by) > 1)} {names} of {facts.log}{told}: {clocks.CURE}"
+    )
+
+
+def in_several_partitions(facts: Facts) -> str:
+    """That users are, and what to do."""
+    many = facts.split > 1
+    return (
+        f"{facts.split:,} user{'s' * many} of the events read {'are' if many else 'is'} in several"
+        f" partitions of {facts.log}, with a budget in each of them: {partitioning.CURE}"
+    )
+
+
+def twice(facts: Facts) -> str:
+    """That users reported twice in a slot, and what to do."""
+    number, slot = facts.second
+    times = f"{number:,} time{'s' * (number > 1)}"
+    last = "" if slot is None else f", last in slot {_slot(facts, slot)}"
+    cause = (
+        "a device's database was copied"
+        if facts.devices
+        else f"they are in several partitions of {facts.log} (`ldp-kafka validate --from-topic`"
+        f" counts them; {partitioning.CURE}), or an edge lost its state"
+    )
+    return (
+        f"users reported twice in a slot, at least {times}{last}: what is guaranteed does not hold"
+        f" for them: {cause}; mend that, and give the topology a new name"
+    )
+
+
+def _split(facts: Facts) -> str | None:
+    elsewhere = facts.bad.get(Reason.PARTITION.value, 0)
+    if facts.split:
+        return in_several_partitions(facts)
+    if not elsewhere or facts.devices:
+        return None
+    return (
+        f"of the events read in {facts.log} {elsewhere:,} {'are' if elsewhere > 1 else 'is'} no"
+        f" good: {Reason.PARTITION.sentence}"
+    )
+
+
+def _second(facts: Facts) -> str | None:
+    return twice(facts) if facts.second.number else None
+
+
 def _current(facts: Facts) -> str | None:
     done, event = facts.releases.through, facts.event
     if facts.closing.waits == NONE:
@@ -214,6 +279,9 @@ RULES: dict[str, tuple[str, Callable[[Facts], str | None]]] = {
     "workers": (BROKEN, _workers),
     "empty": (WAITS, _empty),
     "dead_letters": (BROKEN, _letters),
+    "clock": (BROKEN, ahead),
+    "split": (BROKEN, _split),
+    "second_reports": (BROKEN, _second),
     "current": (RUNS, _current),
     "behind": (WAITS, _behind),
     "idle": (WAITS, _idle),

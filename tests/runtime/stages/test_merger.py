@@ -278,6 +278,8 @@ def test_a_user_in_two_partitions_is_noticed():
     assert fed.send((2, 5, 5, (2, 2), third)) == [(5, [5, 5])]
     assert fed.counts["second_reports"] == 1
     assert fed.state.sums.sample == {}
+    assert fed.merge.meta(fed.state)["second_reports"] == [1, 5]
+    assert again(fed.merge, fed.state, fed.offset - 1).sums.second_reports == (1, 5)
 
 
 def test_waiting_slots_keep_few_ids():
