@@ -23,7 +23,7 @@ from ldp_kafka.runtime.sample.looks import (
 )
 from ldp_kafka.runtime.sample.parts import Part, require_raw
 from ldp_kafka.runtime.sample.shapes import Shapes
-from ldp_kafka.runtime.stages.clocks import late_by_clocks, timely
+from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.places import Passed, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
@@ -139,8 +139,10 @@ class _Progress:
 
     watermark: int = -1
     closed: int = NEVER
-    timely: int = -1
-    """The watermark without what was far ahead of its message's timestamp: see `clocks`."""
+    come: int = NEVER
+    """The last slot that has come, but for what was far ahead of its message's timestamp: see
+    `clocks`.
+    """
 
     def __repr__(self) -> str:
         return "_Progress()"  # never a time of a user
@@ -220,11 +222,12 @@ class _Tally:
         self._with_events += len(good)
         self._others += len(chunk) - len({*good.tolist(), *self._at(messages, bad)})
         slot_ms, lateness = self._topology.input.slot_ms, self._topology.input.lateness
+        times = rows.slots
+        slots = self._topology.slot_of(times)
         stamps = Run.of(messages).timestamps
-        times = timely(latest, stamps, slot_ms=slot_ms, lateness=lateness)
-        # the latest time that came before each message, and with the last one
-        before = np.maximum.accumulate(np.concatenate([(at.timely,), times]))
-        at.timely = before.item(-1)
+        timely = Timely(slot_ms=slot_ms, lateness=lateness)
+        come = timely.before(at.come, slots, rows.message, latest, stamps)
+        at.come = come.item(-1)
         steps = advance(
             at,
             np.arange(len(messages)),
@@ -233,12 +236,10 @@ class _Tally:
             lateness=lateness,
             passed=lambda: Passed(at.closed),
         )
-        times = rows.slots
-        slots = self._topology.slot_of(times)
         in_time = slots > steps.closed_before[rows.message]
-        before = before[rows.message]
-        clocks = late_by_clocks(slots, before, ~in_time, slot_ms=slot_ms, lateness=lateness)
-        back = before // slot_ms - slots
+        come = come[rows.message]
+        clocks = late_by_clocks(slots, come, ~in_time, lateness)
+        back = come - slots
         texts = rows.users.texts()
         users = np.array([self._ids.setdefault(each, len(self._ids)) for each in texts], np.int64)
         self._events.append(

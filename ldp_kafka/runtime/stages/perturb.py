@@ -28,7 +28,7 @@ from ldp_kafka.runtime.keys import EdgeNoise
 from ldp_kafka.runtime.log import Look, Message, Output
 from ldp_kafka.runtime.runs import Run
 from ldp_kafka.runtime.stages.bounds import assign, find_bounds
-from ldp_kafka.runtime.stages.clocks import late_by_clocks, timely
+from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.keyed import KeyedStage
 from ldp_kafka.runtime.stages.places import Passed, Places, advance
 from ldp_kafka.runtime.stages.raw import RawPartition, raw_partition
@@ -58,9 +58,9 @@ class PerturbState:
     """Greatest event time accepted, milliseconds."""
     closed: int = NEVER
     """Last closed slot."""
-    timely: int = -1
-    """Greatest event time accepted that was not far ahead of its record's timestamp, milliseconds:
-    see `clocks`.
+    come: int = NEVER
+    """The last slot that has come, but for what was far ahead of its record's timestamp: see
+    `clocks`.
     """
     waiting: dict[int, int] = field(default_factory=dict)
     """Rows in time since they were last sent, by slot; of all users, whatever became of them."""
@@ -115,6 +115,10 @@ class Perturb(KeyedStage):
             self.slot_ms,
             self.max_ahead_ms,
         )
+
+    @cached_property
+    def _timely(self) -> Timely:
+        return Timely(slot_ms=self.slot_ms, lateness=self.lateness)
 
     @property
     def _waits(self) -> bool:
@@ -186,16 +190,18 @@ class Perturb(KeyedStage):
         output: Output,
     ) -> None:
         """Count the events that are late by one alone that was far ahead of its timestamp."""
-        each = {"slot_ms": self.slot_ms, "lateness": self.lateness}
-        times = np.concatenate([(state.timely,), timely(latest, run.timestamps, **each)])
-        before = np.maximum.accumulate(times)
-        state.timely = before.item(-1)
-        if state.timely == state.watermark or not len(rows.slots):
+        come = self._timely.before(state.come, rows.slots, rows.message, latest, run.timestamps)
+        state.come = come.item(-1)
+        if not len(rows.slots) or rows.slots.min() > places.passed[-1].closed:
             return
         late = rows.slots <= places.closed_before[rows.message]
-        found = late_by_clocks(rows.slots, before[rows.message], late, **each)
+        found = late_by_clocks(rows.slots, come[rows.message], late, self.lateness)
         if found.any():
             output.count("late_by_clocks", int(np.count_nonzero(found)))
+
+    def _is_behind(self, state: PerturbState) -> bool:
+        """Whether something far ahead has brought the partition further than all else."""
+        return state.watermark >= 0 and state.come < state.watermark // self.slot_ms
 
     def _reported(
         self,
@@ -432,7 +438,7 @@ class Perturb(KeyedStage):
 
     def meta(self, state: PerturbState) -> dict[str, Any]:
         waiting = {"waiting": sorted(state.waiting.items())} if self.report_rows else {}
-        behind = {"timely": state.timely} if state.timely < state.watermark else {}
+        behind = {"come": state.come} if self._is_behind(state) else {}
         return {"watermark": state.watermark, "closed": state.closed, **behind, **waiting}
 
     def load(
@@ -440,7 +446,8 @@ class Perturb(KeyedStage):
     ) -> PerturbState:
         state = self.fresh()
         state.watermark, state.closed = meta["watermark"], meta["closed"]
-        state.timely = meta.get("timely", state.watermark)
+        come = NEVER if state.watermark < 0 else state.watermark // self.slot_ms
+        state.come = meta.get("come", come)
         state.waiting = dict(meta["waiting"]) if self.report_rows else {}
         state.users.load({shard: payload for shard, (_, payload) in shards.items()})
         for shard, (cover, _) in shards.items():

@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ldp_kafka.accounting import NEVER
 from ldp_kafka.errors import BadRecord, Reason
 from ldp_kafka.records import DeadLetter, Release, Reports, Tick
 from ldp_kafka.runtime.kafka.admin import Config
 from ldp_kafka.runtime.kafka.reader import Kept, Spans, read_records
 from ldp_kafka.runtime.log import Message, Output
 from ldp_kafka.runtime.runs import Run
-from ldp_kafka.runtime.stages.clocks import late_by_clocks, timely
+from ldp_kafka.runtime.stages.clocks import Timely, late_by_clocks
 from ldp_kafka.runtime.stages.raw import raw_partition
 from ldp_kafka.runtime.stages.requests import is_request
 from ldp_kafka.runtime.status.facts import InputPartition
@@ -123,18 +123,15 @@ def of_raw(
     made = replace(made, bad=bad, newest=None if newest < 0 else topology.slot_of(newest))
     if users is not None:
         users.update(rows.users.texts())
-    source = topology.input
-    each = {"slot_ms": source.slot_ms, "lateness": source.lateness}
-    late = rows.slots < _before(latest)[rows.message] // source.slot_ms - source.lateness
-    times = timely(latest, Run.of(events).timestamps, **each)
-    clocks = late_by_clocks(rows.slots, _before(times)[rows.message], late, **each)
+    source, message = topology.input, rows.message
+    # how far the log had come before each message; before the first of them it is not known
+    before = np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
+    late = rows.slots < before[message] // source.slot_ms - source.lateness
+    timely = Timely(slot_ms=source.slot_ms, lateness=source.lateness)
+    come = timely.before(NEVER, rows.slots, message, latest, Run.of(events).timestamps)
+    clocks = late_by_clocks(rows.slots, come[message], late, source.lateness)
     made = replace(made, late=int(np.count_nonzero(late)), clocks=int(np.count_nonzero(clocks)))
     return _with_events(made, rows.slots.tolist())
-
-
-def _before(latest: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The greatest time (n,) before each message; before the first of them it is not known."""
-    return np.maximum.accumulate(np.concatenate([(-1,), latest[:-1]]))
 
 
 def of_devices(topology: Topology, number: int, held: Sequence[Kept]) -> InputPartition:

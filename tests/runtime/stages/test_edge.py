@@ -196,7 +196,7 @@ def test_who_is_late_by_one_fast_clock_is_counted(together):
     found = put_at(fed, (10, [("fast", 12, 1)]), (10, [("m", 10, 1)])).counts
     assert found["late"] == 1
     assert "late_by_clocks" not in found, "lateness: 2 takes it"
-    assert "timely" not in fed.edge.meta(fed.state)
+    assert "come" not in fed.edge.meta(fed.state)
 
 
 def test_what_records_are_stamped_with_changes_no_report():

@@ -394,6 +394,7 @@ def test_the_command(fold, capsys):
     found = json.loads(capsys.readouterr().out)
     assert list(found) == [
         *("topology", "waits_for", "brokers", "topics", "groups", "input", "dead_letters"),
+        "second_reports",
         "releases",
     ]
     assert found["waits_for"].keys() == {"rule", "state", "line"}
@@ -412,7 +413,7 @@ def test_the_command(fold, capsys):
 def test_events_that_come_when_their_slot_is_closed(fold):
     """By what came before them among the messages that were read: so many as the worker counts."""
     slots = [0, LATENESS, LATENESS + 1, 0, LATENESS + 4, 3, 4, 2, LATENESS + 4]
-    held = [Kept(0, at, START, None, event(slot)) for at, slot in enumerate(slots, 1)]
+    held = [Kept(0, at, START + 9 * SLOT, None, event(slot)) for at, slot in enumerate(slots, 1)]
     found = sample.of_raw(fold.topology, 0, held)
     assert (found.events, found.late) == (len(slots), 3)
     noise, log = cases.randomness(fold.topology), cases.log([event(slot) for slot in slots])
