@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class Publisher:
         those of a user always to the same
     above : threshold of the events that are released beside each statistic of a crowd; None: none
     categories : names of the categories, in their order; None where they have none
+    twice : whether users were seen to report twice in a slot: nothing is guaranteed then
     """
 
     topology: str
@@ -47,6 +48,7 @@ class Publisher:
     partitions: int = 1
     above: float | None = None
     categories: tuple[str, ...] | None = None
+    twice: bool = False
 
     def of_slot(self, slot: int, sums: Sequence[int] | None) -> list[Record]:
         """The releases of a slot from its merged sums; null values where nobody reported."""
@@ -168,7 +170,8 @@ class Publisher:
 
     @cached_property
     def _guarantee(self) -> dict[str, Any]:
-        return self.method.guarantee.as_json()
+        said = self.method.guarantee
+        return (said._replace(epsilon=inf) if self.twice else said).as_json()
 
     def _record(self, release: Release) -> Record:
         return self._keyed(release.statistic, release.slot, release.user, encode_json(release))
