@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NamedTuple
 
-from ldp_kafka.accounting.words import moment, span
+from ldp_kafka.accounting.words import span
 from ldp_kafka.errors import Reason
-from ldp_kafka.runtime import partitioning
-from ldp_kafka.runtime.stages import clocks
 from ldp_kafka.runtime.status.closing import ALL, NONE
 from ldp_kafka.runtime.status.facts import Facts, InputPartition
+from ldp_kafka.runtime.status.words import slot_name, some
+from ldp_kafka.runtime.status.wrong import fast_clock, in_several_partitions, twice
 
-__all__ = ["BROKEN", "RULES", "RUNS", "WAITS", "Verdict", "slot_name", "waits_for"]
+__all__ = ["BROKEN", "RULES", "RUNS", "WAITS", "Verdict", "waits_for"]
 
 RUNS, WAITS, BROKEN = "runs", "waits", "broken"
 """All is as it should be; something has to come by itself; somebody has to do something."""
-_MINUTE = 60_000  # milliseconds
-_SHOWN = 3  # names in a line
 
 
 class Verdict(NamedTuple):
@@ -39,20 +37,6 @@ def waits_for(facts: Facts) -> Verdict:
     raise AssertionError("the last rule is for all that is left")
 
 
-def slot_name(slot: int, slot_ms: int) -> str:
-    """When a slot begins, as precisely as slots are long.
-
-    Examples
-    --------
-    >>> slot_name(472_222, 3_600_000), slot_name(3, 1_500)
-    ('2023-11-14 22:00 UTC', '1970-01-01T00:00:04.500000Z')
-    """
-    text = moment(slot * slot_ms)
-    if slot_ms % _MINUTE or not text.endswith(":00Z"):
-        return text
-    return text.removesuffix(":00Z").replace("T", " ") + " UTC"
-
-
 def _brokers(facts: Facts) -> str | None:
     away = [each for each in facts.sides if each.away is not None]
     if not away:
@@ -68,7 +52,7 @@ def _topics(facts: Facts) -> str | None:
     if not all(each.ours for each in missing):
         name = next(each.name for each in missing if not each.ours)
         return f"waits for topic {name}, which is not there: its owner has to create it"
-    names = _some(each.name for each in missing)
+    names = some(each.name for each in missing)
     return f"waits for topics that are not there: {names}: `ldp-kafka topics` makes them"
 
 
@@ -90,7 +74,7 @@ def _workers(facts: Facts) -> str | None:
     roles = ", ".join(f"--role {each.role}" for each in without)
     start = "`ldp-kafka run`" + (f" with {roles}" if len(without) < len(own) else "")
     return (
-        f"waits for workers: no member in group {_some(each.name for each in without)}: start them,"
+        f"waits for workers: no member in group {some(each.name for each in without)}: start them,"
         f" {start}"
     )
 
@@ -121,69 +105,6 @@ def _letters(facts: Facts) -> str | None:
         what = "report" if facts.devices else "event"
         said = f"no {what} is in {of}, but {rows:,} dead letter{'s' * (rows > 1)}"
     return f"{said}: {Reason(first).sentence}{more}"
-
-
-def ahead(facts: Facts) -> str | None:
-    """That an event closed the slots of all others, and what to do; None where none did."""
-    present = facts.present
-    by = [
-        each
-        for each in facts.input
-        if each.clocks
-        or (present is not None and each.closed is not None and each.closed > present)
-    ]
-    if not by:
-        return None
-    late, events = sum(each.clocks for each in by), sum(each.events for each in by)
-    told = f" ({late:,} of the {events:,} events read there are late by it alone)" * bool(late)
-    names = _some(str(each.number) for each in by)
-    return (
-        f"an event far ahead of its record's timestamp, yet not by more than input.max_ahead"
-        f" ({span(facts.max_ahead_ms)}), closed the slots of all others in partition"
-        f"{'s' * (len(by) > 1)} {names} of {facts.log}{told}: {clocks.CURE}"
-    )
-
-
-def in_several_partitions(facts: Facts) -> str:
-    """That users are, and what to do."""
-    many = facts.split > 1
-    return (
-        f"{facts.split:,} user{'s' * many} of the events read {'are' if many else 'is'} in several"
-        f" partitions of {facts.log}, with a budget in each of them: {partitioning.CURE}"
-    )
-
-
-def twice(facts: Facts) -> str:
-    """That users reported twice in a slot, and what to do."""
-    number, slot = facts.second
-    times = f"{number:,} time{'s' * (number > 1)}"
-    last = "" if slot is None else f", last in slot {_slot(facts, slot)}"
-    cause = (
-        "a device's database was copied"
-        if facts.devices
-        else f"they are in several partitions of {facts.log} (`ldp-kafka validate --from-topic`"
-        f" counts them; {partitioning.CURE}), or an edge lost its state"
-    )
-    return (
-        f"users reported twice in a slot, at least {times}{last}: what is guaranteed does not hold"
-        f" for them: {cause}; mend that, and give the topology a new name"
-    )
-
-
-def _split(facts: Facts) -> str | None:
-    elsewhere = facts.bad.get(Reason.PARTITION.value, 0)
-    if facts.split:
-        return in_several_partitions(facts)
-    if not elsewhere or facts.devices:
-        return None
-    return (
-        f"of the events read in {facts.log} {elsewhere:,} {'are' if elsewhere > 1 else 'is'} no"
-        f" good: {Reason.PARTITION.sentence}"
-    )
-
-
-def _second(facts: Facts) -> str | None:
-    return twice(facts) if facts.second.number else None
 
 
 def _current(facts: Facts) -> str | None:
@@ -223,7 +144,7 @@ def _idle(facts: Facts) -> str | None:
     late = [each for each, through in by if through is None or through < due]
     if not late or len(late) == len(by):
         return None
-    names = _some(str(each.number) for each in late)
+    names = some(str(each.number) for each in late)
     which = f"partition{'s' * (len(late) > 1)} {names} of {facts.log}"
     return (
         f"waits for {which}: {_come_to(facts, late[0])}; slot {_slot(facts, due)} is released when"
@@ -279,9 +200,9 @@ RULES: dict[str, tuple[str, Callable[[Facts], str | None]]] = {
     "workers": (BROKEN, _workers),
     "empty": (WAITS, _empty),
     "dead_letters": (BROKEN, _letters),
-    "clock": (BROKEN, ahead),
-    "split": (BROKEN, _split),
-    "second_reports": (BROKEN, _second),
+    "clock": (BROKEN, fast_clock),
+    "split": (BROKEN, in_several_partitions),
+    "second_reports": (BROKEN, twice),
     "current": (RUNS, _current),
     "behind": (WAITS, _behind),
     "idle": (WAITS, _idle),
@@ -296,13 +217,6 @@ to say, and what it says; None where it has nothing.
 
 def _slot(facts: Facts, slot: int) -> str:
     return slot_name(slot, facts.closing.slot_ms)
-
-
-def _some(names: Iterable[str]) -> str:
-    """The first of them, and how many more."""
-    every = list(names)
-    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
-    return ", ".join(every[:_SHOWN]) + more
 
 
 def _is_whole(partition: InputPartition) -> bool:
